@@ -99,12 +99,9 @@ def browser(profile: Path) -> Iterator[Page]:
     moved = [fcntl.fcntl(one, fcntl.F_DUPFD, 20) for one in (commands, answers)]
     line = [PROGRAM, *FLAGS, f"--user-data-dir={profile}"]
     process = subprocess.Popen(
-        ["bash", "-c", f'exec "$@" 3<&{moved[0]} 4>&{moved[1]}', "chromium", *line],
-        pass_fds=moved,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+        ["bash", "-c", f'exec "$@" 3<&{moved[0]} 4>&{moved[1]}', "chromium", *line], pass_fds=moved,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     for one in (commands, answers, *moved):
         os.close(one)
     try:

@@ -25,6 +25,7 @@ import jax
 import pytest
 
 import sweeper.trial.jax_settings  # noqa: F401  XLA's flags are those of now, also if a test imports evosax first
+from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests import s3_server
 
@@ -125,3 +126,17 @@ def s3(tmp_path_factory):
         for name, value in s3_server.ENVIRONMENT.items():
             patch.setenv(name, value)
         yield server
+
+
+@pytest.fixture
+def local(tmp_path):
+    """A store on a disk."""
+    return Store.open(tmp_path / "results")
+
+
+@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
+def results(request, tmp_path):
+    """A store on a disk, and one in a bucket."""
+    if request.param == "disk":
+        return request.getfixturevalue("local")
+    return Store.open(request.getfixturevalue("s3").url(tmp_path.name))

@@ -1,16 +1,13 @@
 """A store with two sweeps, and everything that a store says."""
 
+import dataclasses
+
 from sweeper.store.evaluations import EvaluationResult, commit_evaluation, stored_evaluations
-from sweeper.store.store import Store, SweepRecord
+from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
-from tests.results import PROVENANCE, STARTED, failure, outcomes, result
+from tests.results import PROVENANCE, STARTED, failure, outcomes, record, result
 
 IDS = [trial_id(result({"seed": seed}).trial) for seed in range(6)]
-
-
-def record(name, ids, **origin):
-    provenance = PROVENANCE.model_copy(update=origin)
-    return SweepRecord(name=name, text="trial: {}\n", overrides=(), trial_ids=tuple(ids), provenance=provenance)
 
 
 def evaluate(store, seed=0, seeds=50, provenance=PROVENANCE):
@@ -51,6 +48,25 @@ def contents(store, ids=None):
         },
         [evaluation.data for evaluation in stored_evaluations(store, networks)],
     )
+
+
+def swept(store, *results, name="ours", missing=(), **planned):
+    """Commit results, and record a sweep that planned them, beside the ids in `missing`; the ids of all."""
+    for one in results:
+        store.commit(one)
+    ids = (*(trial_id(one.trial) for one in results), *missing)
+    store.record_sweep(record(name, ids, **planned))
+    return ids
+
+
+def plan(store, trial_ids, name="ours", text="trial: {}\n"):
+    """Record a start of a sweep that plans these trials."""
+    store.record_sweep(record(name, trial_ids, text))
+
+
+def commit(store, trial, made=None, **changes):
+    """Commit a result of this very trial, finished unless `made` is another."""
+    store.commit(dataclasses.replace(result() if made is None else made, trial=trial, **changes))
 
 
 def sound(store):

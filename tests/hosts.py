@@ -51,14 +51,7 @@ class Host:
     """A machine, as far as SSH and Ray can tell."""
 
     def __init__(self, name: str, address: str, folder: Path, everyone: str):
-        """Start its first process.
-
-        Args:
-            name: Its host name.
-            address: Its IPv4 address.
-            folder: Where its home and its own files of /etc are kept.
-            everyone: The lines of /etc/hosts.
-        """
+        """Start its first process; the folder keeps its home and its own files of /etc, with `everyone` in hosts."""
         self.name, self.address, self.home = name, address, folder / "home"
         (self.home / ".ssh").mkdir(parents=True)
         (folder / "hosts").write_text(everyone)
@@ -84,13 +77,8 @@ class Host:
     def run(self, *command: str, check: bool = True) -> str:
         """What a command on this host prints."""
         inside = ["nsenter", f"--target={self.pid}", "--net", "--pid", "--mount", "--uts", f"--wd={self.home}"]
-        environment = {
-            "PATH": PATH,
-            "HOME": str(self.home),
-            "USER": "root",
-            "TMPDIR": str(self.home),
-            "LANG": "C.UTF-8",
-        }
+        home = str(self.home)
+        environment = {"PATH": PATH, "HOME": home, "USER": "root", "TMPDIR": home, "LANG": "C.UTF-8"}
         done = subprocess.run(
             [*inside, *command], env=environment, check=False,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -37,13 +37,9 @@ class Server:
         self._address, self._log = address, folder / LOG
         self.busy, self.slow = folder / BUSY, folder / SLOW
         self.filesystem = fs.S3FileSystem(
-            access_key=ENVIRONMENT["AWS_ACCESS_KEY_ID"],
-            secret_key=ENVIRONMENT["AWS_SECRET_ACCESS_KEY"],
-            endpoint_override=address,
-            scheme="http",
-            region="us-east-1",
-            allow_bucket_creation=True,
-        )
+            access_key=ENVIRONMENT["AWS_ACCESS_KEY_ID"], secret_key=ENVIRONMENT["AWS_SECRET_ACCESS_KEY"],
+            endpoint_override=address, scheme="http", region="us-east-1", allow_bucket_creation=True,
+        )  # fmt: skip
         self.filesystem.create_dir("bucket")
 
     def url(self, folder: str) -> str:

@@ -3,7 +3,6 @@
 import ast
 import re
 import shlex
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -14,6 +13,7 @@ from typer.testing import CliRunner
 import sweeper
 from sweeper.__main__ import app
 from sweeper.trial import fingerprint, plugins
+from tests.processes import python
 
 DOCS = Path(__file__).parents[1] / "docs"
 GUIDE, ANSWERS = DOCS / "adding-a-task.md", DOCS / "how-do-i.md"
@@ -65,8 +65,7 @@ def test_what_is_written_is_what_the_guide_shows_and_is_clean(folder):
     settings = plugins.ROOT / "pyproject.toml"
     # In another folder ruff takes `sweeper` for a package like any other, and wants its import beside those.
     for check in (["check", "--ignore", "I001"], ["format", "--check"]):
-        ruff = [sys.executable, "-m", "ruff", *check, "--config", settings]
-        done = subprocess.run([*ruff, "tasks"], capture_output=True, text=True, check=False)
+        done = python("-m", "ruff", *check, "--config", settings, "tasks", cwd=folder)
         assert done.returncode == 0, done.stdout
 
 

@@ -1,11 +1,11 @@
-"""What the documents point to is there."""
+"""What the documents point to is there, and the table of rooms in docs/architecture.md is that of the code."""
 
 import re
 import subprocess
 
 import pytest
 
-from sweeper.trial.plugins import ROOT
+from sweeper.trial.plugins import KINDS, ROOT
 
 DOCUMENTS = (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -43,8 +43,11 @@ def test_named_files_exist(document):
 
 def test_commits_that_measurements_name_are_in_the_history():
     """Or in the list of those that were joined, in docs/performance.md."""
-    history = subprocess.run(["git", "rev-list", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    if history.returncode != 0 or _is_shallow():
+    commands = ["git", "rev-list", "HEAD"], ["git", "rev-parse", "--is-shallow-repository"]
+    history, shallow = (
+        subprocess.run(each, cwd=ROOT, capture_output=True, text=True, check=False) for each in commands
+    )
+    if history.returncode != 0 or shallow.stdout.strip() == "true":
         pytest.skip("no history here")
     known = {commit[:7] for commit in history.stdout.split()}
     (joined,) = re.findall(r"^.* commits .* were joined:", (ROOT / "docs/performance.md").read_text(), re.M | re.S)
@@ -54,6 +57,10 @@ def test_commits_that_measurements_name_are_in_the_history():
     assert not {name: commits for name, commits in named.items() if commits}
 
 
-def _is_shallow() -> bool:
-    command = ["git", "rev-parse", "--is-shallow-repository"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() == "true"
+def test_the_architecture_has_a_line_for_every_room():
+    section = (ROOT / "docs" / "architecture.md").read_text().partition("## Rooms\n")[2].partition("\n## ")[0]
+    lines = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    named = [name for line in lines for name in re.findall(r"`(\w+)`", line)]
+    folders = {path.parent.name for path in (ROOT / "sweeper").glob("*/__init__.py")}
+    files = {path.stem for path in (ROOT / "sweeper").glob("*.py")} - {"__init__", "__main__", "command_line"}
+    assert sorted(named) == sorted(folders | files | {f"{kind}s" for kind in KINDS})

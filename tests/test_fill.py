@@ -7,8 +7,9 @@ import pytest
 from docs.fill import filled
 from sweeper.analysis.report_sources import ReportError
 from sweeper.space import search_space
-from sweeper.store.store import Store, SweepRecord
-from tests.results import PROVENANCE, result
+from sweeper.store.store import Store
+from tests.filled_stores import swept
+from tests.results import result
 
 SPACE = """
 name: small
@@ -55,10 +56,7 @@ def store(tmp_path):
     measured = {"success": 0.75, "success_p5": 0.5, "loss": 0.0036}
     trials = [{"objective": {"q": q, "m": 4}, "seed": seed} for q in (1.0, 10.0) for seed in (0, 1)]
     results = [result(trial, metrics=measured | {"success": 0.86 + trial["seed"] / 100}) for trial in trials]
-    for made in results:
-        store.commit(made)
-    ids = tuple(store.committed())
-    store.record_sweep(SweepRecord(name="small", text=SPACE, overrides=(), trial_ids=ids, provenance=PROVENANCE))
+    swept(store, *results, name="small", text=SPACE)
     return str(tmp_path / "store")
 
 
@@ -114,13 +112,8 @@ def test_a_space_is_filled_from_the_trials_that_it_plans_and_says_what_is_missin
     text = page(f"<!-- published: {space} 5A -->\n<!-- end -->\n")
     command = f"`python -m sweeper.run {space} --results {store}`"
     lines = filled(text, store)[0].splitlines()
-    assert lines[-5:] == [
-        "| 5A | A_R | success_p5 |  | - (73) | - (70) |  |  |",
-        "",
-        f"2 of 2 trials not run yet: {command}",
-        "",
-        "<!-- end -->",
-    ], "the trials of the recorded sweep of that name are no trials of the space"
+    assert lines[-5] == "| 5A | A_R | success_p5 |  | - (73) | - (70) |  |  |", "not of the recorded sweep of that name"
+    assert lines[-4:] == ["", f"2 of 2 trials not run yet: {command}", "", "<!-- end -->"]
     (first, second) = search_space.read(space).expand().trials
     opened = Store.open(store)
     opened.commit(result(json.loads(first.model_dump_json()), metrics={"success": 0.5, "success_p5": 0.7}))
@@ -147,10 +140,7 @@ def test_a_query_without_an_answer_says_so(store, page):
         ("<!-- table: SELECT 1 -->\n<!-- published: small -->\n<!-- end -->\n", "page.md:1: the place for a table has"),
         ("nothing to fill\n", "has no place for a table, such as"),
         ("a\n<!-- table: SELECT nought FROM trials -->\n<!-- end -->\n", 'page.md:2: .*"nought" not found'),
-        (
-            "<!-- published: smal 5A -->\n<!-- end -->\n",
-            "page.md:1: the store has no sweep 'smal'; did you mean 'small'",
-        ),
+        ("<!-- published: smal 5A -->\n<!-- end -->\n", "page.md:1: the store has no sweep 'smal'; did you mean 'sm"),
         ("<!-- published: small 5C -->\n<!-- end -->\n", "page.md:1: the sweep small has no panel '5C'"),
         ('<!-- published: small "5A -->\n<!-- end -->\n', 'page.md:1: small "5A: No closing quotation'),
         ("<!-- published: no.yaml 5C -->\n<!-- end -->\n", "page.md:1: no.yaml: there is no such file"),

@@ -15,29 +15,16 @@ from sweeper.panels.kinds import Panel, Panels
 
 def trial(baseline="Aq_R", q=1.0, seed=0, m=10, steps=20_000, status="finished", extra=None, **metrics):
     spec = {
-        "task": {"name": "coloring", "vertices": 10},
-        "baseline": baseline,
+        "task": {"name": "coloring", "vertices": 10}, "baseline": baseline,
         "objective": {"q": "inf" if q == float("inf") else q, "m": m},
-        "optimizer": {"name": "adam", "weight_decay": 0.1},
-        "evaluation": {"seeds": 100, "votes": [5, 30]},
-        "steps": steps,
-        "seed": seed,
-    }
+        "optimizer": {"name": "adam", "weight_decay": 0.1}, "evaluation": {"seeds": 100, "votes": [5, 30]},
+        "steps": steps, "seed": seed,
+    }  # fmt: skip
     return {
-        "trial_id": f"{baseline}-{q}-{m}-{steps}-{seed}",
-        "status": status,
-        "task": "coloring",
-        "objective": "q_norm",
-        "baseline": baseline,
-        "q": q,
-        "m": m,
-        "seed": seed,
-        "steps": steps,
-        "optimizer": "adam",
-        "spec": json.dumps(spec),
-        "extra_metrics": json.dumps(extra) if extra else None,
-        **metrics,
-    }
+        "trial_id": f"{baseline}-{q}-{m}-{steps}-{seed}", "status": status, "task": "coloring", "objective": "q_norm",
+        "baseline": baseline, "q": q, "m": m, "seed": seed, "steps": steps, "optimizer": "adam",
+        "spec": json.dumps(spec), "extra_metrics": json.dumps(extra) if extra else None, **metrics,
+    }  # fmt: skip
 
 
 def results(trials, outcomes=None):

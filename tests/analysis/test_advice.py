@@ -20,21 +20,11 @@ def trial(m=4, seed=0, tail=0.5, baseline="Aq_R", q=3.0, device="cpu", margin=No
     fields = {name: changes.pop(name) for name in ("steps", "evaluation", "batch_size") if name in changes}
     spec = coloring_trial(baseline=baseline, objective={"q": q, "m": m}, seed=seed, **fields)
     return {
-        "trial_id": f"{baseline}-{q}-{m}-{seed}-{fields}",
-        "status": "finished",
-        "task": "coloring",
-        "baseline": baseline,
-        "q": q,
-        "m": m,
-        "seed": seed,
-        "steps": spec.steps,
-        "device": device,
-        "spec": spec.model_dump_json(),
-        "extra_metrics": json.dumps({} if margin is None else {"margin_p5": margin}),
-        "success_p5": tail,
-        "cpu_seconds": cpu_seconds,
-        "steps_per_second": 1000 / cpu_seconds,
-    } | changes
+        "trial_id": f"{baseline}-{q}-{m}-{seed}-{fields}", "status": "finished", "task": "coloring",
+        "baseline": baseline, "q": q, "m": m, "seed": seed, "steps": spec.steps, "device": device,
+        "spec": spec.model_dump_json(), "extra_metrics": json.dumps({} if margin is None else {"margin_p5": margin}),
+        "success_p5": tail, "cpu_seconds": cpu_seconds, "steps_per_second": 1000 / cpu_seconds,
+    } | changes  # fmt: skip
 
 
 def walk(**changes):

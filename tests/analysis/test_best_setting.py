@@ -11,21 +11,15 @@ from sweeper.analysis.table import texts
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial.record import canonical
-from tests.analysis.made_up_stores import commit
+from tests.filled_stores import commit
+from tests.tiny_sweeps import with_seeds
 
-SPACE = """
-trial:
-  task: {name: coloring, vertices: 5}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: Aq_R
-  objective: {q: {log_uniform: [1, 30]}, m: 2}
-  optimizer: {learning_rate: {log_uniform: [1e-6, 1e-1]}, warmup_steps: 10}
-  steps: 250
-  batch_size: 8
-  evaluation: {seeds: 10, votes: [3]}
-  seed: {seeds: 2}
-search: {method: random, trials: 6, metric: loss, mode: min}
-"""
+SPACE = (
+    with_seeds(2)
+    .replace("q: 3", "q: {log_uniform: [1, 30]}")
+    .replace("warmup_steps: 10", "learning_rate: {log_uniform: [1e-6, 1e-1]}, warmup_steps: 10")
+    + "search: {method: random, trials: 6, metric: loss, mode: min}\n"
+)
 
 NESTED = SPACE.replace(
     "learning_rate: {log_uniform: [1e-6, 1e-1]}, warmup_steps: 10",

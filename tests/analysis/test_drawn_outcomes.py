@@ -6,9 +6,8 @@ import pytest
 from sweeper.analysis.report_sources import drawn_outcomes
 from sweeper.store.copying import copy
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import trial_id
-from tests.analysis.made_up_stores import plan
-from tests.results import outcomes, result
+from tests.filled_stores import swept
+from tests.results import outcomes, record, result
 
 DRAWS = """
 panels:
@@ -27,10 +26,8 @@ def test_a_copy_can_keep_what_panels_draw(tmp_path):
     stopped = result({"objective": {"q": 3.0, "m": 2}, "seed": 1}, status="stopped")
     steps = {f"path_0_{step}": np.arange(24) for step in range(2)} | {"path_7_0": np.arange(24)}
     walks = result({"objective": {"q": 1.0, "m": 2}}, outcomes=outcomes(24, **steps))
-    for each in (drawn, not_drawn, stopped, walks):
-        store.commit(each)
-    ids = plan(store, [trial_id(each.trial) for each in (drawn, not_drawn, stopped, walks)], "drawn", DRAWS)
-    plan(store, ids[:3], "plain", "panels: []\n")
+    ids = swept(store, drawn, not_drawn, stopped, walks, name="drawn", text=DRAWS)
+    store.record_sweep(record("plain", ids[:3], "panels: []\n"))
     expected = {ids[0]: {"success"}, ids[3]: {"path_0_0", "path_0_1"}}
     assert drawn_outcomes(store) == drawn_outcomes(store, ["drawn"]) == expected
     assert drawn_outcomes(store, ["plain"]) == {}

@@ -212,10 +212,8 @@ def test_each_histogram_has_bins_of_its_own():
     shares = [len(series.mean()) for series in drawing(one, stored).series]
     assert shares == [25, 21]
     assert drawing(one, stored).compare()[0].measured == np.mean(outcomes["majority_5"] == 1)
-    assert (
-        "success: bins of 4 %; majority_5: a bin for each of 21 values"
-        in said(composed(stored, one)).replace("\n", " ").lower()
-    )
+    text = said(composed(stored, one)).replace("\n", " ").lower()
+    assert "success: bins of 4 %; majority_5: a bin for each of 21 values" in text
 
 
 def test_a_metric_that_was_not_measured_leaves_out_its_curve_alone_and_keeps_its_published_values():
@@ -231,11 +229,8 @@ def test_a_metric_that_was_not_measured_leaves_out_its_curve_alone_and_keeps_its
 def test_a_metric_that_an_older_row_lacks_is_derived_by_its_task():
     def recall(keys, **row):
         spec = json.loads(trial()["spec"]) | {"task": {"name": "recall", "keys": keys, "value_bits": 5, "seed_bits": 9}}
-        return trial(**{"extra": {"margin_p5": 0.1}} | row) | {
-            "trial_id": str(keys),
-            "task": "recall",
-            "spec": json.dumps(spec),
-        }
+        made = trial(**{"extra": {"margin_p5": 0.1}} | row)
+        return made | {"trial_id": str(keys), "task": "recall", "spec": json.dumps(spec)}
 
     old, new = recall(12, success=0.5), recall(20, success=0.5, extra={"stored_items": 3.0})
     unmeasured = recall(16)
@@ -637,15 +632,11 @@ PATHS = {0: [1, 2, 5, 3, 4, 5], 1: [0, 3, 0, 3, 1, 1, 1, 1]}
 SIZES = {"rows": "height", "columns": "width", "first": 1}
 
 HISTORY = panel(
-    kind="history",
-    metric="mean_loss",
-    tail="tail_loss",
-    y={"unit": -1, "label": "Reward"},
-    best={"metric": "reward"},
+    kind="history", metric="mean_loss", tail="tail_loss", y={"unit": -1, "label": "Reward"}, best={"metric": "reward"},
     split="baseline",
     yardsticks=[{"value": "best_deterministic", "label": "no walk is better"}, {"value": "nothing", "label": "none"}],
     published=[{"series": "Aq_R", "metric": "tail_loss", "source": "here", "values": {100: 17, 200: 1}}],
-)
+)  # fmt: skip
 CELLS = panel(kind="cells", name="cells", metric="first_visit", limits=[0, 9], split="baseline", **SIZES)
 BOARD = panel(kind="board", name="board", target=[2, 3], longest="horizon", unit=-1, split="baseline", **SIZES)
 
@@ -883,15 +874,6 @@ def test_what_nobody_would_read_to_its_end_is_cut_and_says_so():
     assert (legend[0], legend[-7], legend[-1]) == ("series 0", "… 130 more", "series 159")
 
 
-def test_a_legend_is_made_no_oftener_for_many_entries(monkeypatch):
-    made = []
-    add = layout.Axes.legend
-    monkeypatch.setattr(layout.Axes, "legend", lambda *arguments, **keys: made.append(1) or add(*arguments, **keys))
-    found, series = many(29, "a name that takes a row: {}")
-    composed(found, curve(series=series))
-    assert len(made) == 2
-
-
 LOGARITHMIC = {"kind": "curve", "x": {"column": "q", "scale": "log"}, "y": {"scale": "log"}, "metric": "success"}
 
 
@@ -928,9 +910,8 @@ def test_zero_on_a_logarithmic_axis_is_shown_or_told(kind, qs, values, scales, r
 def test_limits_of_a_logarithmic_axis_hide_no_zeros(kind):
     axis = {"y": {"scale": "log", "limits": [0.001, 1]}, "series": [{"label": "all"}]}
     found = results([trial(q=float(q), success=0) for q in (1, 2)])
-    (axes,) = [
-        axes for axes in composed(found, panel(**LOGARITHMIC | axis | {"kind": kind})).figure.axes if axes.axison
-    ]
+    figure = composed(found, panel(**LOGARITHMIC | axis | {"kind": kind}))
+    (axes,) = [axes for axes in figure.axes if axes.axison]
     low, high = axes.get_ylim()
     assert low < 0 < high
 
@@ -958,12 +939,9 @@ def test_a_label_that_is_no_formula_is_drawn_as_it_is():
 
 def test_percentiles_of_all_training_seeds_together_stand_beside_their_mean():
     """Of two deterministic trainings one fails on 3 % of the inputs and one on 9 %, together on 6 %."""
-    made = [
-        trial(seed=seed, success=1 - failing, success_p5=p5) for seed, failing, p5 in ((0, 0.03, 1.0), (1, 0.09, 0.0))
-    ]
-    inputs = {
-        one["trial_id"]: (np.arange(100) >= failing).astype(float) for one, failing in zip(made, (3, 9), strict=True)
-    }
+    made = [trial(seed=seed, success=1 - failing / 100, success_p5=1.0 - seed) for seed, failing in enumerate((3, 9))]
+    failed = zip(made, (3, 9), strict=True)
+    inputs = {one["trial_id"]: (np.arange(100) >= failing).astype(float) for one, failing in failed}
     published = [{"series": "s", "metric": "success_p5", "values": {1.0: 0.0}, "source": "made up"}]
     curve = {"kind": "curve", "x": "q", "y": {"percent": True}, "series": [{"label": "s"}]}
     beside = panel(**curve, metric="success", tail="success_p5", published=published)

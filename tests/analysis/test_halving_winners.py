@@ -9,19 +9,14 @@ from sweeper.analysis.ranking import ending
 from sweeper.analysis.results import Results
 from sweeper.space import search_space
 from sweeper.store.store import Store
-from tests.analysis.made_up_stores import commit, plan
+from tests.filled_stores import commit, plan
 from tests.results import failure, result
+from tests.tiny_sweeps import with_seeds
 
-SPACE = """
-trial:
-  task: {name: coloring, vertices: 5}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: Aq_R
-  objective: {q: {choice: [2, 4]}, m: 2}
-  steps: 1000
-  seed: {seeds: 2}
-search: {method: halving, starts: 3, rungs: [{steps: 500, keep: 1}]}
-"""
+SPACE = (
+    with_seeds(2).replace("q: 3", "q: {choice: [2, 4]}").replace("steps: 250", "steps: 1000")
+    + "search: {method: halving, starts: 3, rungs: [{steps: 500, keep: 1}]}\n"
+)
 
 
 def ended(trial, status):

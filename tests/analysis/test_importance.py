@@ -15,20 +15,14 @@ from sweeper.analysis.table import texts
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
-from tests.analysis.made_up_stores import commit, plan
+from tests import tiny_sweeps
+from tests.filled_stores import commit, plan
 
-SPACE = """
-trial:
-  task: {name: coloring, vertices: 5}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: {choice: [Aq_R, AE_R]}
-  objective: {q: {log_uniform: [1, 30]}, m: 2}
-  optimizer: {learning_rate: {log_uniform: [1e-6, 1e-1]}, weight_decay: {uniform: [0, 1]}, warmup_steps: 10}
-  steps: 250
-  batch_size: 8
-  evaluation: {seeds: 10, votes: [3]}
-search: {method: random, trials: 40, metric: success, mode: max}
-"""
+RATES = "learning_rate: {log_uniform: [1e-6, 1e-1]}, weight_decay: {uniform: [0, 1]}, "
+SPACE = (
+    tiny_sweeps.SPACE.replace("q: 3", "q: {log_uniform: [1, 30]}").replace("warmup_steps", RATES + "warmup_steps")
+    + "search: {method: random, trials: 40, metric: success, mode: max}\n"
+).replace("baseline: Aq_R", "baseline: {choice: [Aq_R, AE_R]}")
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +55,7 @@ def test_the_entry_that_mattered_is_the_most_important(searched):
 def test_logarithmic_entries_are_found_inside_choices(tmp_path):
     path = tmp_path / "nested.yaml"
     optimizer = "choice: [{eps: {log_uniform: [1e-9, 1e-3]}}, {weight_decay: {uniform: [0, 1]}}]"
-    path.write_text(
-        SPACE[: SPACE.index("  optimizer")]
-        + f"  optimizer: {{{optimizer}}}\n  steps: 9\n"
-        + SPACE[SPACE.index("search") :]
-    )
+    path.write_text(SPACE.replace(RATES + "warmup_steps: 10", optimizer))
     assert logarithmic_entries(search_space.read(path)) == {"objective.q", "optimizer.eps"}
 
 

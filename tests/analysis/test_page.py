@@ -24,10 +24,9 @@ from sweeper.analysis.results import Results
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import trial_id
 from tests.analysis.made_up_figures import panel
-from tests.analysis.made_up_stores import plan
 from tests.chromium import PROGRAM, browser
+from tests.filled_stores import swept
 from tests.results import PROVENANCE, STARTED, failure, result
 
 pytestmark = pytest.mark.slow
@@ -61,12 +60,10 @@ def tab(tmp_path_factory):
         yield opened
 
 
-def filled(folder: Path, *results, name="ours", text="trial: {}\n", missing=()) -> Store:
-    """A store with these results, planned by one sweep together with the ids in `missing`."""
+def filled(folder: Path, *results, **planned) -> Store:
+    """A store with these results, planned by one sweep."""
     store = Store.open(folder)
-    for one in results:
-        store.commit(one)
-    plan(store, (*(trial_id(one.trial) for one in results), *missing), name, text)
+    swept(store, *results, **planned)
     return store
 
 
@@ -81,9 +78,7 @@ def several() -> list:
         result({"seed": 0}),
         result({"seed": 1}, metrics={"success": 0.6, "success_p5": 0.2}),
         result(
-            {"baseline": "Aq_r0"},
-            metrics={"success": 0.9},
-            curves=[(100, "train_loss", 0.4), (200, "train_loss", 0.3)],
+            {"baseline": "Aq_r0"}, metrics={"success": 0.9}, curves=[(100, "train_loss", 0.4), (200, "train_loss", 0.3)]
         ),
         result({"task": {"name": "recall", "keys": 4}}),
         failure({"seed": 2, "baseline": "AE_R"}, message="loss is not finite\nat step 7" + "x" * 5000),

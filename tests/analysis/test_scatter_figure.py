@@ -19,16 +19,13 @@ def trained(losses):
     trials = [trial(seed=seed, success=0.9 - loss) for seed, loss in enumerate(losses)]
 
     def curves(trial_ids):
-        return pd.DataFrame(
-            [
-                (made["trial_id"], step, metric, value)
-                for made, loss in zip(trials, losses, strict=True)
-                for metric, scale in (("train_loss", 1.0), ("mean_loss", 7.0))
-                for step, value in ((20, 0.5 * scale), (40, loss * scale), (60, 0.25 * scale))
-                if made["trial_id"] in trial_ids
-            ],
-            columns=pd.Index(["trial_id", "step", "metric", "value"]),
-        )
+        rows = [
+            {"trial_id": made["trial_id"], "step": step, "metric": metric, "value": value * scale}
+            for made, loss in zip(trials, losses, strict=True)
+            for metric, scale in (("train_loss", 1.0), ("mean_loss", 7.0))
+            for step, value in ((20, 0.5), (40, loss), (60, 0.25))
+        ]
+        return pd.DataFrame([row for row in rows if row["trial_id"] in trial_ids])
 
     return Results.of_frame(pd.DataFrame(trials), lambda trial_id, name: None, curves)
 
@@ -46,16 +43,12 @@ def test_a_point_is_a_trial_at_the_last_value_of_its_curve_up_to_the_step():
 
 def test_the_legend_has_the_rank_correlation_of_five_points_or_more():
     scatter = panel(kind="scatter", x=EARLY, metric="success", split="baseline")
-    figure = composed(trained([0.5, 0.01, 0.2, 0.3, 0.02]), scatter)
-    assert legends(figure) == [["Aq_R (5 trials, rank correlation -1.00)"]]
-    same = composed(trained([0.1] * 5), scatter)
-    assert legends(same) == [["Aq_R (5 trials)"]]
-
-
-def test_rounding_has_no_rank():
-    scatter = panel(kind="scatter", x=EARLY, metric="success", split="baseline")
-    figure = composed(trained([0.1 + 2e-9 * place for place in range(5)]), scatter)
-    assert legends(figure) == [["Aq_R (5 trials)"]]
+    for losses, rank in (
+        ([0.5, 0.01, 0.2, 0.3, 0.02], ", rank correlation -1.00"),
+        ([0.1] * 5, ""),
+        ([0.1 + 2e-9 * place for place in range(5)], ""),  # rounding has no rank
+    ):
+        assert legends(composed(trained(losses), scatter)) == [[f"Aq_R (5 trials{rank})"]]
 
 
 def test_the_axis_may_be_a_column():

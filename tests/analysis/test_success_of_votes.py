@@ -41,19 +41,18 @@ def test_the_bound_is_drawn_where_it_promises_something():
     assert "bound on the 5th percentile" in legends(figure)[0]
 
 
-def test_a_bound_that_promises_nothing_is_said():
-    figure = composed(results([voters(margin=0.05), voters(1, margin=-0.3)]), VOTES)
+@pytest.mark.parametrize(
+    ("margins", "note"),
+    [
+        ((0.05, -0.3), "no bound up to 300 votes: 2 of 2 trials"),
+        ((0.5, -0.3), "no bound up to 300 votes: 1 of 2 trials; a series has bounds for all or for none"),
+    ],
+)
+def test_a_bound_that_promises_nothing_for_some_of_the_trials_is_said_and_not_drawn(margins, note):
+    figure = composed(results([voters(seed, margin=margin) for seed, margin in enumerate(margins)]), VOTES)
     assert "bound on the 5th percentile" not in legends(figure)[0]
-    assert "no bound up to 300 votes: 2 of 2 trials" in said(figure).replace("\n", " ")
+    assert note in said(figure).replace("\n", " ")
     assert not [line for line in figure.axes[0].lines if len(line.get_xdata()) > 10]
-
-
-def test_a_series_has_bounds_for_all_of_its_trials_or_for_none():
-    figure = composed(results([voters(), voters(1, margin=-0.3)]), VOTES)
-    assert not [line for line in figure.axes[0].lines if len(line.get_xdata()) > 10]
-    assert "no bound up to 300 votes: 1 of 2 trials; a series has bounds for all or for none" in said(figure).replace(
-        "\n", " "
-    )
 
 
 def test_error_bars_are_those_of_the_mean_over_training_seeds():

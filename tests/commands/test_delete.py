@@ -9,6 +9,7 @@ from sweeper.packs import checkpoint
 from sweeper.store import deletion
 from tests.filled_stores import IDS, contents, filled
 from tests.heartbeats import heartbeat
+from tests.processes import refusal
 
 # `filled`: quick has planned 0, 1 and 4 (failed), other 1, 2 and 3; 5 belongs to no sweep.
 OTHERS = {IDS[1], IDS[2], IDS[3], IDS[5]}
@@ -47,18 +48,15 @@ def test_the_command_says_what_it_would_delete(tmp_path):
 def test_a_choice_that_makes_no_sense_deletes_nothing(tmp_path, arguments):
     store = filled(tmp_path / "store")
     files = [store.listing(folder) for folder in ("trials", "sweeps")]
-    done = run(store, *arguments, "--yes")
-    assert done.exit_code == 2
-    assert len(done.output.splitlines()) == 1
+    refusal(delete.app, *arguments, "--yes", "--results", store.url)
     assert [store.listing(folder) for folder in ("trials", "sweeps")] == files
 
 
 def test_nothing_is_deleted_while_a_driver_runs(tmp_path):
     store = filled(tmp_path / "store")
     heartbeats.write_heartbeat(store.files, "other", heartbeat())
-    done = run(store, "quick", "--yes")
-    assert done.exit_code == 2
-    assert "stop it first (python -m sweeper stop other)" in done.output
+    said = refusal(delete.app, "quick", "--yes", "--results", store.url)
+    assert "stop it first (python -m sweeper stop other)" in said
     assert len(store.committed()) == 6
     assert run(store, "quick").exit_code == 0, "a dry run is allowed"
 

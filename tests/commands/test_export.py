@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from sweeper.commands import export
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
+from tests.processes import refusal
 from tests.results import WEIGHTS, failure, outcomes, result
 
 
@@ -72,19 +73,11 @@ def test_a_network_is_a_safetensors_file(results, tmp_path):
     for arguments, words in (
         ((file,), "--trial ID"), ((tmp_path / "x.csv", "--trial", key), "--trial ID"),
         ((file, "--trial", "zz"), "no committed trial"), ((file, "--trial", failed), "failed, and has no network"),
+        ((tmp_path / "x.txt",), "must end in .parquet or .csv"), ((tmp_path / "no" / "x.csv",), "No such"),
     ):  # fmt: skip
-        done = exported(results, *arguments)
-        assert done.exit_code == 2
-        assert words in done.output
-        assert len(done.output.splitlines()) == 1
+        assert words in refusal(export.app, *arguments, "--results", results.url)
 
 
-def test_what_cannot_be_is_one_sentence(results, tmp_path):
-    for file, words in ((tmp_path / "x.txt", "must end in .parquet or .csv"), (tmp_path / "no" / "x.csv", "No such")):
-        done = exported(results, file)
-        assert done.exit_code == 2
-        assert words in done.output
-        assert len(done.output.splitlines()) == 1
-    nowhere = CliRunner().invoke(export.app, [str(tmp_path / "x.csv"), "--results", str(tmp_path / "nowhere")])
-    assert nowhere.exit_code == 2
-    assert "there is no results store" in nowhere.output
+def test_a_store_that_is_not_there_is_told(tmp_path):
+    nowhere = refusal(export.app, tmp_path / "x.csv", "--results", tmp_path / "nowhere")
+    assert "there is no results store" in nowhere

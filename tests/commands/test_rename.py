@@ -6,16 +6,13 @@ from sweeper.commands import rename
 from sweeper.listeners import heartbeats
 from tests.filled_stores import filled
 from tests.heartbeats import heartbeat
-
-
-def run(store, *arguments):
-    return CliRunner().invoke(rename.app, [*arguments, "--results", store.url])
+from tests.processes import refusal
 
 
 def test_the_command(tmp_path):
     store = filled(tmp_path / "store")
     heartbeats.write_heartbeat(store.files, "other", heartbeat())
-    done = run(store, "quick", "best")
+    done = CliRunner().invoke(rename.app, ["quick", "best", "--results", store.url])
     assert done.exit_code == 0
     assert done.output.startswith("quick is called best now; write `name: best` in its search space")
     for arguments, words in (
@@ -24,6 +21,4 @@ def test_the_command(tmp_path):
         (("best", "best"), "called 'best' already"),
         (("best", "other"), "there is a sweep 'other' already"),
     ):
-        done = run(store, *arguments)
-        assert done.exit_code == 2
-        assert words in done.output
+        assert words in refusal(rename.app, *arguments, "--results", store.url)

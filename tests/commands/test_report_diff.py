@@ -4,20 +4,13 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper.report import app
-from sweeper.store.store import Store, SweepRecord
-from sweeper.trial.trial_spec import trial_id
-from tests.results import PROVENANCE, failure, result
+from sweeper.store.store import Store
+from tests.filled_stores import swept
+from tests.results import failure, result
 
 
 def trained(q, seed, success, steps=250):
     return result({"objective": {"q": q, "m": 2}, "seed": seed, "steps": steps}, metrics={"success": success})
-
-
-def planned(store, name, *results):
-    for each in results:
-        store.commit(each)
-    ids = tuple(trial_id(each.trial) for each in results)
-    store.record_sweep(SweepRecord(name=name, text="", overrides=(), trial_ids=ids, provenance=PROVENANCE))
 
 
 @pytest.fixture
@@ -26,9 +19,9 @@ def store(tmp_path):
     store = Store.open(tmp_path / "results")
     short = [trained(2.0, 0, 0.5), trained(2.0, 1, 0.52), trained(3.0, 0, 0.4), trained(3.0, 1, 0.8)]
     long = [trained(2.0, 0, 0.6, 500), trained(2.0, 1, 0.64, 500), trained(3.0, 0, 0.75, 500)]
-    planned(store, "short", *short)
-    planned(store, "long", *long)
-    planned(store, "more", *short[2:], trained(4.0, 0, 0.9), trained(4.0, 1, 0.9), failure({"seed": 7}))
+    swept(store, *short, name="short")
+    swept(store, *long, name="long")
+    swept(store, *short[2:], trained(4.0, 0, 0.9), trained(4.0, 1, 0.9), failure({"seed": 7}), name="more")
     return store
 
 
@@ -60,7 +53,7 @@ def test_shared_trials_are_counted_and_settings_without_a_partner_named(store):
 
 def test_two_stores_are_compared_trial_by_trial(store, tmp_path):
     other = Store.open(tmp_path / "other")
-    planned(other, "short", trained(2.0, 0, 0.5), trained(2.0, 1, 0.99))
+    swept(other, trained(2.0, 0, 0.5), trained(2.0, 1, 0.99), name="short")
     code, lines, _ = told(store, "short", other.url)
     assert code == 0
     assert lines[0] == f"2 trials in both, 2 only in short, 0 only in {other.url}"

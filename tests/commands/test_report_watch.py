@@ -7,16 +7,16 @@ from typer.testing import CliRunner
 
 from sweeper.analysis import report
 from sweeper.report import app
-from sweeper.store.store import Store, StoreError, SweepRecord
+from sweeper.store.store import Store, StoreError
 from sweeper.trial.trial_spec import trial_id
-from tests.results import PROVENANCE, result
+from tests.results import record, result
 
 
 @pytest.fixture
 def store(tmp_path):
     store = Store.open(tmp_path / "store")
-    ids = tuple(trial_id(result({"seed": seed}).trial) for seed in range(3))
-    store.record_sweep(SweepRecord(name="ours", text="trial: {}\n", overrides=(), trial_ids=ids, provenance=PROVENANCE))
+    ids = [trial_id(result({"seed": seed}).trial) for seed in range(3)]
+    store.record_sweep(record("ours", ids))
     return store
 
 

@@ -13,6 +13,7 @@ from sweeper.__main__ import app
 from sweeper.analysis.figures import PALETTES
 from sweeper.commands import report
 from sweeper.trial import plugins
+from tests.processes import python
 
 HEAVY = ("duckdb", "flax", "jax", "matplotlib", "numpy", "optuna", "pandas", "pyarrow", "pydantic", "ray", "scipy")
 
@@ -28,10 +29,7 @@ finally:
 
 @pytest.mark.parametrize("command", ["run", "evaluate", "status", "query", "report", "compaction", "__main__"])
 def test_help_imports_nothing_heavy(command):
-    done = subprocess.run(
-        [sys.executable, "-c", HELP.format(heavy=HEAVY), f"sweeper.{command}"],
-        cwd=plugins.ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = python("-c", HELP.format(heavy=HEAVY), f"sweeper.{command}", check=True)
     assert "Usage" in done.stdout
     assert done.stdout.splitlines()[-1].strip() == "imported:"
 

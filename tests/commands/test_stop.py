@@ -11,8 +11,8 @@ from sweeper.interruption import Interruption
 from sweeper.listeners import heartbeats
 from sweeper.listeners.heartbeat_writer import HeartbeatWriter
 from sweeper.store.store import Store
-from tests.filled_stores import record
 from tests.heartbeats import DEAD, ELSEWHERE, heartbeat, until
+from tests.results import record
 from tests.tiny_sweeps import with_seeds
 
 

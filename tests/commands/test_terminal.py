@@ -1,7 +1,5 @@
 """Text that strangers wrote into a store cannot control the terminal of its reader."""
 
-import dataclasses
-import io
 import json
 import os
 import pty
@@ -13,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.annotations import Subject, annotate
-from sweeper.store.store import Store, SweepRecord
-from sweeper.trial import plugins, provenance
-from sweeper.trial.trial_spec import trial_id
+from sweeper.store.store import Store
+from sweeper.trial import plugins
+from tests.filled_stores import swept
 from tests.results import failure
 
 pytestmark = pytest.mark.slow
@@ -30,14 +28,7 @@ SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\rgone\u202e"
 def store(tmp_path: Path) -> Path:
     """A store with hostile text in a row and in the command of a sweep."""
     store = Store.open(tmp_path / "results")
-    row = failure()
-    row = dataclasses.replace(row, error={"kind": HOSTILE, "message": HOSTILE, "step": 1})
-    store.commit(row)
-    origin = provenance.capture(HOSTILE)
-    record = SweepRecord(
-        name="hostile", text="name: hostile\n", overrides=(), trial_ids=(trial_id(row.trial),), provenance=origin
-    )
-    store.record_sweep(record)
+    swept(store, failure(kind=HOSTILE, message=HOSTILE), name="hostile", command=HOSTILE)
     store.write_bytes("sweeps/hostile/000009-00000000.json", f'{{"schema_version": "{HOSTILE}"}}'.encode())
     annotate(store.files, Subject("hostile"), note=HOSTILE)
     return tmp_path / "results"
@@ -64,18 +55,10 @@ def on_a_terminal(*commands: Sequence[str]) -> list[str]:
         stdout=theirs, stderr=theirs, env=os.environ | {"TERM": "dumb", "COLUMNS": "400"},
     )  # fmt: skip
     os.close(theirs)
-    printed = io.BytesIO()
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        printed.write(part)
+    printed = b"".join(iter(lambda: _read(ours), b""))
     process.wait()
     os.close(ours)
-    *parts, rest = printed.getvalue().decode(errors="surrogateescape").split("== END ==\r\n")
+    *parts, rest = printed.decode(errors="surrogateescape").split("== END ==\r\n")
     assert (len(parts), rest) == (len(commands), ""), ascii(rest)
     return parts
 
@@ -85,6 +68,7 @@ QUERY = 'select error_message, error_kind as "a\x1bc" from trials'
 
 def test_stored_text_is_spelt_out(store):
     commands = [
+        ("sweeper.query", "select error_message from trials"),
         ("sweeper.query", QUERY),
         ("sweeper.query", QUERY, "--format", "csv"),
         ("sweeper.query", QUERY, "--format", "json"),
@@ -97,17 +81,12 @@ def test_stored_text_is_spelt_out(store):
         ("sweeper", "note", "hostile", HOSTILE, "--remove"),
         ("sweeper.report",),
     ]
-    for command, printed in zip(
-        commands, on_a_terminal(*([*command, "--results", str(store)] for command in commands)), strict=True
-    ):
+    told = on_a_terminal(*([*command, "--results", str(store)] for command in commands))
+    assert SHOWN in told[0]
+    for command, printed in zip(commands, told, strict=True):
         assert printed
         assert not {"\x1b", "\x07", "\x9b", "\x7f", "\u202e"} & set(printed), (command, ascii(printed))
         assert "\rgone" not in printed, command
-
-
-def test_a_query_shows_what_was_there(store):
-    command = ["sweeper.query", "select error_message from trials", "--results", str(store)]
-    assert SHOWN in on_a_terminal(command)[0]
 
 
 def test_programs_get_the_text_as_it_is(store):
@@ -119,20 +98,9 @@ def test_programs_get_the_text_as_it_is(store):
 @pytest.mark.parametrize("program", ["WezTerm", "other"])
 def test_a_terminal_that_can_shows_the_picture_itself(tmp_path, program):
     parent, terminal = pty.openpty()
-    command = [
-        sys.executable,
-        "-m",
-        "sweeper",
-        "plot",
-        "q",
-        "success",
-        "--results",
-        "published",
-        "--where",
-        "keys = 15",
-    ]
+    command = ["-m", "sweeper", "plot", "q", "success", "--results", "published", "--where", "keys = 15", "--out"]
     running = subprocess.Popen(
-        [*command, "--out", str(tmp_path / "plot.png")], cwd=plugins.ROOT, stdout=terminal,
+        [sys.executable, *command, str(tmp_path / "plot.png")], cwd=plugins.ROOT, stdout=terminal,
         env=os.environ | {"TERM_PROGRAM": program},
     )  # fmt: skip
     os.close(terminal)

@@ -12,14 +12,15 @@ import pyarrow as pa
 
 from sweeper.store.store import Store
 from sweeper.trial import plugins
+from tests.processes import python
 
 UNSTABLE = ("wall", "seconds", "started", "finished", "per_second", "memory", "command", "pack_id")
 """Columns that say how a trial was executed."""
 
 
-def copy_checkout(folder: Path) -> None:
-    """Copy the packages that a sweep imports."""
-    for package in ("sweeper", "tasks", "models", "objectives"):
+def copy_checkout(folder: Path, *further: str) -> None:
+    """Copy the packages that a sweep imports, and further folders."""
+    for package in ("sweeper", "tasks", "models", "objectives", *further):
         shutil.copytree(plugins.ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
 
 
@@ -27,22 +28,13 @@ class Command:
     """`python -m sweeper.run` in a session of its own, as a terminal would start it."""
 
     def __init__(self, checkout: Path, *arguments: str, program: tuple[str, ...] = ("-m", "sweeper.run")):
-        """Start it.
-
-        Args:
-            checkout: A copy of the checkout, and the folder in which the command is typed.
-            arguments: Of the command.
-            program: What Python runs.
-        """
+        """Start it in a copy of the checkout; `program` is what Python runs."""
         self._log = checkout / f"log-{time.monotonic_ns()}"
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *program, *arguments],
-                cwd=checkout,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                [sys.executable, *program, *arguments], cwd=checkout, stdout=log, stderr=subprocess.STDOUT,
                 start_new_session=True,
-            )
+            )  # fmt: skip
         self.seen: set[int] = set()
 
     def wait(self) -> tuple[int, str]:
@@ -94,8 +86,7 @@ def until(condition: Callable[[], object]) -> None:
 
 def status_of(store: Path) -> str:
     """What `python -m sweeper.status` prints."""
-    command = [sys.executable, "-m", "sweeper.status", "--results", str(store)]
-    return subprocess.run(command, cwd=plugins.ROOT, capture_output=True, text=True, check=True).stdout
+    return python("-m", "sweeper.status", "--results", store, check=True).stdout
 
 
 def science(store: Path) -> pa.Table:

@@ -1,14 +1,11 @@
 """The command `evaluate`, with real Ray: choose, evaluate, go on, and say what is missing."""
 
-import subprocess
-import sys
-
 import pytest
 
 from sweeper.analysis import sql
 from sweeper.store.store import Store
-from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id
+from tests.processes import python
 from tests.results import result
 from tests.tiny_sweeps import with_seeds
 
@@ -23,10 +20,7 @@ SPACE = (
 
 
 def command(name, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", f"sweeper.{name}", *map(str, arguments)],
-        cwd=plugins.ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return python("-m", f"sweeper.{name}", *arguments)
 
 
 @pytest.fixture(scope="module")

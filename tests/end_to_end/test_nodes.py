@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from sweeper.interruption import Interruption
 from sweeper.launch.cluster import connected
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
-from sweeper.trial import plugins
+from tests.end_to_end.sweep_process import copy_checkout
 
 WITNESS = '''
 """Colouring that writes down which process of which node traces it, and waits there until it may go on."""
@@ -87,16 +86,7 @@ pytestmark = pytest.mark.long
 
 @dataclasses.dataclass(frozen=True)
 class Sighting:
-    """What a process of a sweep said of itself.
-
-    Attributes:
-        node: Id of its node.
-        pid: Its number.
-        at: When, in seconds since 1970.
-        reserved: What Ray reserved for it.
-        gpus: CUDA_VISIBLE_DEVICES.
-        platforms: JAX_PLATFORMS.
-    """
+    """What a process of a sweep said of itself, at some second since 1970; `gpus` is CUDA_VISIBLE_DEVICES."""
 
     node: str
     pid: int
@@ -110,10 +100,7 @@ class Sweep:
     """`python -m sweeper.run` against a cluster."""
 
     def __init__(self, folder: Path, address: str, **space: Any):
-        for package in ("sweeper", "tasks", "models", "objectives"):
-            shutil.copytree(
-                plugins.ROOT / package, folder / "checkout" / package, ignore=shutil.ignore_patterns("__pycache__")
-            )
+        copy_checkout(folder / "checkout")
         self._said = folder / "said"
         self._said.mkdir()
         self._gate = folder / "gate"

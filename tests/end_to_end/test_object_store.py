@@ -18,6 +18,7 @@ from sweeper.store.schema import trial_file_name
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id
+from tests.processes import python
 from tests.results import failure, outcomes, result
 from tests.s3_server import ENVIRONMENT
 from tests.tiny_sweeps import with_seeds
@@ -123,10 +124,7 @@ def test_of_two_writers_of_one_key_one_whole_file_is_left(s3):
     assert not stores[0].files.listing("quarantine")
 
 
-SECRETS = ["abc%2Fdef", "abc/def", "abc@def", "abc"]
-
-
-@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("secret", ["abc%2Fdef", "abc/def", "abc@def", "abc"])
 def test_keys_in_a_url_are_never_shown(secret, caplog):
     url = f"s3://AKIAME:{secret}@bucket/x?endpoint_override=127.0.0.1:1&scheme=http&region=us-east-1&nonsense=1"
     assert "AKIAME" not in (shown := messages.redacted(f"run --results '{url}' --dry-run"))
@@ -167,14 +165,14 @@ def test_a_sweep_in_a_bucket_is_killed_resumed_and_queried(s3, tmp_path):
     """With what happened read from the server's own log."""
     (tmp_path / "tiny.yaml").write_text(TINY)
     url = s3.url("sweep")
-    command = [sys.executable, "-m", "sweeper.run", str(tmp_path / "tiny.yaml"), "--results", url, "--address", "local"]
+    command = ["-m", "sweeper.run", tmp_path / "tiny.yaml", "--results", url, "--address", "local"]
     store = Store.open(url)
 
     def keys(folder):
         return [key for method, key, _ in writes(s3, "sweep") if method == "PUT" and key.startswith(f"{folder}/")]
 
     with (tmp_path / "log").open("w") as log:
-        killed = subprocess.Popen(command, cwd=plugins.ROOT, stdout=log, stderr=log)
+        killed = subprocess.Popen([sys.executable, *command], cwd=plugins.ROOT, stdout=log, stderr=log)
         try:
             while not (keys("checkpoints") and keys("trials")):
                 assert killed.poll() is None, "it ended before it could be killed"
@@ -185,7 +183,7 @@ def test_a_sweep_in_a_bucket_is_killed_resumed_and_queried(s3, tmp_path):
     before = store.committed()
     assert 0 < len(before) < 6
 
-    done = subprocess.run(command, cwd=plugins.ROOT, capture_output=True, text=True, check=False)
+    done = python(*command)
     assert done.returncode == 0, done.stdout + done.stderr
     # Its workers outlived the driver for a moment, and may have committed something in it.
     assert int(re.search(r"(\d+) done", done.stdout)[1]) >= len(before)
@@ -194,12 +192,11 @@ def test_a_sweep_in_a_bucket_is_killed_resumed_and_queried(s3, tmp_path):
     assert len(rows) == len(set(rows)) == 6, "each trial was put once: nothing that was committed ran again"
     assert not [name for name in store.files.listing("checkpoints") if name.endswith(".ckpt")]
 
-    asked = subprocess.run(
-        [sys.executable, "-m", "sweeper.query", "--format", "csv", "--results", url,
-         "select count(distinct trial_id), sum(steps_done) from trials join (from outcomes where input = 0) "
-         "using (trial_id) where status = 'finished'"],
-        cwd=plugins.ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    question = (
+        "select count(distinct trial_id), sum(steps_done) from trials join (from outcomes where input = 0) "
+        "using (trial_id) where status = 'finished'"
+    )
+    asked = python("-m", "sweeper.query", "--format", "csv", "--results", url, question, check=True)
     assert asked.stdout.splitlines()[1] == "6,18000"
     for text in (done.stdout, done.stderr, (tmp_path / "log").read_text(), asked.stdout, asked.stderr):
         assert ENVIRONMENT["AWS_SECRET_ACCESS_KEY"] not in text

@@ -14,6 +14,7 @@ import pytest
 from chaos.nodes import nodes
 from sweeper.store.store import Store
 from sweeper.trial import plugins
+from tests.processes import python
 from tests.results import result
 
 TASK = '''
@@ -195,10 +196,8 @@ def test_what_workers_would_not_have_ends_the_start_with_file_and_line(project, 
         (project / ".gitignore").write_text("/plain/\n")
     else:
         Store.open(project / "plain").commit(result())
-    done = subprocess.run(
-        [sys.executable, "-m", "sweeper.run", "space.yaml", "--address", "local"],
-        cwd=project, env=_environment(PYTHONPATH=str(plugins.ROOT)), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    environment = _environment(PYTHONPATH=str(plugins.ROOT))
+    done = python("-m", "sweeper.run", "space.yaml", "--address", "local", cwd=project, env=environment)
     assert done.returncode == 2, done.stdout + done.stderr
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr
@@ -213,11 +212,8 @@ def test_the_nodes_of_a_cluster_get_the_project_and_this_checkout(project, tmp_p
     (project / "tasks" / "mine.py").write_text(TASK.partition("    def losses")[0] + MEETING.format(place=str(place)))
     with nodes() as cluster:
         joined = {cluster.join(num_cpus=1).node_id for _ in range(2)}
-        done = subprocess.run(
-            [sys.executable, "-m", "sweeper.run", "space.yaml", "--address", cluster.address,
-             "--set", "resources.lanes=1"],
-            cwd=project, env=_environment(PYTHONPATH=str(plugins.ROOT)), capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        run = ("-m", "sweeper.run", "space.yaml", "--address", cluster.address, "--set", "resources.lanes=1")
+        done = python(*run, cwd=project, env=_environment(PYTHONPATH=str(plugins.ROOT)))
     assert done.returncode == 0, done.stdout + done.stderr
     assert {path.name for path in place.iterdir()} == joined, "both nodes train the task of the project"
     rows = Store.open(str(project / "results")).trials().select(["task", "model", "status", "pack_id"]).to_pylist()

@@ -17,6 +17,7 @@ import yaml
 
 from sweeper.store.store import Store
 from sweeper.trial import plugins
+from tests.end_to_end.sweep_process import copy_checkout
 from tests.hosts import PATH, Host, hosts_of, obstacle
 
 # The list of skipped tests names the reason.
@@ -33,15 +34,10 @@ def _admit(host: Host, key: Path, folder: Path) -> None:
     """Start sshd on a host."""
     shutil.copyfile(key.with_suffix(".pub"), host.home / ".ssh" / "authorized_keys")
     settings = {
-        "ListenAddress": host.address,
-        "HostKey": folder / "host_key",
-        "AuthorizedKeysFile": host.home / ".ssh" / "authorized_keys",
-        "PermitRootLogin": "prohibit-password",
-        "PasswordAuthentication": "no",
-        "StrictModes": "no",
-        "UsePAM": "no",
-        "PidFile": "none",
-    }
+        "ListenAddress": host.address, "HostKey": folder / "host_key",
+        "AuthorizedKeysFile": host.home / ".ssh" / "authorized_keys", "PermitRootLogin": "prohibit-password",
+        "PasswordAuthentication": "no", "StrictModes": "no", "UsePAM": "no", "PidFile": "none",
+    }  # fmt: skip
     (host.home / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     host.run(str(shutil.which("sshd", path=PATH)), "-f", str(host.home / "sshd_config"))
 
@@ -124,8 +120,7 @@ class Task(coloring.Task):
 def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, folder):
     outside, head, worker = hosts
     checkout, results = folder / "checkout", folder / "results"
-    for part in ("sweeper", "tasks", "models", "objectives", "search_spaces", "locks"):
-        shutil.copytree(plugins.ROOT / part, checkout / part, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_checkout(checkout, "search_spaces", "locks")
     place = folder / "nodes"
     place.mkdir()
     (checkout / "tasks" / "meeting.py").write_text(MEETING.format(place=str(place)))
@@ -149,11 +144,8 @@ def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, folder):
     assert "refused" in outside.run("bash", "-c", f"exec 3<>/dev/tcp/{head.address}/8265", check=False)
     _until(lambda: _resources(ray("exec", file, "ray status")) == "4.0 CPU")
 
-    said = ray(
-        "exec",
-        file,
-        f"cd ~/sweep && XLA_FLAGS=--xla_backend_optimization_level=0 python -m sweeper.run {SWEEP} --results {results}",
-    )
+    run = f"XLA_FLAGS=--xla_backend_optimization_level=0 python -m sweeper.run {SWEEP} --results {results}"
+    said = ray("exec", file, f"cd ~/sweep && {run}")
     assert "4 of 4 trials committed" in said, said
     assert set(Store.open(results).committed().values()) == {"finished"}
     # Both packs trained at the same time, as each waited for the other. Each had two of the cluster's four cores.

@@ -1,7 +1,6 @@
 """The Slurm jobs on a real Slurm: a controller and three nodes, each on a host of its own (`tests/hosts.py`)."""
 
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ import pytest
 
 from sweeper.store.store import Store
 from sweeper.trial import plugins
+from tests.end_to_end.sweep_process import copy_checkout
 from tests.hosts import Host, hosts_of, obstacle
 from tests.tiny_sweeps import with_seeds
 
@@ -80,12 +80,7 @@ class Slurm:
     """A Slurm, and the checkout from which jobs are submitted."""
 
     def __init__(self, hosts: list[Host], folder: Path):
-        """Start the daemons.
-
-        Args:
-            hosts: The nodes; the first has the controller too.
-            folder: What all hosts see.
-        """
+        """Start the daemons: the first of the hosts has the controller too, and all see the folder."""
         self.hosts, self.folder = hosts, folder
         self.checkout, self.results = folder / "checkout", folder / "results"
         (folder / "slurm.conf").write_text(CONFIGURATION.format(folder=folder))
@@ -147,10 +142,7 @@ def slurm() -> Iterator[Slurm]:
     """A Slurm of three nodes, and a checkout with an environment in .venv, which nothing has put into PATH."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as made, hosts_of(NODES, Path(made)) as hosts:
         folder = Path(made)
-        for part in ("sweeper", "tasks", "models", "objectives", "locks", "clusters"):
-            shutil.copytree(
-                plugins.ROOT / part, folder / "checkout" / part, ignore=shutil.ignore_patterns("__pycache__")
-            )
+        copy_checkout(folder / "checkout", "locks", "clusters")
         (folder / "checkout" / ".venv").symlink_to(Path(plugins.ROOT / ".venv").resolve())
         (folder / "checkout" / "space.yaml").write_text(with_seeds(4).replace("name: coloring", "name: held"))
         (folder / "training").mkdir()

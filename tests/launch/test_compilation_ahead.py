@@ -1,8 +1,6 @@
 """Programs that are compiled ahead are those that a pack runs, and are compiled by one process at a time."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -16,6 +14,7 @@ from sweeper.store.store import Store
 from sweeper.training import compilation
 from sweeper.trial import fingerprint, plugins, provenance
 from sweeper.trial.trial_spec import canonical
+from tests.processes import python
 from tests.trials import coloring_trial
 
 pytestmark = pytest.mark.slow
@@ -27,17 +26,12 @@ WALK = {"name": "gridworld", "height": 2, "width": 2, "horizon": 4, "noise": 3}
 @pytest.mark.parametrize(
     "fields",
     [
-        {"steps": 100},
-        {"steps": 7},
-        {
-            "task": WALK,
-            "optimizer": {"name": "open_es", "population": 4},
-            "steps": 2,
-            "evaluation": {"seeds": 2, "votes": []},
-        },
+        {"steps": 100}, {"steps": 7},
+        {"task": WALK, "optimizer": {"name": "open_es", "population": 4}, "steps": 2,
+         "evaluation": {"seeds": 2, "votes": []}},
     ],
     ids=["gradient", "gradient, fewer steps than a stride", "evolution"],
-)
+)  # fmt: skip
 def test_a_pack_whose_programs_are_prepared_compiles_nothing(fields, tmp_path):
     trials = tuple(coloring_trial(**FIELDS | fields, seed=seed) for seed in range(2))
     compilation_ahead.compile_programs(trials[0], len(trials))
@@ -83,6 +77,6 @@ def test_a_worker_reads_the_programs_that_were_compiled_ahead(tmp_path, monkeypa
         "run_pack(pack, Destination(Store.open(sys.argv[2] + '/store'), capture('run')))\n"
     )
     arguments = [json.dumps([canonical(trial) for trial in pack.trials]), str(tmp_path)]
-    subprocess.run([sys.executable, "-c", worker, *arguments], env=environment, cwd=plugins.ROOT, check=True)
+    python("-c", worker, *arguments, env=environment, check=True)
     large = {name for name in programs() - ahead if any(part in name for part in ("init", "advance", "_measured"))}
     assert not large

@@ -29,6 +29,7 @@ from sweeper.sweeps.output import Output
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.private_folder import private_folder
 from tests.heard import Heard
+from tests.processes import python
 from tests.results import PROVENANCE
 from tests.trials import coloring_trial
 
@@ -58,7 +59,7 @@ def test_the_driver_never_starts_jax():
         "    search_space.check_panels(space)\n"
         "assert not bridge.backends_are_initialized()"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=plugins.ROOT, capture_output=True, text=True, check=False)
+    done = python("-c", code)
     assert done.returncode == 0, done.stderr
 
 
@@ -136,7 +137,7 @@ def test_python_without_docstrings_is_refused_by_name():
         "from sweeper.space.resources import Resources as r\n"
         "try: l.connected('local', r(), i()).__enter__()\nexcept l.SetupError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-OOc", code], cwd=plugins.ROOT, capture_output=True, text=True, check=False)
+    done = python("-OOc", code)
     assert "unset PYTHONOPTIMIZE" in done.stdout, done.stderr
 
 
@@ -153,7 +154,7 @@ def test_a_process_that_waits_for_ever_is_gone_in_time_even_if_nobody_hears_it(a
         "    time.sleep(300)"
     )
     program = [sys.executable, "-c", code]
-    done = subprocess.run(program, cwd=plugins.ROOT, capture_output=True, text=True, check=False)
+    done = python(*program[1:])
     assert done.returncode == 143
     assert "the same command carries on" in done.stderr
     with open("/dev/full", "wb") as full:

@@ -21,6 +21,7 @@ from sweeper.launch.failures import LaunchError
 from sweeper.launch.ray_internals import QUICK_START
 from sweeper.space.resources import Resources
 from sweeper.trial import plugins
+from tests.processes import python
 
 pytestmark = pytest.mark.slow
 
@@ -121,9 +122,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str
 def test_another_user_finds_nothing(cluster):
     said, pids, _ = cluster
     assert said["worker"] in pids
-    done = subprocess.run(
-        [sys.executable, "-c", STRANGER, json.dumps(said), json.dumps(pids)], capture_output=True, text=True, check=True
-    )
+    done = python("-c", STRANGER, json.dumps(said), json.dumps(pids), check=True)
     assert json.loads(done.stdout) == []
 
 
@@ -179,11 +178,7 @@ def test_only_what_packs_need_is_started(cluster):
 def test_a_worker_process_looks_for_garbage_less_often():
     text = "import gc; usual = gc.get_threshold()[0]; import sweeper.launch; print(gc.get_threshold()[0] > usual)"
     for variables, less_often in (({}, False), (worker_environment(Resources()), True)):
-        environment = {**os.environ, **variables}
-        done = subprocess.run(
-            [sys.executable, "-c", text], cwd=plugins.ROOT, env=environment, capture_output=True, text=True, check=True
-        )
-        assert done.stdout.strip() == str(less_often)
+        assert python("-c", text, check=True, **variables).stdout.strip() == str(less_often)
 
 
 class Starts:
@@ -221,8 +216,5 @@ def test_a_token_changes_the_mode_only_before_ray_is_imported(tmp_path, imports,
     """Afterwards only Ray's own processes would hear of the mode, and refuse the driver."""
     text = f"{imports}\nfrom sweeper.launch import environment\nimport os; print(os.environ.get('RAY_AUTH_MODE'))"
     environment = {key: value for key, value in os.environ.items() if key != "RAY_AUTH_MODE"}
-    done = subprocess.run(
-        [sys.executable, "-c", text], cwd=plugins.ROOT, env=environment | {"RAY_AUTH_TOKEN": "ab" * 32},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = python("-c", text, env=environment, RAY_AUTH_TOKEN="ab" * 32, check=True)
     assert done.stdout.strip() == str(mode)

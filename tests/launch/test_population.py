@@ -60,22 +60,13 @@ class Task(coloring.Task):
 
 def _trials(optimizer: str = "pgpe", task: str = "coloring") -> tuple[TrialSpec, ...]:
     """Two lanes, and four blocks the last of which is not full."""
-    return tuple(
-        TrialSpec.model_validate(
-            {
-                "task": {"name": task, "vertices": 4},
-                "model": {"name": "transformer", "width": 6, "key_size": 5},
-                "baseline": "Aq_R",
-                "objective": {"q": 2.0, "m": 3},
-                "optimizer": {"name": optimizer, "population": 60, "initial_std": 0.1}
-                | ({} if optimizer == "pgpe" else {"final_m": 6}),
-                "steps": GENERATIONS,
-                "batch_size": 8,
-                "seed": seed,
-            }
-        )
-        for seed in (0, 1)
-    )
+    fields = {
+        "task": {"name": task, "vertices": 4}, "model": {"name": "transformer", "width": 6, "key_size": 5},
+        "baseline": "Aq_R", "objective": {"q": 2.0, "m": 3}, "steps": GENERATIONS, "batch_size": 8,
+        "optimizer": {"name": optimizer, "population": 60, "initial_std": 0.1}
+        | ({} if optimizer == "pgpe" else {"final_m": 6}),
+    }  # fmt: skip
+    return tuple(TrialSpec.model_validate(fields | {"seed": seed}) for seed in (0, 1))
 
 
 @pytest.fixture(scope="module")
@@ -131,16 +122,22 @@ def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("workers", [1, 2, 4])
-def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undisturbed, workers):
+@contextlib.contextmanager
+def _population(workers: int, **variables: str) -> Iterator[Population]:
     group = placement_group([{"CPU": 1.0}] * workers)
-    population = Population(workers, worker_environment(Resources()), group, 0)
+    population = Population(workers, worker_environment(Resources()) | variables, group, 0)
     try:
-        assert _equal(_evolved(population.evaluator(_trials(), CODE)), undisturbed)
+        yield population
     finally:
         population.close()
         remove_placement_group(group)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undisturbed, workers):
+    with _population(workers) as population:
+        assert _equal(_evolved(population.evaluator(_trials(), CODE)), undisturbed)
 
 
 @pytest.mark.long
@@ -149,30 +146,19 @@ def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undi
     ["snes", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("open_es", "sep_cma_es"))],
 )
 def test_workers_give_the_numbers_of_none_with_every_strategy_and_a_growing_m(ray_of_four_cores, optimizer):
-    group = placement_group([{"CPU": 1.0}] * 2)
-    population = Population(2, worker_environment(Resources()), group, 0)
-    try:
+    with _population(2) as population:
         evaluate = population.evaluator(_trials(optimizer), CODE)
         assert _equal(_evolved(evaluate, optimizer), _evolved(evolution.in_process, optimizer))
-    finally:
-        population.close()
-        remove_placement_group(group)
 
 
 def test_a_worker_of_other_code_computes_nothing(ray_of_four_cores):
-    group = placement_group([{"CPU": 1.0}])
-    population = Population(1, worker_environment(Resources()), group, 0)
     other = CODE.model_copy(update={"numerics": "other"})
     message = (
         r"^the worker runs other code than this start; what differs: "
         r"the numerics \(sweeper/training, sweeper/packs/pack_training, sweeper/trial\)$"
     )
-    try:
-        with pytest.raises(fingerprint.OtherCodeError, match=message):
-            _evolved(population.evaluator(_trials(), other))
-    finally:
-        population.close()
-        remove_placement_group(group)
+    with _population(1) as population, pytest.raises(fingerprint.OtherCodeError, match=message):
+        _evolved(population.evaluator(_trials(), other))
 
 
 @pytest.fixture
@@ -187,27 +173,21 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None) ->
 @pytest.mark.long
 def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_of_four_cores, project, capsys):
     undisturbed = _evolved(evolution.in_process, task="mortal")
-    group = placement_group([{"CPU": 1.0}] * 2)
-    environment = worker_environment(Resources()) | {plugins.PROJECT_VARIABLE: str(project)}
-    population = Population(2, environment, group, 0)
-    evaluate = population.evaluator(_trials(task="mortal"), fingerprint.captured())
-
-    def disturbed(trials, distribution, step):
-        """Lets one worker die while it computes a block, in each of the first two generations."""
-        order = project / ".order"
-        if int(step[0]) < 2:
-            order.touch()
-        objectives = evaluate(trials, distribution, step)
-        assert not order.exists(), "no worker has died"
-        return objectives
-
     capsys.readouterr()
-    try:
+    with _population(2, **{plugins.PROJECT_VARIABLE: str(project)}) as population:
+        evaluate = population.evaluator(_trials(task="mortal"), fingerprint.captured())
+
+        def disturbed(trials, distribution, step):
+            """Lets one worker die while it computes a block, in each of the first two generations."""
+            order = project / ".order"
+            if int(step[0]) < 2:
+                order.touch()
+            objectives = evaluate(trials, distribution, step)
+            assert not order.exists(), "no worker has died"
+            return objectives
+
         assert _equal(_evolved(disturbed, task="mortal"), undisturbed)
         assert "a task speaks" in capsys.readouterr().out, "what a worker prints is printed here"
-    finally:
-        population.close()
-        remove_placement_group(group)
 
 
 def test_workers_never_see_a_gpu_and_end_with_the_process_that_made_them(ray_of_four_cores):
@@ -235,15 +215,10 @@ def test_workers_never_see_a_gpu_and_end_with_the_process_that_made_them(ray_of_
 def test_a_run_of_some_trials_of_a_pack_gets_their_objectives(ray_of_four_cores):
     """A trial of the pack is committed already, or the device of the pack trains one lane at a time."""
     trials = _trials()
-    group = placement_group([{"CPU": 1.0}])
-    population = Population(1, worker_environment(Resources()), group, 0)
-    try:
+    with _population(1) as population:
         evaluate = population.evaluator(trials, CODE)
         for chosen in (trials[1:], trials[:1], trials[::-1]):
             stacked = stack(chosen)
             state = evolution.start(stacked)
             arguments = stacked, jax.tree.map(np.asarray, state.distribution()), np.asarray(state.step)
             np.testing.assert_array_equal(evaluate(*arguments), evolution.in_process(*arguments))
-    finally:
-        population.close()
-        remove_placement_group(group)

@@ -2,8 +2,6 @@
 
 import math
 import os
-import subprocess
-import sys
 import time
 from types import SimpleNamespace
 
@@ -15,7 +13,7 @@ from ray.exceptions import RpcError
 from sweeper.launch import ray_internals
 from sweeper.launch.cluster import running_cluster, start_local
 from sweeper.launch.failures import LaunchError
-from sweeper.trial import plugins
+from tests.processes import python
 
 pytestmark = pytest.mark.slow
 
@@ -101,38 +99,27 @@ def test_the_public_ways(public, monkeypatch, tmp_path):
 
 def test_packs_run_without_private_parts(tmp_path):
     """With real Ray, in a process of its own, since a process keeps the first token that it has shown."""
-    done = subprocess.run(
-        [sys.executable, "-c", SWEEP, str(tmp_path)], cwd=plugins.ROOT, text=True, capture_output=True
-    )
+    done = python("-c", SWEEP, tmp_path)
     assert (done.returncode, done.stdout) == (0, "3 packs, in a private folder\n"), done.stderr
-
-
-class Head:
-    """The head of a cluster whose node registers before the third look at it."""
-
-    def __init__(self):
-        self.looks = 0
-
-    def get_all_node_info(self, timeout: float) -> dict[ray.NodeID, None]:
-        self.looks += 1
-        return {NODE: None} if self.looks == 3 else {}
 
 
 NODE = ray.NodeID.from_random()
 
 
-class BusyHead:
-    """The head of a cluster that does not answer in time."""
+class Head:
+    """The head of a cluster whose node registers before the third look at it, or that does not answer in time."""
 
-    def __init__(self):
-        self.looks = 0
+    def __init__(self, busy: bool):
+        self.looks, self.busy = 0, busy
 
     def get_all_node_info(self, timeout: float) -> dict[ray.NodeID, None]:
         self.looks += 1
-        raise RpcError("Deadline Exceeded")
+        if self.busy:
+            raise RpcError("Deadline Exceeded")
+        return {NODE: None} if self.looks == 3 else {}
 
 
-@pytest.mark.parametrize(("head", "looks"), [(Head(), 3), (BusyHead(), 1)])
+@pytest.mark.parametrize(("head", "looks"), [(Head(busy=False), 3), (Head(busy=True), 1)])
 def test_a_node_that_starts_is_looked_for_often(monkeypatch, head, looks):
     def started(self: object) -> None:
         done.append("started")

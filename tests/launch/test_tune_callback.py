@@ -163,12 +163,7 @@ def test_after_an_interruption_an_evaluation_says_nothing_of_checkpoints(strides
 def test_a_choice_of_lanes_is_told_once_and_again_when_it_changes(driver):
     """What workers say about once a second, of a pack that trains on a GPU."""
     progress = driver.worker.report().progress
-    for lanes, reason in (
-        (2, "two fit"),
-        (2, "two fit"),
-        (1, "the memory was too small"),
-        (1, "the memory was too small"),
-    ):
+    for lanes, reason in [(2, "two fit")] * 2 + [(1, "the memory was too small")] * 2:
         driver.reports(Report(done=False, progress=dataclasses.replace(progress, lanes=lanes, lanes_reason=reason)))
     pack_id, trial_ids = driver.work.pack.pack_id, driver.work.pack.trial_ids
     assert driver.heard.all(events.LanesChosen) == [
@@ -177,7 +172,6 @@ def test_a_choice_of_lanes_is_told_once_and_again_when_it_changes(driver):
     ]
 
 
-@pytest.mark.slow
 def test_after_a_death_committed_trials_are_not_run_again(driver):
     first, second = driver.trial.pending
     while not driver.store.committed():

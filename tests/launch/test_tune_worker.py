@@ -19,7 +19,7 @@ from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.training import evaluation
 from sweeper.trial import fingerprint, jax_settings, provenance
-from tests.launch.workers import Worker, whole
+from tests.launch.workers import Worker, ended, whole
 from tests.trials import coloring_trial
 
 pytestmark = pytest.mark.slow
@@ -34,12 +34,8 @@ def test_work_survives_the_way_to_a_worker():
     assert set(map(type, config.values())) == {str}
     assert worker_messages.decoded(config) == work
     assert worker_messages.decoded(config).pack.pack_id == pack.pack_id
-    for sent in (
-        provenance.capture("python -m sweeper.run x.yaml"),
-        Resources(lanes=3, gpus=0.5),
-        Training(Asha(grace_steps=5)),
-        EVALUATION,
-    ):
+    origin = provenance.capture("python -m sweeper.run x.yaml")
+    for sent in (origin, Resources(lanes=3, gpus=0.5), Training(Asha(grace_steps=5)), EVALUATION):
         assert cloudpickle.loads(cloudpickle.dumps(sent)) == sent
 
 
@@ -67,7 +63,6 @@ def test_a_worker_reports_every_evaluation_at_once(tmp_path, monkeypatch):
     assert all(0 <= value <= 1 for _, value in evaluated)
 
 
-@pytest.mark.slow
 def test_a_worker_told_to_leave_goes_on_where_it_was(strides, tmp_path):
     work = whole(coloring_trial())
     leaving = Worker(work, tmp_path, ["carry on", "leave"])
@@ -124,9 +119,7 @@ def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path, monkeyp
 
 def test_a_worker_told_to_stop_early_commits_what_it_has(strides, tmp_path):
     work = whole(coloring_trial())
-    worker = Worker(work, tmp_path, ["carry on", "stop early"])
-    while not worker.report().done:
-        pass
+    ended(Worker(work, tmp_path, ["carry on", "stop early"]))
     assert Store.open(tmp_path).trials()["steps_done"].to_pylist() == [100]
     assert Store.open(tmp_path).committed() == {work.pending[0]: "stopped"}
 
@@ -139,8 +132,7 @@ def test_a_broken_store_is_nobodys_failure(strides, tmp_path, monkeypatch):
     worker = Worker(work, tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(Store, "commit", full)
-        while not (report := worker.report()).done:
-            pass
+        report = ended(worker)
     assert report.trouble == Lost("no space left")
     assert Store.open(tmp_path).committed() == {}
     # Nothing is trained again once there is space.
@@ -177,17 +169,14 @@ def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(strid
     worker = Worker(work, tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr("sweeper.training.evaluation.evaluate", too_large)
-        while not (report := worker.report()).done:
-            pass
+        report = ended(worker)
     assert isinstance(report.trouble, Lost)
     assert report.trouble.reason.startswith("the device has too little memory: RESOURCE_EXHAUSTED")
     assert Store.open(tmp_path).committed() == {}
     # Nothing is trained again on a device with more.
     larger = Worker(work, tmp_path)
-    assert [(report.done, report.progress.step) for report in (larger.report(), larger.report())] == [
-        (False, 250),
-        (True, 250),
-    ]
+    reports = [larger.report(), larger.report()]
+    assert [(report.done, report.progress.step) for report in reports] == [(False, 250), (True, 250)]
     assert set(Store.open(tmp_path).committed().values()) == {"finished"}
 
 
@@ -264,9 +253,7 @@ def test_a_checkpoint_of_other_code_is_reported_once(strides, tmp_path, monkeypa
 
 def test_a_worker_evaluates_stored_networks(strides, tmp_path):
     work, store = whole(coloring_trial(), coloring_trial(seed=1)), Store.open(tmp_path)
-    trained = Worker(work, tmp_path)
-    while not trained.report().done:
-        pass
+    ended(Worker(work, tmp_path))
     store.write_bytes(f"checkpoints/{work.pack.pack_id}.ckpt", b"of another start")
     rows = store.trials()
     worker = Worker(work, tmp_path, work_kind=EVALUATION)
@@ -282,9 +269,7 @@ def test_a_worker_evaluates_stored_networks(strides, tmp_path):
 
 def test_an_evaluation_that_raises_leaves_the_rows_alone(strides, tmp_path, monkeypatch):
     work, store = whole(coloring_trial()), Store.open(tmp_path)
-    trained = Worker(work, tmp_path)
-    while not trained.report().done:
-        pass
+    ended(Worker(work, tmp_path))
 
     def raising(trial: Any, network: Any) -> None:
         raise ValueError("the wheel came off")

@@ -45,6 +45,13 @@ class Worker(tune_worker.PackWorker):
         return dataclasses.replace(self.step()["report"], refused_checkpoint=report.refused_checkpoint)
 
 
+def ended(worker: Worker) -> Report:
+    """The last report of a worker."""
+    while not (report := worker.report()).done:
+        pass
+    return report
+
+
 def whole(*trials: TrialSpec) -> plan.Work:
     """A pack of which everything is pending."""
     pack = Pack(trials)

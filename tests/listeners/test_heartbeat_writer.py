@@ -2,13 +2,10 @@
 
 import threading
 
-import pytest
-
 from sweeper import events
 from sweeper.listeners import heartbeat_writer, heartbeats
 from sweeper.listeners.heartbeat_writer import HeartbeatWriter
 from sweeper.store.files import StoreError
-from sweeper.store.store import Store
 from tests.heartbeats import heartbeat, until
 
 PLANNED = events.SweepPlanned("quick", trials=8, done=1, failed=1, steps=2000)
@@ -16,41 +13,36 @@ STARTED = events.PackStarted("0123456789", "coloring Aq_R seed=0…3", ("a", "b"
 PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.25, 40.0)
 
 
-@pytest.fixture
-def store(tmp_path):
-    return Store.open(tmp_path / "results")
-
-
 def told(store):
     return [stored.heartbeat for stored in heartbeats.heartbeats(store.files)]
 
 
-def test_a_heartbeat_says_what_runs_where_and_goes_at_the_end(store):
+def test_a_heartbeat_says_what_runs_where_and_goes_at_the_end(local):
     stops = []
-    heart = HeartbeatWriter(store, "python -m sweeper.run x.yaml", lambda: stops.append(1), seconds=0.01)
+    heart = HeartbeatWriter(local, "python -m sweeper.run x.yaml", lambda: stops.append(1), seconds=0.01)
     heart.hear(PLANNED)
-    first = until(lambda: told(store))[0]
+    first = until(lambda: told(local))[0]
     assert (first.state, first.trials, first.done, first.failed, first.packs) == ("starting", 8, 1, 1, ())
     for event in (events.SweepStarted(None), STARTED):
         heart.hear(event)
-    (pack,) = until(lambda: told(store)[0].packs)
+    (pack,) = until(lambda: told(local)[0].packs)
     assert (pack.label, pack.phase, pack.node, pack.train_loss) == (STARTED.label, "waiting", None, None)
     for event in (events.PackPlaced(STARTED.pack_id, "seven"), PROGRESSED):
         heart.hear(event)
-    now = until(lambda: told(store)[0].packs[0].step and told(store)[0])
+    now = until(lambda: told(local)[0].packs[0].step and told(local)[0])
     (pack,) = now.packs
     assert (now.state, now.running, now.steps_per_second) == ("running", 1, 40.0)
     assert (pack.phase, pack.step, pack.steps, pack.lanes, pack.train_loss, pack.node) == (
         "training", 120, 250, 4, 0.25, "seven",
     )  # fmt: skip
     heart.hear(events.SweepStopping("interrupted", 1))
-    until(lambda: told(store)[0].state == "stopping")
+    until(lambda: told(local)[0].state == "stopping")
     heart.hear(events.SweepEnded())
-    assert store.listing("drivers") == []
+    assert local.listing("drivers") == []
     assert not stops
 
 
-def test_a_request_stops_once(store, monkeypatch):
+def test_a_request_stops_once(local, monkeypatch):
     stops, written, write = [], [], heartbeats.write_heartbeat
     monkeypatch.setattr(heartbeat_writer, "write_heartbeat", lambda *arguments: written.append(write(*arguments)))
 
@@ -59,21 +51,21 @@ def test_a_request_stops_once(store, monkeypatch):
         before = len(written)
         until(lambda: len(written) >= before + 2)
 
-    heart = HeartbeatWriter(store, "", lambda: stops.append(1), seconds=0.01)
+    heart = HeartbeatWriter(local, "", lambda: stops.append(1), seconds=0.01)
     heart.hear(PLANNED)
-    driver = until(lambda: told(store))[0].driver
-    heartbeats.ask_to_stop(store.files, "quick", "0" * 16)
+    driver = until(lambda: told(local))[0].driver
+    heartbeats.ask_to_stop(local.files, "quick", "0" * 16)
     look()
     assert not stops, "another driver was asked"
-    heartbeats.ask_to_stop(store.files, "quick", driver)
+    heartbeats.ask_to_stop(local.files, "quick", driver)
     until(lambda: stops)
     look()
     heart.hear(events.SweepEnded())
     assert stops == [1]
-    assert store.listing("drivers") == ["drivers/quick/" + "0" * 16 + ".stop"]
+    assert local.listing("drivers") == ["drivers/quick/" + "0" * 16 + ".stop"]
 
 
-def test_a_store_in_trouble_costs_heartbeats_only(store, monkeypatch):
+def test_a_store_in_trouble_costs_heartbeats_only(local, monkeypatch):
     failed = threading.Event()
     write = heartbeats.write_heartbeat
 
@@ -82,28 +74,28 @@ def test_a_store_in_trouble_costs_heartbeats_only(store, monkeypatch):
         raise StoreError("no space left")
 
     monkeypatch.setattr(heartbeat_writer, "write_heartbeat", refused)
-    heart = HeartbeatWriter(store, "", lambda: None, seconds=0.01)
+    heart = HeartbeatWriter(local, "", lambda: None, seconds=0.01)
     heart.hear(PLANNED)
     failed.wait()
     monkeypatch.setattr(heartbeat_writer, "write_heartbeat", write)
-    until(lambda: told(store))
+    until(lambda: told(local))
     heart.hear(events.SweepEnded())
-    assert not told(store)
+    assert not told(local)
 
 
-def test_a_start_that_found_no_work_writes_nothing(store):
-    HeartbeatWriter(store, "", lambda: None).hear(events.SweepEnded())
-    assert not store.exists()
+def test_a_start_that_found_no_work_writes_nothing(local):
+    HeartbeatWriter(local, "", lambda: None).hear(events.SweepEnded())
+    assert not local.exists()
 
 
-def test_a_driver_carries_on_for_dead_ones_of_its_sweep(store):
+def test_a_driver_carries_on_for_dead_ones_of_its_sweep(local):
     dead = heartbeat(process=heartbeat().process.model_copy(update={"born": 1}))
     elsewhere = heartbeat(process=heartbeat().process.model_copy(update={"machine": "another"}))
     for sweep, each in (("quick", dead), ("other", dead), ("quick", elsewhere)):
-        heartbeats.write_heartbeat(store.files, sweep, each)
-    heart = HeartbeatWriter(store, "", lambda: None, seconds=0.01)
+        heartbeats.write_heartbeat(local.files, sweep, each)
+    heart = HeartbeatWriter(local, "", lambda: None, seconds=0.01)
     heart.hear(PLANNED)
-    until(lambda: len(told(store)) == 3)
+    until(lambda: len(told(local)) == 3)
     heart.hear(events.SweepEnded())
-    left = {(stored.sweep, stored.heartbeat.driver) for stored in heartbeats.heartbeats(store.files)}
+    left = {(stored.sweep, stored.heartbeat.driver) for stored in heartbeats.heartbeats(local.files)}
     assert left == {("other", dead.driver), ("quick", elsewhere.driver)}

@@ -21,11 +21,9 @@ from sweeper.trial import plugins
 from tests.heartbeats import heartbeat
 
 
-@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
-def files(request, tmp_path):
-    if request.param == "disk":
-        return Store.open(tmp_path / "results").files
-    return Store.open(request.getfixturevalue("s3").url(tmp_path.name)).files
+@pytest.fixture
+def files(results):
+    return results.files
 
 
 def test_a_heartbeat_is_read_as_it_was_written_until_it_is_removed(files):

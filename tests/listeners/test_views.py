@@ -17,25 +17,6 @@ STARTED = events.PackStarted("0123456789", "coloring Aq_R q=2 m=2", ("a", "b", "
 PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.25, 40.0)
 
 
-def test_a_choice_of_lanes_is_one_sentence():
-    chosen = events.LanesChosen("0123456789", 12, tuple("abcd") * 5, "the device has 8.0 MB")
-    assert sentences(chosen) == ["12 of 20 trials of a pack are trained at once: the device has 8.0 MB"]
-
-
-def test_prints_of_a_task_are_lines_that_a_terminal_does_not_obey():
-    assert sentences(events.PluginPrinted("0123456789", ("loss 0.5", "\x1b[2J"))) == [
-        "  printed: loss 0.5",
-        r"  printed: \x1b[2J",
-    ]
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_terminal_gets_the_live_view_and_a_log_gets_lines(tmp_path):
     store = Store.open(tmp_path)
 
@@ -47,10 +28,10 @@ def test_a_terminal_gets_the_live_view_and_a_log_gets_lines(tmp_path):
 
 
 def test_a_log_gets_the_counts_every_ten_seconds():
-    out, clock = io.StringIO(), Clock()
-    log = views.LogLines(Console(file=out, width=200), clock)
+    out, now = io.StringIO(), [0.0]
+    log = views.LogLines(Console(file=out, width=200), lambda: now[0])
     log.hear(PLANNED)
-    for clock.now in (1.0, 9.9, 10.0, 11.0, 19.0, 21.0):
+    for now[0] in (1.0, 9.9, 10.0, 11.0, 19.0, 21.0):
         log.hear(events.Ticked())
     assert out.getvalue().splitlines() == [
         "0/8 done · 0 running · 0 failed · 0 lanes · 0 steps/s · 10 s so far · time left unknown",
@@ -64,34 +45,32 @@ def test_lines_of_a_log_are_not_broken():
     assert out.getvalue() == "running on the Ray cluster at cluster.of.somebody.far.away.org:6379\n"
 
 
+def shown(*heard: Event) -> str:
+    """What a terminal gets of these events of a sweep."""
+    out = io.StringIO()
+    view = views.LiveView(Console(file=out, force_terminal=True, width=120))
+    for event in (PLANNED, events.SweepStarted(None), *heard, events.Ticked(), events.SweepEnded()):
+        view.hear(event)
+    return out.getvalue()
+
+
 def test_a_terminal_sees_running_packs_and_keeps_the_sentences():
-    out = io.StringIO()
-    view = views.LiveView(Console(file=out, force_terminal=True, width=120))
     lost = events.TrialsLost("0123456789", ("a", "b"), "no space [left]")
-    for event in (PLANNED, events.SweepStarted(None), STARTED, PROGRESSED, lost, events.Ticked(), events.SweepEnded()):
-        view.hear(event)
+    out = shown(STARTED, PROGRESSED, lost)
     for text in ("running on this machine", "coloring Aq_R q=2 m=2", "training 120", "loss 0.25", "4 running"):
-        assert text in out.getvalue()
-    assert "trial a and 1 more of its pack could not be committed: no space [left]" in out.getvalue()
+        assert text in out
+    assert "trial a and 1 more of its pack could not be committed: no space [left]" in out
 
 
-def test_a_compilation_is_shown_as_such():
-    out = io.StringIO()
-    view = views.LiveView(Console(file=out, force_terminal=True, width=120))
-    compiling = dataclasses.replace(PROGRESSED, phase="compiling", step=0)
-    for event in (PLANNED, events.SweepStarted(None), STARTED, compiling, events.Ticked(), events.SweepEnded()):
-        view.hear(event)
-    assert "compiling" in out.getvalue()
-    assert "0123456" not in out.getvalue(), "rows are named by what varies"
-
-
-def test_a_pack_without_news_says_since_when():
+def test_a_compilation_is_shown_and_a_pack_without_news_says_since_when():
     out, now = io.StringIO(), [0.0]
     view = views.LiveView(Console(file=out, force_terminal=True, width=160), clock=lambda: now[0])
     compiling = dataclasses.replace(PROGRESSED, phase="compiling", step=0)
     for event in (PLANNED, events.SweepStarted(None), STARTED, compiling, events.Ticked()):
         view.hear(event)
+    assert "compiling" in out.getvalue()
     assert "nothing new" not in out.getvalue()
+    assert "0123456" not in out.getvalue(), "rows are named by what varies"
     now[0] = 600.0
     for event in (compiling, events.Ticked(), events.SweepEnded()):  # the report comes again, and says nothing new
         view.hear(event)
@@ -100,24 +79,15 @@ def test_a_pack_without_news_says_since_when():
 
 
 def test_the_cursor_is_back_after_the_end():
-    out = io.StringIO()
-    view = views.LiveView(Console(file=out, force_terminal=True, width=120))
-    for event in (PLANNED, events.SweepStarted(None), events.Ticked(), events.SweepEnded()):
-        view.hear(event)
-    assert out.getvalue().rfind("\x1b[?25h") > out.getvalue().rfind("\x1b[?25l") > 0
+    out = shown()
+    assert out.rfind("\x1b[?25h") > out.rfind("\x1b[?25l") > 0
     # A sweep without a cluster has drawn nothing.
     views.LiveView(Console(file=io.StringIO(), force_terminal=True)).hear(events.SweepEnded())
 
 
 def test_a_terminal_has_room_for_some_packs_only():
-    out = io.StringIO()
-    view = views.LiveView(Console(file=out, force_terminal=True, width=120))
-    for event in (PLANNED, events.SweepStarted(None)):
-        view.hear(event)
-    for index in range(views.MAX_ROWS + 1):
-        view.hear(events.PackStarted(f"{index:010}", "coloring", ("a",), 250))
-    view.hear(events.Ticked())
-    assert "and 1 pack more" in out.getvalue()
+    packs = (events.PackStarted(f"{index:010}", "coloring", ("a",), 250) for index in range(views.MAX_ROWS + 1))
+    assert "and 1 pack more" in shown(*packs)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +95,9 @@ def test_a_terminal_has_room_for_some_packs_only():
     [
         (events.Ticked(), []),
         (PROGRESSED, []),
+        (events.LanesChosen("0123456789", 12, tuple("abcd") * 5, "the device has 8.0 MB"),
+         ["12 of 20 trials of a pack are trained at once: the device has 8.0 MB"]),
+        (events.PluginPrinted("p", ("loss 0.5", "\x1b[2J")), ["  printed: loss 0.5", r"  printed: \x1b[2J"]),
         (events.ResourcesAwaited({"CPU": 1.0, "GPU": 0.5}),
          ["no node of the cluster has the 1 CPU and 0.5 GPUs that a pack takes; waiting for one"]),
         (events.WorkerDied("p", ("a",), started=True),

@@ -335,10 +335,7 @@ def test_what_is_expected_of_the_pending_starts(one):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        (
-            "search.rungs[1].steps=500",
-            r"rungs\[1\]\.steps: step 500 is not before the end of a training of 500",
-        ),
+        ("search.rungs[1].steps=500", r"rungs\[1\]\.steps: step 500 is not before the end of a training of 500"),
         ("search.rungs[1].steps=200", r"rung 1 is at step 200, not after the rung before it"),
         ("search.rungs[0].keep=4", r"rung 0 keeps 4 of 4 trials; it must keep fewer"),
         ("search.rungs[0].steps=50", r"search\.rungs\[0\]\.steps: is before the first point of the training curve, at"),

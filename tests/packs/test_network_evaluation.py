@@ -52,15 +52,20 @@ def planned(store, trial_ids=IDS, protocol=PROTOCOL, origin=ORIGIN, recompute=Fa
     return evaluation_plan(store, trial_ids, protocol, origin.code, None, recompute)
 
 
+def finished(run):
+    while run.advance().phase != "done":
+        pass
+    return run.rows
+
+
 def evaluate(store, origin=ORIGIN, **options):
     """Evaluates all that is planned; how many trials that were."""
-    evaluated = 0
-    for work in planned(store, origin=origin, **options).plan.work:
-        run = EvaluationRun(work, options.get("protocol", PROTOCOL), store, origin)
-        while run.advance().phase != "done":
-            pass
-        evaluated += len(run.rows)
-    return evaluated
+    work, protocol = planned(store, origin=origin, **options).plan.work, options.get("protocol", PROTOCOL)
+    return sum(len(finished(EvaluationRun(each, protocol, store, origin))) for each in work)
+
+
+def count(store):
+    return sql.frame("select count(*) as n from evaluations", store)["n"].item()
 
 
 def test_the_protocol_of_the_training_gives_the_numbers_of_the_row(store):
@@ -98,9 +103,7 @@ def test_what_is_evaluated_is_not_evaluated_again(store):
     assert evaluate(store) == 0
     again = EvaluationRun(work, PROTOCOL, store, ORIGIN)
     before = {name: store.read_bytes(name) for name in store.listing("evaluations")}
-    while again.advance().phase != "done":
-        pass
-    assert again.rows == dict.fromkeys(IDS, "finished")
+    assert finished(again) == dict.fromkeys(IDS, "finished")
     assert {name: store.read_bytes(name) for name in store.listing("evaluations")} == before
 
 
@@ -158,10 +161,7 @@ def spoil(store, key):
 def test_a_damaged_network_is_passed_over_and_its_trial_is_set_aside(store):
     (work,) = planned(store).plan.work
     spoil(store, IDS[1])
-    run = EvaluationRun(work, PROTOCOL, store, ORIGIN)
-    while run.advance().phase != "done":
-        pass
-    assert run.rows == {IDS[0]: "finished", IDS[2]: "finished"}
+    assert finished(EvaluationRun(work, PROTOCOL, store, ORIGIN)) == {IDS[0]: "finished", IDS[2]: "finished"}
     assert planned(store).left_out == {"is not committed": 1}
 
 
@@ -175,9 +175,9 @@ def test_a_network_that_is_damaged_meanwhile_is_a_reason(store):
 def test_evaluations_of_an_old_network_do_not_count(store):
     evaluate(store)
     store.supersede(IDS[:1])
-    assert sql.frame("select count(*) as n from evaluations", store)["n"].tolist() == [2]
+    assert count(store) == 2
     store.commit(result({"seed": 0, "steps": 20}))
-    assert sql.frame("select count(*) as n from evaluations", store)["n"].tolist() == [2]
+    assert count(store) == 2
     assert [len(work.pending) for work in planned(store).plan.work] == [1]
 
 
@@ -192,9 +192,7 @@ def test_a_trial_of_other_versions_is_left_out(store, monkeypatch):
     assert "another version" in reason
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Damage
-# --------------------------------------------------------------------------------------------------------------------
 
 DAMAGES = {
     "emptied": lambda data: b"",
@@ -208,7 +206,7 @@ def test_a_damaged_evaluation_costs_itself(store, damage, caplog):
     evaluate(store)
     name = next(name for name in store.listing("evaluations") if IDS[1] in name)
     store.write_bytes(name, DAMAGES[damage](store.read_bytes(name)))
-    assert sql.frame("select count(*) as n from evaluations", store)["n"].tolist() == [2]
+    assert count(store) == 2
     assert store.read_bytes(f"quarantine/{name}") is not None
     assert sum(name in record.getMessage() for record in caplog.records) == 1
     assert len(store.committed()) == 3
@@ -226,20 +224,17 @@ def test_an_evaluation_in_the_place_of_another_and_strange_files_do_not_count(st
 
 
 def test_a_crash_before_and_after_every_write_loses_one_evaluation_at_most(store, monkeypatch):
-    class PowerCutError(BaseException):
-        pass
-
     write = type(store.files).write
     for moment in ("before", "after"):
 
         def cut(files: DurableFiles, name: str, data: bytes, keep=None, moment=moment) -> bool:
             if moment == "after":
                 write(files, name, data, keep)
-            raise PowerCutError
+            raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
             patch.setattr(type(store.files), "write", cut)
-            with pytest.raises(PowerCutError):
+            with pytest.raises(KeyboardInterrupt):
                 evaluate(store)
         left = sum(len(work.pending) for work in planned(store).plan.work)
         assert left == (3 if moment == "before" else 2)
@@ -251,15 +246,12 @@ def test_protocols_have_ids_by_what_they_say():
     assert protocol_id(ProtocolChanges(seeds=11).of(trial)) != protocol_id(trial.evaluation)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Panels
-# --------------------------------------------------------------------------------------------------------------------
-
-PANEL = {"kind": "curve", "name": "seeds", "rows": "evaluations", "x": "seeds", "metric": "majority_1", "split": "q"}
 
 
 def test_panels_draw_evaluations_like_trials(store):
-    (panel,) = TypeAdapter(Panels).validate_python([PANEL])
+    keys = {"kind": "curve", "name": "seeds", "rows": "evaluations", "x": "seeds", "metric": "majority_1", "split": "q"}
+    (panel,) = TypeAdapter(Panels).validate_python([keys])
     without = figures.drawing(panel, Results.of_store(store))
     assert not without.series
     assert "no network is evaluated" in without.notes[0].text

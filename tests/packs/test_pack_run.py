@@ -5,8 +5,6 @@ import hashlib
 import io
 import json
 import random
-import subprocess
-import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -21,13 +19,13 @@ import pytest
 from sweeper.packs import checkpoint, checkpointed_trials, device_memory, pack_run, plan
 from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack
-from sweeper.packs.trained_trial import network_of
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.training import evaluation, gradient
-from sweeper.trial import plugins, provenance
+from sweeper.trial import provenance
 from sweeper.trial.contracts import ContractError
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 from tasks.coloring import Task as Coloring
+from tests.processes import python
 from tests.trials import coloring_trial
 
 TRIALS = (
@@ -38,8 +36,9 @@ METRICS = ["success", "success_p5", "majority_3", "sampled", "loss", "loss_p95",
 ORIGIN = provenance.capture("test")
 
 
-def _run(store: Store, pack: Pack, pending=None) -> PackRun:
-    return pack_run.PackRun(pack, pending or pack.trial_ids, Destination(store, ORIGIN, checkpoint_seconds=0.0))
+def _run(store: Store, pack: Pack, pending=None, **options) -> PackRun:
+    given = Destination(store, ORIGIN, checkpoint_seconds=0.0)
+    return pack_run.PackRun(pack, pending or pack.trial_ids, given, **options)
 
 
 def _finish(run: PackRun):
@@ -77,17 +76,6 @@ def test_every_trial_becomes_a_row_with_curves_and_outcomes(undisturbed):
     assert len(outcomes) == 3 * 12
     for name, group in outcomes.groupby("trial_id"):
         np.testing.assert_allclose(group["success"].mean(), rows[name]["success"], rtol=1e-3)
-
-
-def test_every_trial_leaves_the_network_that_was_evaluated(undisturbed):
-    rows = {row["trial_id"]: row for row in undisturbed.trials().to_pylist()}
-    seals = undisturbed.seals()
-    for trial in TRIALS:
-        network = network_of(trial, undisturbed.weights(seals[trial_id(trial)]))
-        metrics, _ = evaluation.evaluate(trial, network)
-        row = rows[trial_id(trial)]
-        assert metrics["loss"] == row["loss"]
-        assert metrics["success"] == row["success"]
 
 
 @pytest.mark.slow
@@ -133,9 +121,7 @@ def test_no_step_is_repeated_when_seeds_values_and_lanes_of_the_space_change(tmp
         held = checkpointed_trials.holders(store, planned, lanes)
         made = plan.plan(planned, lanes, store.committed(), plan.done_statuses(False, False), held)
         for work in made.work:
-            run = pack_run.PackRun(
-                work.pack, work.pending, Destination(store, ORIGIN, checkpoint_seconds=0.0), segment=work.segment
-            )
+            run = _run(store, work.pack, work.pending, segment=work.segment)
             for _ in range(strides()):
                 before = run.training.step
                 if run.progress().phase != "done":
@@ -399,8 +385,7 @@ def test_numerics_import_without_ray():
         "import sweeper.packs.pack_run, tasks.coloring, models.transformer\n"
         "assert not [name for name in sys.modules if name.startswith('ray.')]"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=plugins.ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    python("-c", code, check=True)
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux alone can forget a peak")
@@ -443,11 +428,9 @@ def test_a_task_and_an_objective_add_curves_and_change_no_number(tmp_path, field
         run_pack(Pack((trial,)), Destination(store, ORIGIN))
         (row,) = store.trials().to_pylist()
         found[name] = store.curves().to_pandas().groupby("metric")["value"].first().to_dict() | {"loss": row["loss"]}
-    assert found["own"] == found["plain"] | {
-        "q_now": float(plain.objective.q),
-        "largest_loss": found["own"]["largest_loss"],
-    }
-    assert found["own"]["largest_loss"] > found["own"]["mean_loss"]
+    largest = found["own"].pop("largest_loss")
+    assert found["own"] == found["plain"] | {"q_now": float(plain.objective.q)}
+    assert largest > found["own"]["mean_loss"]
 
 
 PLACE = f"{__file__}, line {_broken_trial.__code__.co_firstlineno + 3}"

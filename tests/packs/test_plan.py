@@ -15,6 +15,7 @@ from sweeper.space import optuna_search, search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial_spec import TrialSpec, trial_id
+from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 
 TRIALS = [coloring_trial(seed=seed, objective={"q": q, "m": 2}) for q in (1.5, 2.0, math.inf) for seed in range(3)]
@@ -22,17 +23,14 @@ IDS = [trial_id(trial) for trial in TRIALS]
 
 DONE = plan.done_statuses(early_stopping=False, retry_failed=False)
 
-OPTUNA = """
-trial:
-  task: {name: coloring, vertices: 5}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: {choice: [Aq_R, Aq_r0]}
-  objective: {q: {uniform: [1, 10]}, m: 2}
-  optimizer: {learning_rate: {log_uniform: [1.0e-5, 1.0e-1]}}
-  steps: 10
-  seed: {seeds: 2}
-search: {method: optuna, trials: 20, metric: loss, mode: min, seed: 7}
-"""
+OPTUNA = (
+    with_seeds(2)
+    .replace("q: 3", "q: {uniform: [1, 10]}")
+    .replace("baseline: Aq_R", "baseline: {choice: [Aq_R, Aq_r0]}")
+    .replace("{warmup_steps: 10}", "{learning_rate: {log_uniform: [1.0e-5, 1.0e-1]}}")
+    .replace("steps: 250", "steps: 10")
+    + "search: {method: optuna, trials: 20, metric: loss, mode: min, seed: 7}\n"
+)
 
 
 @given(

@@ -51,10 +51,6 @@ def test_reports_come_each_time_and_news_in_them_once():
     assert asked == [True], "only when the lanes are news"
     told.tell_commits("0123456789", {"a": "finished", "b": "failed"})
     assert heard == [
-        REPORT,
-        ended,
-        events.LanesChosen("0123456789", 1, ("a", "b"), "one fits"),
-        events.TrialCommitted("0123456789", "a", "finished"),
-        ended,
-        events.TrialCommitted("0123456789", "b", "failed"),
-    ]
+        REPORT, ended, events.LanesChosen("0123456789", 1, ("a", "b"), "one fits"),
+        events.TrialCommitted("0123456789", "a", "finished"), ended, events.TrialCommitted("0123456789", "b", "failed"),
+    ]  # fmt: skip

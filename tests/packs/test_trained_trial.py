@@ -1,9 +1,6 @@
 """Trained trials in Python: weights by name, and the network that is loaded again."""
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -18,6 +15,7 @@ from sweeper.packs.trained_trial import LoadError, OtherNetworkError, network_of
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import trial_id
+from tests.processes import python
 from tests.results import WEIGHTS, result
 from tests.trials import coloring_trial
 
@@ -103,5 +101,4 @@ def test_whoever_cannot_be_loaded_is_told_why_in_one_sentence(tmp_path, monkeypa
 
 def test_importing_sweeper_imports_nothing_heavy():
     heavy = "import sys, sweeper; print([name for name in ('jax', 'numpy', 'pyarrow', 'ray') if name in sys.modules])"
-    told = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
-    assert json.loads(told.stdout) == []
+    assert python("-c", heavy, check=True).stdout == "[]\n"

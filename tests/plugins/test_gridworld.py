@@ -90,16 +90,9 @@ def test_walks_worked_out_by_hand():
 
 
 PAPER = Model(
-    heads=2,
-    width=8,
-    key_size=3,
-    attention="softmax",
-    mlp=True,
-    layer_norm=True,
-    positions="sinusoidal",
-    embedding_scale=3.0,
-    residual_init="halved",
-)
+    heads=2, width=8, key_size=3, attention="softmax", mlp=True, layer_norm=True, positions="sinusoidal",
+    embedding_scale=3.0, residual_init="halved",
+)  # fmt: skip
 VARIANTS = {
     "paper": PAPER,
     "linear": Model(width=8, key_size=4, heads=2, embedding_scale=3.0),
@@ -262,16 +255,12 @@ def test_the_reward_scale_punishes_a_failed_episode_by_eleven_steps():
         np.testing.assert_allclose(losses[:, 0], expected, rtol=1e-5)
 
 
-def test_sizes_that_leave_no_room_are_refused():
+def test_sizes_that_leave_no_room_and_a_gradient_optimiser_are_refused():
     with pytest.raises(ValueError, match="no room for a treasure"):
         Task(height=1, width=1)
-
-
-def test_a_gradient_optimiser_is_refused():
+    fields = {"task": {"name": "gridworld"}, "model": {"name": "transformer"}, "baseline": "Aq_R", "steps": 1}
     with pytest.raises(ValueError, match="no gradient"):
-        TrialSpec.model_validate(
-            {"task": {"name": "gridworld"}, "model": {"name": "transformer"}, "baseline": "Aq_R", "steps": 1}
-        )
+        TrialSpec.model_validate(fields)
 
 
 @pytest.mark.slow
@@ -279,13 +268,10 @@ def test_a_trial_is_evaluated_by_rewards_visits_and_exploitability():
     trial = TrialSpec.model_validate(
         {
             "task": {"name": "gridworld", "height": 2, "width": 3, "horizon": 6, "noise": 1},
-            "model": {"name": "transformer", "width": 4, "key_size": 2, "blocks": 1},
-            "baseline": "Aq_R",
-            "optimizer": {"name": "pgpe"},
-            "steps": 1,
-            "evaluation": {"seeds": 4, "votes": []},
+            "model": {"name": "transformer", "width": 4, "key_size": 2, "blocks": 1}, "baseline": "Aq_R",
+            "optimizer": {"name": "pgpe"}, "steps": 1, "evaluation": {"seeds": 4, "votes": []},
         }
-    )
+    )  # fmt: skip
     model = jax.jit(trial.model.build)(trial.task, jax.random.key(0))
     metrics, columns = evaluate(trial, model)
     assert metrics["reward_worst"] == columns["reward"].min() == -metrics["loss_worst"]

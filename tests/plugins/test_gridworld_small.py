@@ -1,14 +1,12 @@
 """The small grid world from its space to its figures, with real Ray and its population on workers."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from sweeper.store.store import Store
-from sweeper.trial import plugins
 from tasks.gridworld import Task
+from tests.processes import python
 
 pytestmark = pytest.mark.long
 
@@ -19,16 +17,11 @@ GENERATIONS = 4
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("grid") / "results"
     smaller = (f"trial.steps={GENERATIONS}", "trial.optimizer.population=16", "trial.seed=0", "trial.baseline=Aq_R")
-    settings = (*smaller, "resources.population_workers=2")
-    run = ["run", "search_spaces/gridworld_small.yaml", "--address", "local"]
-    done = _command(*run, "--results", str(folder), *(part for setting in settings for part in ("--set", setting)))
+    settings = (f"--set={setting}" for setting in (*smaller, "resources.population_workers=2"))
+    run = ("-m", "sweeper.run", "search_spaces/gridworld_small.yaml", "--address", "local", "--results", folder)
+    done = python(*run, *settings)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
-
-
-def _command(module: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", f"sweeper.{module}", *arguments]
-    return subprocess.run(command, cwd=plugins.ROOT, capture_output=True, text=True, check=False)
 
 
 def test_a_trial_is_a_row_with_its_distance_from_the_exact_value(results):
@@ -44,6 +37,6 @@ def test_a_trial_is_a_row_with_its_distance_from_the_exact_value(results):
 
 def test_its_panels_are_drawn_from_the_store(results, tmp_path):
     space = "search_spaces/gridworld_small.yaml"
-    done = _command("report", "--results", str(results), "--space", space, "--out", str(tmp_path))
+    done = python("-m", "sweeper.report", "--results", results, "--space", space, "--out", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert {"6C.png", "7A.png", "7C.png"} <= {path.name for path in tmp_path.rglob("*.png")}

@@ -50,13 +50,9 @@ def _game_value(costs: np.ndarray) -> float:
     """Value of the matrix game over all strategies at once."""
     strategies, treasures = costs.shape
     solved = scipy.optimize.linprog(
-        [*[0] * strategies, 1],
-        A_ub=np.column_stack([costs.T, -np.ones(treasures)]),
-        b_ub=np.zeros(treasures),
-        A_eq=[[*[1] * strategies, 0]],
-        b_eq=[1],
-        bounds=[(0, None)] * (strategies + 1),
-    )
+        [*[0] * strategies, 1], A_ub=np.column_stack([costs.T, -np.ones(treasures)]), b_ub=np.zeros(treasures),
+        A_eq=[[*[1] * strategies, 0]], b_eq=[1], bounds=[(0, None)] * (strategies + 1),
+    )  # fmt: skip
     return solved.fun
 
 

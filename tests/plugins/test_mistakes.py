@@ -51,19 +51,14 @@ SHAPES = {
 VALUES = {
     # Committed; two runs of one trial: .669 and .687.
     "numpy.random": (
-        LOSS,
-        f"import numpy\n        {LOSS} * numpy.random.rand()",
+        LOSS, f"import numpy\n        {LOSS} * numpy.random.rand()",
         f"loss gives another program each time it is traced, {RANDOM}",
     ),
     "numpy.random at import": ("class Game", "import numpy\nSIZE = numpy.random.rand()\n\n\nclass Game", RANDOM),
     # Committed, although the contract forbids it.
     "negative": ("return 1 - jax", "return -jax", "with a fresh network, must be at least 0"),
     # Trained to the end.
-    "not a number": (
-        "return 1 - jax",
-        "return jnp.log(-1.0) * jax",
-        "loss gives nan with a fresh network, must be fini",
-    ),
+    "not a number": ("return 1 - jax", "return jnp.log(-1.0) * jax", "loss gives nan with a fresh network, must be "),
     # Committed: a figure of something else than what was trained.
     "another loss in outcomes": (OUTCOMES_LOSS, f"{OUTCOMES_LOSS} / 2", ", as loss gives"),
     "losses that are not loss": (
@@ -71,7 +66,7 @@ VALUES = {
         "    def losses(self, network, inputs, seeds):\n        return 2 * super().losses(network, inputs, seeds)\n",
         "losses gives",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.fixture

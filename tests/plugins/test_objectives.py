@@ -75,9 +75,7 @@ def _told(objective: Objective, *batches: Batch) -> Any:
     return state
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # One batch
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -135,9 +133,7 @@ def test_value_gradient_and_state_are_finite_at_extreme_losses(objective, losses
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Definitions in double precision
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def _q_norm(objective: Any, losses: np.ndarray) -> float:
@@ -200,9 +196,7 @@ def test_of_no_more_than_one_input_the_tail_is_the_worst_input():
     assert _value(cvar(alpha=1e-6), _batch(cvar(), losses)) == pytest.approx(losses.max(), rel=1e-6)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Trials
-# --------------------------------------------------------------------------------------------------------------------
 
 WALKS = {
     "task": {"name": "gridworld", "height": 2, "width": 3, "horizon": 6, "noise": 2},

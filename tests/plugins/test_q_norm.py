@@ -16,11 +16,7 @@ def norm_of_means(losses, q):
     return q_norm(losses.mean(axis=1), q)
 
 
-matrices = hnp.arrays(
-    np.float32,
-    (4, 3),
-    elements=st.floats(0, 100, width=32),
-)
+matrices = hnp.arrays(np.float32, (4, 3), elements=st.floats(0, 100, width=32))
 norm = jax.jit(norm_of_means)
 strengths = st.one_of(st.floats(1, 500), st.just(float("inf")))
 

@@ -47,12 +47,7 @@ class Recorder(PartialNetwork):
 def test_tokens_are_value_key_and_seed_and_the_query_has_no_value():
     task, recorder = Task(keys=3, value_bits=2, seed_bits=2), Recorder([0, 0])
     task.logits(recorder, Inputs(jnp.array([1, 2, 3]), jnp.array(1)), jnp.array([1.0, 0.0]))
-    expected = [
-        [1, 0, 1, 0, 0, 1, 0],
-        [0, 1, 0, 1, 0, 1, 0],
-        [1, 1, 0, 0, 1, 1, 0],
-        [0, 0, 0, 1, 0, 1, 0],
-    ]
+    expected = [[1, 0, 1, 0, 0, 1, 0], [0, 1, 0, 1, 0, 1, 0], [1, 1, 0, 0, 1, 1, 0], [0, 0, 0, 1, 0, 1, 0]]
     np.testing.assert_array_equal(recorder.tokens, expected)
     np.testing.assert_array_equal(recorder.mask, np.tri(4))
 
@@ -146,9 +141,14 @@ def test_sharing_equals_the_plain_model_for_any_weights_and_inputs(platform, key
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5 * (1 + np.abs(other).max()))
 
 
-def _matrix_products(jaxpr):
-    """All matrix products of a program and of its inner programs."""
-    return (equation for equation in equations(jaxpr) if equation.primitive.name == "dot_general")
+def _matrix_products(program):
+    """Of each matrix product of a program: contracted sizes, all sizes, and whether its precision is highest."""
+    for product in equations(program.jaxpr):
+        if product.primitive.name == "dot_general":
+            (contracted, _), _ = product.params["dimension_numbers"]
+            sizes = {size for variable in product.invars for size in variable.aval.shape}
+            exact = product.params["precision"] == (jax.lax.Precision.HIGHEST,) * 2
+            yield {product.invars[0].aval.shape[axis] for axis in contracted}, sizes, exact
 
 
 def _tables(task, network, inputs, seeds, monkeypatch):
@@ -172,14 +172,10 @@ def test_look_ups_are_exact_wherever_matrix_products_are_rounded(monkeypatch):
     inputs, seeds = _random(task, 7, 2)
     tables = _tables(task, network, inputs, seeds, monkeypatch)
     program = jax.make_jaxpr(jax.grad(lambda tables: table_logits(tables, *inputs).sum()))(tables)
-    highest = (jax.lax.Precision.HIGHEST,) * 2
     exact = []
-    for product in _matrix_products(program.jaxpr):
-        (contracted, _), _ = product.params["dimension_numbers"]
-        sizes = [product.invars[0].aval.shape[axis] for axis in contracted]
-        rows = [size for variable in product.invars for size in variable.aval.shape if size in (3, 4)]
-        assert (product.params["precision"] == highest) == bool(rows), sizes
-        exact.append(bool(rows))
+    for _, sizes, highest in _matrix_products(program):
+        assert highest == bool(sizes & {3, 4}), sizes
+        exact.append(highest)
     assert sum(exact) >= 10
     assert not all(exact)
 
@@ -193,11 +189,9 @@ def test_look_ups_and_running_sums_are_exact_on_a_gpu_too():
     with vectorisation.built_for("cuda"):
         program = jax.make_jaxpr(lambda network: task.losses(network, inputs, seeds))(network)
     exact = []
-    for product in _matrix_products(program.jaxpr):
-        (contracted, _), _ = product.params["dimension_numbers"]
-        sizes = {product.invars[0].aval.shape[axis] for axis in contracted}
-        exact.append(product.params["precision"] == (jax.lax.Precision.HIGHEST,) * 2)
-        assert exact[-1] == bool(sizes & {3, 4}), sizes
+    for contracted, _, highest in _matrix_products(program):
+        assert highest == bool(contracted & {3, 4}), contracted
+        exact.append(highest)
     assert sum(exact) >= 5
     assert not all(exact)
 

@@ -87,10 +87,7 @@ def test_a_recorded_text_extends_nothing_and_opens_no_file(folder, named):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (
-            {"short": "extends: bose.yaml\n"},
-            "short.yaml:1: extends: {at}/bose.yaml: there is no such file; did you mean",
-        ),
+        ({"short": "extends: bose.yaml\n"}, "short.yaml:1: extends: {at}/bose.yaml: there is no such file; did you"),
         ({"short": "extends: short.yaml\n"}, "short.yaml:1: extends: 'short.yaml' extends this space in its turn"),
         (
             {"short": "extends: other.yaml\n", "other": "extends: short.yaml\n"},
@@ -100,15 +97,9 @@ def test_a_recorded_text_extends_nothing_and_opens_no_file(folder, named):
         ({"short": "extends: list.yaml\n", "list": "- 1\n"}, "short.yaml:1: extends: 'list.yaml' is no search space"),
         ({"short": "extends: bad.yaml\n", "bad": "a: [\n"}, "short.yaml:1: extends: {at}/bad.yaml:2: not valid YAML"),
         ({"short": 'extends: "a\\0b"\n'}, "short.yaml:1: extends: 'a\\x00b' cannot be read: embedded null byte"),
-        (
-            {"short": "extends: pipe.yaml\n"},
-            "short.yaml:1: extends: {at}/pipe.yaml: cannot be read: it is no regular file",
-        ),
+        ({"short": "extends: pipe.yaml\n"}, "short.yaml:1: extends: {at}/pipe.yaml: cannot be read: it is no regular"),
         ({"short": "extends: /dev/zero\n"}, "short.yaml:1: extends: /dev/zero: cannot be read: it is no regular file"),
-        (
-            {"short": "extends: circle.yaml\n"},
-            "short.yaml:1: extends: {at}/circle.yaml: cannot be read: Too many levels of symbolic links",
-        ),
+        ({"short": "extends: circle.yaml\n"}, "short.yaml:1: extends: {at}/circle.yaml: cannot be read: Too many"),
         ({"short": "extends: nowhere.yaml\n"}, "short.yaml:1: extends: {at}/nowhere.yaml: there is no such file"),
         ({"short": "extends: base.yaml\ntrial: {steps: no}\n"}, "short.yaml:2: trial.steps: expected an integer"),
         (

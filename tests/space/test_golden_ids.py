@@ -1,11 +1,7 @@
 """Ids of the shipped trials never change by accident: rows of older stores would no longer count.
 
-`golden_ids.json` has an entry for each shipped space, written when the space was added; 15 of the entries are of the
-spaces of commit 4ce9cd4. An entry changes only together with the space that it names, or with the VERSION of a task or
-model. Since 4ce9cd4 seven have changed: commit 11eb035 added trials to the spaces `gridworld_compact` and `recall_m`,
-`gridworld_small` has three training seeds since 2026-11-23, `coloring_initialisation` has fresh seeds and q = 10,
-`recall_two_cores` has two more training seeds at N = 15, `coloring_basins` six more training seeds, and
-`gridworld_evolution` two more variants.
+`golden_ids.json` has an entry for each shipped space, written when the space was added. An entry changes only together
+with the space that it names, or with the VERSION of a task or model; git tells which have changed.
 """
 
 import hashlib

@@ -60,9 +60,7 @@ def codes(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Worked examples
-# --------------------------------------------------------------------------------------------------------------------
 
 EXAMPLES = {row[0]: row[1:] for row in table("Worked examples")}
 
@@ -81,9 +79,7 @@ def test_a_worked_example_has_the_settings_that_the_document_says(wanted):
         assert halving.expand().settings == 3 * spec.expand().settings
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Coming from elsewhere
-# --------------------------------------------------------------------------------------------------------------------
 
 FIELDS = ("trial.model.width", "trial.optimizer.beta1", "trial.optimizer.learning_rate")
 ELSEWHERE = [(tool, codes(there), codes(here)) for tool, there, here in table("Coming from elsewhere")]
@@ -132,14 +128,12 @@ def test_what_other_tools_write_is_refused_with_the_words_of_this_language(there
         (["trial.optimizer={values: [1, 2]}"], "trial.optimizer: here this is written {choice: [1, 2]}"),
         (["trial={model.width: 8}"], "a key has no dots: write model: {width: 8}"),
         (["trial.zip={steps: [1, 2]}"], "values that change together are variants"),
-        (["zip={steps: [1, 2]}"], "values that change together are variants"),
         (["variants={a: {steps: 5}, b: {steps: 6}}"], "variants have no names: write [{steps: 5}, {steps: 6}]"),
         (["parameters={steps: {values: [1, 2]}}"], "parameters stand in place: under trial"),
         (["method=bayes"], "unknown key 'method': is written search: {method: optuna}"),
         (["method=nsga2"], "is written search: {method: optuna, sampler: {name: nsga2}}"),
         (["early_terminate={type: hyperband}"], "is written search: {early_stopping: {grace_steps: …}}"),
         (["n_trials=20"], "is written search: {trials: 20}"),
-        (["trials=20"], "is written search: {trials: 20}"),
         (["mode=maximize"], "is written search: {mode: max}"),
         (["search={method: random, samples: 20}"], "search.samples: unknown key 'samples': is written search: {trials"),
         (["search={method: random, num_samples: 20}"], "is written search: {trials: 20}"),
@@ -156,7 +150,6 @@ def test_what_other_tools_write_is_refused_with_the_words_of_this_language(there
         (["trial.model.width='${.heads}'"], "here this is written {formula: trial.model.heads}"),
         (["trial.model.width='${..heads}'"], "here this is written {formula: 4 * trial.model.width}"),
         (["trial.model.width={linspace: {start: 8, stop: 64, num: 8}}"], "write {linspace: [8, 64, 8]}"),
-        (["trial.optimizer.eps={logspace: {start: 0.1, stop: 100, num: 4}}"], "write {logspace: [0.1, 100, 4]}"),
         (["trial.optimizer.beta1={normal: {mu: 0.5, sigma: 0.1}}"], "write {normal: [0.5, 0.1]}"),
         (["trial.model.width={each: {int: [8, 64]}}"], "a range that is taken in full needs a step"),
         (["trial.model.width={each: {int: [8, 200000], step: 1}}"], "has at most 50,000 values"),
@@ -173,7 +166,6 @@ def test_what_other_tools_write_is_refused_with_the_words_of_this_language(there
         (["trial.steps={int: [1, 9], step: 20}"], "20 is longer than the range"),
         (["trial.optimizer.beta1={uniform: [0.1, 0.5], step: 1e-30}", "search={method: optuna, trials: 3}"],
          "trial.optimizer.beta1.step: 1e-30 is so short"),
-        (["trial.optimizer.beta1={uniform: [0.1, 0.5], step: 1e-16}", RANDOM], "1e-16 is so short"),
         (["trial.steps={int: [1, 9], step: 2, log: true}"], "a step or a logarithmic scale; for both write logspace"),
         (["trial.steps={int: [0, 9], log: true}"], "trial.steps.int[0]: must be above 0 on a logarithmic scale"),
         (["trial.steps={int: [{formula: trial.model.width}, 9]}"], "a formula is no end"),
@@ -280,9 +272,7 @@ def test_asha_stops_all_but_the_best_share_at_each_rung():
     assert not stops("f", 12, math.nan)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Formulas
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -351,11 +341,8 @@ def test_a_formula_without_value_says_why_and_where(formula, words):
 
 
 def test_the_longest_formula_has_a_value():
-    (trial,) = (
-        space(f"trial.steps={{formula: {'1+' * 99}1}}", f"exclude=[{' or '.join(['trial.steps > 999'] * 50)}]")
-        .expand()
-        .trials
-    )
+    longest = (f"trial.steps={{formula: {'1+' * 99}1}}", f"exclude=[{' or '.join(['trial.steps > 999'] * 50)}]")
+    (trial,) = space(*longest).expand().trials
     assert trial.steps == 100
 
 
@@ -415,9 +402,7 @@ def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
         assert found == pytest.approx(expected, nan_ok=True)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Settings, by a plain second implementation
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def naive(data: Any) -> Iterator[Any]:
@@ -507,9 +492,7 @@ def _canonical(value: Any) -> str:
     return str([_canonical(item) for item in value]) if isinstance(value, list) else f"{value:.5g}"
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Draws
-# --------------------------------------------------------------------------------------------------------------------
 
 DRAWN = {
     "optimizer.learning_rate": ("{log_normal: [-6, 0.5]}", stats.lognorm(0.5, scale=math.exp(-6))),
@@ -641,8 +624,6 @@ def test_real_numbers_in_conditions_are_compared_by_their_digits(condition, coun
     ("condition", "words"),
     [
         ("steps == 200", "exclude[0]: 'steps' is a word; an entry is written trial.steps"),
-        ("widht == 8", "'widht' is a word; an entry is written trial.model.width"),
-        ("baseline == AE_R", "'baseline' is a word; an entry is written trial.baseline"),
         ("trial.model.width == 8 and heads in [3]", "'heads' is a word; an entry is written trial.model.heads"),
         ("trial.model.heads == width", "'width' is a word; an entry is written trial.model.width"),
         ("AE_R == trial.baseline", "'AE_R' is a word; an entry is written from the top"),
@@ -652,6 +633,9 @@ def test_real_numbers_in_conditions_are_compared_by_their_digits(condition, coun
 )
 def test_a_condition_that_could_never_matter_is_refused(condition, words):
     assert words in refusal("trial.model.heads={choice: [1, 3]}", f"exclude=['{condition}']")
+
+
+MODELS = "trial.model={choice: [{name: transformer, width: 8, heads: {choice: [1, 3]}}, {name: deep_sets, width: 8}]}"
 
 
 @pytest.mark.parametrize(
@@ -666,25 +650,14 @@ def test_a_condition_that_could_never_matter_is_refused(condition, words):
     ],
 )
 def test_a_comparison_with_an_entry_that_is_not_there_neither_holds_nor_fails(condition, kept):
-    models = (
-        "trial.model={choice: [{name: transformer, width: 8, heads: {choice: [1, 3]}}, {name: deep_sets, width: 8}]}"
-    )
-    trials = space(models, f"exclude=['{condition}']").expand().trials
+    trials = space(MODELS, f"exclude=['{condition}']").expand().trials
     assert [getattr(trial.model, "heads", None) for trial in trials] == kept
 
 
 def test_a_condition_on_an_entry_that_a_setting_does_not_have_leaves_the_setting_in():
-    models = (
-        "trial.model={choice: [{name: transformer, width: 8, heads: {choice: [1, 3]}}, {name: deep_sets, width: 8}]}"
-    )
-    expansion = space(models, "exclude=[trial.model.width % trial.model.heads != 0]").expand()
+    expansion = space(MODELS, "exclude=[trial.model.width % trial.model.heads != 0]").expand()
     assert [trial.model.name for trial in expansion.trials] == ["transformer", "deep_sets"]
-    assert "exclude[0]: no setting has trial.model.haeds" in refusal(models, "exclude=[trial.model.haeds > 1]")
-    assert "exclude: leaves out every setting, all 3" in str(_all_left_out(models))
-    assert "write trial.model.width % 3 != 0" in refusal(models, "exclude=[trial.model.width % 3]")
-
-
-def _all_left_out(models: str) -> SearchSpaceError:
-    with pytest.raises(SearchSpaceError) as caught:
-        space(models, "exclude=[trial.steps > 1]").expand()
-    return caught.value
+    assert "exclude[0]: no setting has trial.model.haeds" in refusal(MODELS, "exclude=[trial.model.haeds > 1]")
+    with pytest.raises(SearchSpaceError, match="exclude: leaves out every setting, all 3"):
+        space(MODELS, "exclude=[trial.steps > 1]").expand()
+    assert "write trial.model.width % 3 != 0" in refusal(MODELS, "exclude=[trial.model.width % 3]")

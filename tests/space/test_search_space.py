@@ -8,7 +8,7 @@ import random
 import re
 import string
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,12 @@ def _line_of(text: str, fragment: str) -> int:
     return text[: text.index(fragment)].count("\n") + 1
 
 
+def _mistakes(act: Callable[..., object], *arguments: Any) -> SearchSpaceError:
+    with pytest.raises(SearchSpaceError) as caught:
+        act(*arguments)
+    return caught.value
+
+
 COLORING = "{name: coloring, vertices: 5}"
 RECALL = "{name: recall, keys: 3, value_bits: 2, seed_bits: 2}"
 
@@ -98,17 +104,13 @@ def test_a_search_may_improve_whatever_the_evaluation_of_its_tasks_reports(space
             space(text, [f"search={{metric: {metric}, mode: max}}"])
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Mistakes: (what is replaced in VALID, by what, dotted path, in the message); the line is that of the replacement
-# --------------------------------------------------------------------------------------------------------------------
 
 MISTAKES = {
     # keys
     "typo at the top": ("search:", "serach:", "serach", "did you mean 'search'?"),
-    "typo in trial": ("steps: 300", "stepz: 300", "trial.stepz", "did you mean 'steps'?"),
     "typo two levels down": ("m: 4", "m: 4\n    Q: 3", "trial.objective.Q", "did you mean 'q'?"),
     "typo in a task": ("vertices: 5", "vertexes: 5", "trial.task.vertexes", "did you mean 'vertices'?"),
-    "typo in a model": ("width:", "widht:", "trial.model.widht", "did you mean 'width'?"),
     "typo in the optimizer": ("learning_rate", "learning_rat", "trial.optimizer.learning_rat", "'learning_rate'?"),
     "typo in resources": ("lanes", "lane", "resources.lane", "did you mean 'lanes'?"),
     "typo in search": ("method:", "metod:", "search.metod", "did you mean 'method'?"),
@@ -133,7 +135,6 @@ MISTAKES = {
     "trial of nothing": (VALID[VALID.index("  task") : VALID.index("variants")], "", "trial", "a mapping, got nothing"),
     # names
     "unknown task": ("coloring", "colouring", "trial.task.name", "did you mean 'coloring'?"),
-    "unknown model": ("transformer", "transfomer", "trial.model.name", "did you mean 'transformer'?"),
     "task by its bare name": ("{name: coloring, vertices: 5}", "coloring", "trial.task", "mapping with the key 'name'"),
     "task name of a wrong type": ("name: coloring", "name: 5", "trial.task", "'name'"),
     "unknown baseline": ("AE_R,", "AE_RR,", "trial.baseline.choice[2]", "did you mean 'AE_R'?"),
@@ -189,7 +190,6 @@ MISTAKES = {
         "is 1 in single precision, which is out of bounds"),
     "warm-up beyond int32": ("{learning_rate: 1e-3}", "{warmup_steps: 3000000000}", "trial.optimizer.warmup_steps",
         "must be at most 2,147,483,647, got 3000000000"),
-    "steps beyond int32": ("300", "3000000000", "trial.steps", "must be at most 2,147,483,647"),
     "cycle of two": ("vertices: 5", "vertices: 2", "trial.task.vertices", "must be at least 3, got 2"),
     "seed below 0": ("{seeds: 2}", "-1", "trial.seed", "must be at least 0, got -1"),
     "vote of more than vote": ("[5, 30]", "[5, 31]", "trial.evaluation.votes", "a group of 31 needs at least 31"),
@@ -217,7 +217,6 @@ MISTAKES = {
     "range upside down": ("m: 4", "m: {int: [9, 4]}", "trial.objective.m.int", "upside down: 9 is above 4"),
     "range of min and max": ("1e-3", "{min: 1, max: 10}", "trial.optimizer.learning_rate",
         "a range is written {uniform: [1, 10]}, {log_uniform: [1, 10]} or {int: [1, 10]}"),
-    "integers of min and max": ("m: 4", "m: {min: 1, max: 9}", "trial.objective.m", "a range is written {int: [1, 9]}"),
     "range of one": ("1e-3", "{uniform: [1, 1]}", "trial.optimizer.learning_rate.uniform", "both ends are 1"),
     "range of three": ("1e-3", "{uniform: [1, 2, 3]}", "trial.optimizer.learning_rate.uniform", "two ends, got 3"),
     "range that is no list": ("1e-3", "{uniform: 5}", "trial.optimizer.learning_rate.uniform", "list of two ends"),
@@ -268,17 +267,12 @@ MISTAKES = {
 def test_each_mistake_gives_one_message_with_path_line_and_nearest_name(mistake, space):
     old, new, path, fragment = mistake
     assert VALID.count(old) >= 1
-    text = VALID.replace(old, new, 1)
-
-    with pytest.raises(SearchSpaceError) as caught:
-        space(text)
-
-    assert len(caught.value.problems) == 1, str(caught.value)
-    problem = caught.value.problems[0]
+    error = _mistakes(space, VALID.replace(old, new, 1))
+    (problem,) = error.problems
     if path is not None:
         assert problem.path == path
     assert fragment in problem.message
-    message = str(caught.value)
+    message = str(error)
     assert re.match(r".*space\.yaml(:\d+)?: ", message)
     assert message.isprintable()
     assert len(message.partition("space.yaml")[2]) < 450
@@ -298,20 +292,18 @@ def test_each_mistake_gives_one_message_with_path_line_and_nearest_name(mistake,
 )
 def test_a_message_names_the_line(old, new, line, space):
     text = VALID.replace(old, new, 1)
-    with pytest.raises(SearchSpaceError) as caught:
-        space(text)
+    error = _mistakes(space, text)
     expected = _line_of(text, line) if line else len(text.splitlines()) + 1
-    assert caught.value.problems[0].where == expected
-    assert f"space.yaml:{expected}: " in str(caught.value)
+    assert error.problems[0].where == expected
+    assert f"space.yaml:{expected}: " in str(error)
 
 
 def test_independent_mistakes_are_told_together(space):
     text = VALID.replace("steps: 300", "steps: 0").replace("[8, 16]", "[8, 0]").replace("1e-3", "x")
-    with pytest.raises(SearchSpaceError) as caught:
-        space(text)
-    paths = {problem.path for problem in caught.value.problems}
+    error = _mistakes(space, text)
+    paths = {problem.path for problem in error.problems}
     assert paths == {"trial.steps", "trial.model.width.choice[1]", "trial.optimizer.learning_rate"}
-    assert len(str(caught.value).splitlines()) == 3
+    assert len(str(error).splitlines()) == 3
 
 
 @pytest.mark.parametrize(
@@ -332,9 +324,7 @@ def test_a_file_that_is_not_there_is_told_with_the_nearest_space(name, message, 
 
 
 def test_a_metric_without_mode_is_told_together_with_its_name(space):
-    with pytest.raises(SearchSpaceError) as caught:
-        space(VALID.replace("method: grid", "metric: accuracy"))
-    unknown, mode = caught.value.problems
+    unknown, mode = _mistakes(space, VALID.replace("method: grid", "metric: accuracy")).problems
     assert "unknown metric 'accuracy' (known: train_loss" in unknown.message
     assert (mode.path, mode.where) == ("search.mode", _line_of(VALID, "search:"))
 
@@ -388,23 +378,17 @@ def test_values_are_read_by_the_core_schema_of_yaml(space):
     assert space("\ufeff" + text).description == "no", "a file may begin with a byte order mark"
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Overrides
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_overrides_are_written_into_the_document(space):
     spec = space(
         VALID,
         [
-            "trial.steps=7",
-            "trial.optimizer.clip_norm=2e0",
-            "variants[1].model.attention=linear",
-            "variants[1].model.mlp=true",
-            "trial.objective.q.choice[2]=5",
-            "resources.lanes=~",
+            "trial.steps=7", "trial.optimizer.clip_norm=2e0", "variants[1].model.attention=linear",
+            "variants[1].model.mlp=true", "trial.objective.q.choice[2]=5", "resources.lanes=~",
         ],
-    )
+    )  # fmt: skip
     trials = spec.expand().trials
     assert {trial.steps for trial in trials} == {7}
     assert {trial.optimizer.clip_norm for trial in trials} == {2.0}
@@ -440,13 +424,11 @@ def test_overrides_are_written_into_the_document(space):
     ],
 )
 def test_a_mistake_in_an_override_is_told_with_the_override(override, path, message, space):
-    with pytest.raises(SearchSpaceError) as caught:
-        space(VALID, [override])
-    assert len(caught.value.problems) == 1, str(caught.value)
-    problem = caught.value.problems[0]
+    error = _mistakes(space, VALID, [override])
+    (problem,) = error.problems
     assert (problem.path, problem.where) == (path, override)
     assert message in problem.message
-    assert str(caught.value).startswith(f"--set {override[:20]}")
+    assert str(error).startswith(f"--set {override[:20]}")
 
 
 def test_an_override_without_effect_is_refused(space):
@@ -455,9 +437,7 @@ def test_an_override_without_effect_is_refused(space):
         space(text, ["trial.steps=9"])
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Grids
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_equal_settings_are_merged_and_counted(space):
@@ -491,9 +471,8 @@ def test_a_space_and_an_error_have_a_pickle_round_trip(space):
     spec = space(RANDOM)
     assert pickle.loads(pickle.dumps(spec)) == spec
     assert pickle.loads(pickle.dumps(spec)).expand() == spec.expand()
-    with pytest.raises(SearchSpaceError) as caught:
-        space(VALID.replace("m: 4", "m: 0"))
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    error = _mistakes(space, VALID.replace("m: 4", "m: 0"))
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 def _shuffled(value: Any, source: random.Random) -> Any:
@@ -513,9 +492,7 @@ def test_the_order_of_keys_is_immaterial(text, source, space):
     assert sorted(space(reordered).expand().trial_ids) == sorted(space(text).expand().trial_ids)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Random and Optuna search
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_random_settings_are_those_of_the_search_seed(space):
@@ -548,10 +525,9 @@ def test_a_random_setting_has_one_variant_and_all_of_its_seeds(space):
     ],
 )  # fmt: skip
 def test_the_ends_of_a_range_are_values_of_its_field(override, path, message, space):
-    with pytest.raises(SearchSpaceError) as caught:
-        space(RANDOM, [override])
-    assert caught.value.problems[0].path == path
-    assert message in caught.value.problems[0].message
+    problem = _mistakes(space, RANDOM, [override]).problems[0]
+    assert problem.path == path
+    assert message in problem.message
 
 
 def test_whole_numbers_in_real_fields_have_the_bounds_of_real_numbers(space):
@@ -636,9 +612,7 @@ def test_values_that_exclude_each_other_are_told_when_they_meet(space):
     assert caught.value.problems[0].path == "trial.evaluation.votes.choice[1]"
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Files that nobody would ship
-# --------------------------------------------------------------------------------------------------------------------
 
 
 _PATHS = [

@@ -15,21 +15,16 @@ from sweeper.store.annotations import (
 from sweeper.store.copying import copy
 from sweeper.store.deletion import delete, of_status, of_sweep
 from sweeper.store.store import Store, StoreError
-from sweeper.store.sweep_records import rename_records
 from sweeper.store.tar_stores import source_store, target_store
-from tests.filled_stores import IDS, filled, record
+from tests.filled_stores import IDS, filled
 from tests.power_cuts import power_cuts
+from tests.results import record
 
 QUICK = Subject("quick")
 
 
 def of_trials(*numbers):
     return Subject(trial_ids=frozenset(IDS[number] for number in numbers))
-
-
-@pytest.fixture
-def store(results):
-    return results
 
 
 def annotated(store):
@@ -53,38 +48,34 @@ def said(store):
 
 
 EVERYTHING = {
-    "quick": "first too short",
-    "other": "second",
-    0: "keep stuck look here",
-    1: "best keep stuck",
-    2: "keep stuck",
+    "quick": "first too short", "other": "second", 0: "keep stuck look here", 1: "best keep stuck", 2: "keep stuck",
     4: "look here",
-}
+}  # fmt: skip
 
 
-def test_sweeps_and_trials_have_the_union_of_what_was_written(store):
-    assert said(annotated(store)) == EVERYTHING
-    annotate(store.files, of_trials(2), tags=["keep"])
-    assert said(store) == EVERYTHING
-    assert said(Store.open(store.url)) == EVERYTHING
+def test_sweeps_and_trials_have_the_union_of_what_was_written(results):
+    assert said(annotated(results)) == EVERYTHING
+    annotate(results.files, of_trials(2), tags=["keep"])
+    assert said(results) == EVERYTHING
+    assert said(Store.open(results.url)) == EVERYTHING
 
 
-def test_what_is_taken_away_stays_on_others(store):
-    annotated(store)
-    remove_tags(store.files, of_trials(1, 2, 5), ["stuck", "best"])
-    assert said(store) == EVERYTHING | {1: "keep", 2: "keep"}
-    assert store.read_bytes(FILE).count(IDS[0].encode()) == 2, "its tags and its note: nothing piles up"
-    remove_notes(store.files, of_trials(4), ["look here"])
-    remove_notes(store.files, QUICK, ["too short"])
-    assert said(store) == {"quick": "first", "other": "second", 0: "keep stuck look here", 1: "keep", 2: "keep"}
-    remove_annotations(store.files, of_trials(*range(5)))
-    assert said(store) == {"quick": "first", "other": "second"}
+def test_what_is_taken_away_stays_on_others(results):
+    annotated(results)
+    remove_tags(results.files, of_trials(1, 2, 5), ["stuck", "best"])
+    assert said(results) == EVERYTHING | {1: "keep", 2: "keep"}
+    assert results.read_bytes(FILE).count(IDS[0].encode()) == 2, "its tags and its note: nothing piles up"
+    remove_notes(results.files, of_trials(4), ["look here"])
+    remove_notes(results.files, QUICK, ["too short"])
+    assert said(results) == {"quick": "first", "other": "second", 0: "keep stuck look here", 1: "keep", 2: "keep"}
+    remove_annotations(results.files, of_trials(*range(5)))
+    assert said(results) == {"quick": "first", "other": "second"}
 
 
-def test_two_changes_at_once_are_one_after_the_other(store, monkeypatch):
+def test_two_changes_at_once_are_one_after_the_other(results, monkeypatch):
     """Between the reading and the replacement of the one comes the other."""
-    annotated(store)
-    other, read = Store.open(store.url), store.files.read
+    annotated(results)
+    other, read = Store.open(results.url), results.files.read
 
     def changed_meanwhile(relative):
         data = read(relative)
@@ -93,9 +84,9 @@ def test_two_changes_at_once_are_one_after_the_other(store, monkeypatch):
         annotate(other.files, QUICK, note="meanwhile")
         return data
 
-    monkeypatch.setattr(store.files, "read", changed_meanwhile)
-    remove_tags(store.files, of_trials(0), ["stuck"])
-    assert said(store) == EVERYTHING | {"quick": "first too short meanwhile", 0: "look here"}
+    monkeypatch.setattr(results.files, "read", changed_meanwhile)
+    remove_tags(results.files, of_trials(0), ["stuck"])
+    assert said(results) == EVERYTHING | {"quick": "first too short meanwhile", 0: "look here"}
 
 
 def test_notes_are_in_the_order_of_their_writing(tmp_path):
@@ -152,25 +143,6 @@ def test_a_deletion_takes_what_its_trials_had(tmp_path):
     assert said(store) == {name: text for name, text in EVERYTHING.items() if name != 4}
     delete(store, of_sweep(store, "quick"))
     assert said(store) == {"other": "second", 1: "best keep stuck", 2: "keep stuck"}
-
-
-@pytest.mark.slow
-def test_no_crash_of_a_deletion_leaves_notes_without_their_trial(tmp_path):
-    for folder, cut in power_cuts(tmp_path, least=8):
-        store = annotated(filled(folder))
-        store.compact()
-        cut(delete, store, of_sweep(store, "quick"))
-        assert {IDS[name] for name in said(store) if name in range(6)} <= store.committed().keys(), folder
-
-
-def test_a_renamed_sweep_keeps_them_also_under_crashes(tmp_path):
-    for folder, cut in power_cuts(tmp_path, least=4):
-        store = annotated(filled(folder))
-        cut(rename_records, store.files, "quick", "slow")
-        if store.read_bytes("sweeps/quick.json") is not None:
-            rename_records(store.files, "quick", "slow")
-        others = {name: text for name, text in EVERYTHING.items() if name != "quick"}
-        assert said(store) == others | {"slow": EVERYTHING["quick"]}, folder
 
 
 def test_a_copy_has_those_of_its_sweeps_and_trials(tmp_path):

@@ -10,9 +10,9 @@ from sweeper.store import copying, files, tar_stores, trial_file
 from sweeper.store.copying import Copied, copy
 from sweeper.store.evaluations import evaluations_table, stored_evaluations
 from sweeper.store.store import Store, StoreError
-from tests.filled_stores import IDS, contents, evaluate, filled, record, sound
+from tests.filled_stores import IDS, contents, evaluate, filled, sound
 from tests.power_cuts import power_cuts, survived
-from tests.results import PROVENANCE, WEIGHTS, failure, result
+from tests.results import PROVENANCE, WEIGHTS, failure, record, result
 
 
 @pytest.fixture
@@ -20,26 +20,21 @@ def source(tmp_path):
     return filled(tmp_path / "source")
 
 
-@pytest.fixture
-def target(results):
-    return results
-
-
 def states(store):
     """Sizes and times of all files of a local store."""
     return {path: path.stat().st_mtime_ns for path in Path(store.root).rglob("*") if path.is_file()}
 
 
-def test_a_copied_sweep_is_what_it_was(source, target):
-    assert copy(source, target, ["quick"]) == Copied(trials=3, present=0, evaluations=1, damaged=[])
+def test_a_copied_sweep_is_what_it_was(source, results):
+    assert copy(source, results, ["quick"]) == Copied(trials=3, present=0, evaluations=1, damaged=[])
     planned = [*IDS[:2], IDS[4]]
-    assert target.committed() == {key: source.committed()[key] for key in planned}
-    assert contents(target) == contents(source, planned)
-    assert target.sweeps() == [each for each in source.sweeps() if each.name == "quick"]
-    assert sound(target)
+    assert results.committed() == {key: source.committed()[key] for key in planned}
+    assert contents(results) == contents(source, planned)
+    assert results.sweeps() == [each for each in source.sweeps() if each.name == "quick"]
+    assert sound(results)
 
 
-def test_without_names_everything_is_copied(source, local):
+def test_without_names_everything_is_copied_and_a_second_copy_changes_nothing(source, local):
     copy(source, local)
     assert contents(local) == contents(source)
     assert local.sweeps() == source.sweeps()
@@ -47,60 +42,56 @@ def test_without_names_everything_is_copied(source, local):
         names = source.listing(kind)
         assert sorted(local.listing(kind)) == sorted(names)
         assert all(local.read_bytes(name) == source.read_bytes(name) for name in names), "byte by byte"
-
-
-def test_a_second_copy_changes_nothing(source, local):
-    copy(source, local)
     before = states(local)
     assert copy(source, local) == Copied(trials=0, present=6, evaluations=0, damaged=[])
     assert states(local) == before
 
 
-def test_trials_that_are_there_are_left_alone(source, target):
-    target.commit(result(metrics={"success": 0.125}, outcomes=None))
-    target.commit(result({"seed": 4}))
-    copy(source, target)
-    assert target.trials([IDS[0]])["success"].to_pylist() == [0.125]
-    assert target.outcomes([IDS[0]]).num_rows == 0
-    assert target.committed()[IDS[4]] == "finished"
-    assert contents(target, IDS[1:4])[0] == contents(source, IDS[1:4])[0]
+def test_trials_that_are_there_are_left_alone(source, results):
+    results.commit(result(metrics={"success": 0.125}, outcomes=None))
+    results.commit(result({"seed": 4}))
+    copy(source, results)
+    assert results.trials([IDS[0]])["success"].to_pylist() == [0.125]
+    assert results.outcomes([IDS[0]]).num_rows == 0
+    assert results.committed()[IDS[4]] == "finished"
+    assert contents(results, IDS[1:4])[0] == contents(source, IDS[1:4])[0]
 
 
-def test_a_better_row_takes_the_place_of_a_failed_or_stopped_one(source, target):
-    target.commit(failure({"seed": 0}))
-    target.commit(result({"seed": 5}, status="stopped", curves=[(7, "train_loss", 9.0)]))
-    copy(source, target)
-    assert target.committed() == source.committed()
-    assert contents(target) == contents(source)
-    assert sound(target)
+def test_a_better_row_takes_the_place_of_a_failed_or_stopped_one(source, results):
+    results.commit(failure({"seed": 0}))
+    results.commit(result({"seed": 5}, status="stopped", curves=[(7, "train_loss", 9.0)]))
+    copy(source, results)
+    assert results.committed() == source.committed()
+    assert contents(results) == contents(source)
+    assert sound(results)
 
 
-def test_an_evaluation_stays_with_its_network(source, target):
-    target.commit(result(network={"layer.weight": WEIGHTS["layer.weight"] + 1}))
-    assert copy(source, target).evaluations == 0, "the target has another network of the trial"
-    assert target.listing("evaluations") == []
+def test_an_evaluation_stays_with_its_network(source, results):
+    results.commit(result(network={"layer.weight": WEIGHTS["layer.weight"] + 1}))
+    assert copy(source, results).evaluations == 0, "the results has another network of the trial"
+    assert results.listing("evaluations") == []
     evaluate(source, seed=1)
-    assert copy(source, target).evaluations == 1
-    (name,) = target.listing("evaluations")
-    target.write_bytes(name, b"damaged")
-    assert copy(source, target).evaluations == 1
-    assert target.read_bytes(name) == source.read_bytes(name)
+    assert copy(source, results).evaluations == 1
+    (name,) = results.listing("evaluations")
+    results.write_bytes(name, b"damaged")
+    assert copy(source, results).evaluations == 1
+    assert results.read_bytes(name) == source.read_bytes(name)
 
 
-def test_a_trial_that_comes_meanwhile_stays(source, target, monkeypatch):
+def test_a_trial_that_comes_meanwhile_stays(source, results, monkeypatch):
     meanwhile = result(metrics={"success": 0.125}, curves=[(7, "train_loss", 9.0)], outcomes=None)
 
     def threads_after_a_commit(work, items):
-        target.commit(meanwhile)
+        results.commit(meanwhile)
         return files.in_threads(work, items)
 
     monkeypatch.setattr(copying, "in_threads", threads_after_a_commit)
-    copy(source, target)
-    assert target.trials([IDS[0]])["success"].to_pylist() == [0.125]
-    assert target.curves([IDS[0]])["value"].to_pylist() == [9.0]
-    assert target.outcomes([IDS[0]]).num_rows == 0
-    assert contents(target, [IDS[0]])[3], "its network is there"
-    assert contents(target, IDS[1:])[:4] == contents(source, IDS[1:])[:4]
+    copy(source, results)
+    assert results.trials([IDS[0]])["success"].to_pylist() == [0.125]
+    assert results.curves([IDS[0]])["value"].to_pylist() == [9.0]
+    assert results.outcomes([IDS[0]]).num_rows == 0
+    assert contents(results, [IDS[0]])[3], "its network is there"
+    assert contents(results, IDS[1:])[:4] == contents(source, IDS[1:])[:4]
 
 
 @pytest.mark.parametrize("kept", [["success"], ["extra", "loss"], []])
@@ -129,9 +120,13 @@ def test_outcomes_that_would_fill_the_memory_are_not_opened(source, local, monke
     assert copy(source, local, outcomes=["success"]).damaged == sorted(seals)
 
 
-def test_outcomes_that_no_trial_has_are_refused(source, local):
+def test_what_cannot_be_copied_is_one_sentence(source, local):
     with pytest.raises(StoreError, match=r"outcomes called 'sucess'; did you mean 'success'\?; known are: extra, loss"):
         copy(source, local, outcomes=["sucess"])
+    with pytest.raises(StoreError, match=r"no sweep 'quik'; did you mean 'quick'\? \(known: other, quick\)"):
+        copy(source, local, ["quik"])
+    with pytest.raises(StoreError, match="onto itself"):
+        copy(source, Store.open(source.url))
     assert not local.exists()
 
 
@@ -151,24 +146,19 @@ def test_a_damaged_trial_is_left_out_and_costs_no_other(source, local, place):
 # Sweeps
 
 
-def test_an_unknown_sweep_is_one_sentence(source, local):
-    with pytest.raises(StoreError, match=r"no sweep 'quik'; did you mean 'quick'\? \(known: other, quick\)"):
-        copy(source, local, ["quik"])
-
-
-def test_a_sweep_that_goes_on_is_copied_again(source, target):
-    copy(source, target, ["quick"])
+def test_a_sweep_that_goes_on_is_copied_again(source, results):
+    copy(source, results, ["quick"])
     source.record_sweep(record("quick", IDS[:4]))
-    assert copy(source, target, ["quick"]).trials == 2
-    assert target.sweeps() == [each for each in source.sweeps() if each.name == "quick"]
+    assert copy(source, results, ["quick"]).trials == 2
+    assert results.sweeps() == [each for each in source.sweeps() if each.name == "quick"]
 
 
-def test_starts_that_the_target_alone_has_stay(source, target):
-    copy(source, target, ["quick"])
-    target.record_sweep(record("quick", IDS[:1]))
-    before = target.sweeps()
-    copy(source, target, ["quick"])
-    assert target.sweeps() == before
+def test_starts_that_the_target_alone_has_stay(source, results):
+    copy(source, results, ["quick"])
+    results.record_sweep(record("quick", IDS[:1]))
+    before = results.sweeps()
+    copy(source, results, ["quick"])
+    assert results.sweeps() == before
 
 
 def test_another_sweep_of_the_name_is_refused_unless_it_plans_the_same(source, local):
@@ -180,11 +170,6 @@ def test_another_sweep_of_the_name_is_refused_unless_it_plans_the_same(source, l
     local.record_sweep(record("other", reversed(IDS[1:4])))
     assert copy(source, local).trials == 6
     assert [each.trial_ids[0] for each in local.sweeps() if each.name == "other"] == [IDS[0], IDS[3]]
-
-
-def test_a_store_is_not_copied_onto_itself(source):
-    with pytest.raises(StoreError, match="onto itself"):
-        copy(source, Store.open(source.url))
 
 
 # Crashes
@@ -285,12 +270,8 @@ def test_a_hostile_tar_file_is_only_data(source, local, tmp_path):
             member = tarfile.TarInfo(name)
             member.size = 4
             archive.addfile(member, io.BytesIO(b"evil"))
-        for name, kind in (
-            ("trials/link", tarfile.SYMTYPE),
-            ("trials/hard", tarfile.LNKTYPE),
-            ("trials/p", tarfile.FIFOTYPE),
-        ):
-            member = tarfile.TarInfo(name)
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):
+            member = tarfile.TarInfo(f"trials/{kind}")
             member.type, member.linkname = kind, "/etc/passwd"
             archive.addfile(member)
         holes = tarfile.TarInfo("trials/holes")

@@ -3,12 +3,13 @@
 import pytest
 
 from sweeper.store import committed_trials
+from sweeper.store.annotations import Subject, annotate, read_annotations
 from sweeper.store.deletion import delete, of_no_sweep, of_status, of_sweep
 from sweeper.store.store import StoreError
 from sweeper.trial.trial_spec import trial_id
-from tests.filled_stores import IDS, contents, evaluate, filled, record, sound
+from tests.filled_stores import IDS, contents, evaluate, filled, sound
 from tests.power_cuts import power_cuts
-from tests.results import failure, result
+from tests.results import failure, record, result
 
 # `filled`: quick has planned 0, 1 and 4 (failed), other 1, 2 and 3; 5 belongs to no sweep.
 OWN, OTHERS = {IDS[0], IDS[4]}, {IDS[1], IDS[2], IDS[3], IDS[5]}
@@ -122,12 +123,14 @@ def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, choose):
         store = filled(folder)
         store.record_sweep(record("quick", [*IDS[:2], IDS[5]]))
         store.record_sweep(record("quick", [*IDS[:2]]))
+        annotate(store.files, Subject(trial_ids=frozenset(IDS)), note="seen")
         store.compact()
         chosen = choose(store)
         left = sorted(set(store.committed()) - chosen.trials.keys())
         before = contents(store, left)
         ended = cut(delete, store, chosen)
         assert contents(store, left) == before, folder
+        assert set(left) <= read_annotations(store.files).trials.keys() <= store.committed().keys(), folder
         assert sound(store)
         if not ended and (chosen.sweep is None or store.read_bytes("sweeps/quick.json")):
             delete(store, choose(store))

@@ -7,8 +7,9 @@ import pytest
 from sweeper.store.annotations import Subject, annotate, read_annotations
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import rename_records
-from tests.filled_stores import IDS, record
+from tests.filled_stores import IDS
 from tests.power_cuts import power_cuts
+from tests.results import record
 
 
 def with_sweeps(url):
@@ -114,9 +115,11 @@ def test_what_another_process_writes_meanwhile_is_kept_or_refused(tmp_path, monk
     assert len(answers) > 6
 
 
-def test_a_crash_at_every_operation_keeps_every_start(tmp_path):
+def test_a_crash_at_every_operation_keeps_every_start_and_every_note(tmp_path):
     for folder, cut in power_cuts(tmp_path, least=4):
         store = with_sweeps(folder)
+        for name in ("quick", "other"):
+            annotate(store.files, Subject(name), note=f"of {name}")
         before = store.sweeps()
         latest = {each.trial_ids for each in before[-1:]}
         cut(rename_records, store.files, "quick", "best")
@@ -127,3 +130,5 @@ def test_a_crash_at_every_operation_keeps_every_start(tmp_path):
         if store.read_bytes("sweeps/quick.json") is not None:
             rename_records(store.files, "quick", "best")
         assert store.sweeps() == renamed(before), folder
+        notes = {name: said.texts for name, said in read_annotations(store.files).sweeps.items()}
+        assert notes == {"best": ["of quick"], "other": ["of other"]}, folder

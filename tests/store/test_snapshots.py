@@ -57,6 +57,16 @@ def only(results):
 
 
 @pytest.fixture
+def compacted(tmp_path):
+    """A store on a disk whose trials have one snapshot, and what it says."""
+    results = Store.open(tmp_path / "a")
+    fill(results)
+    before = facts(results)
+    results.compact()
+    return results, before
+
+
+@pytest.fixture
 def decoded(monkeypatch):
     """The files of trials whose rows are decoded."""
     names, tail_of = [], committed_trials.tail_of
@@ -155,11 +165,8 @@ def test_a_snapshot_most_of_whose_trials_are_gone_is_written_anew(tmp_path):
 # Which file a row is of
 
 
-def test_files_of_other_times_are_known_by_their_digest(tmp_path, decoded):
-    results = Store.open(tmp_path / "a")
-    fill(results)
-    results.compact()
-    before = facts(results)
+def test_files_of_other_times_are_known_by_their_digest(compacted, tmp_path, decoded):
+    _, before = compacted
     shutil.copytree(tmp_path / "a", tmp_path / "b", copy_function=shutil.copyfile)
     decoded.clear()
     assert facts(Store.open(tmp_path / "b")) == before
@@ -236,17 +243,14 @@ def test_a_damaged_snapshot_costs_no_trial(results, damage):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("moment", range(4))
-def test_a_snapshot_that_is_damaged_during_a_read_costs_no_trial(tmp_path, damage, moment, monkeypatch):
-    results = Store.open(tmp_path)
-    fill(results)
-    before = facts(results)
-    results.compact()
+def test_a_snapshot_that_is_damaged_during_a_read_costs_no_trial(compacted, damage, moment, monkeypatch):
+    results, before = compacted
     name, operations = only(results), itertools.count()
 
     def spoilt_before(operation):
         def run(*arguments, **options):
             if next(operations) == moment and results.listing("snapshots"):
-                path, change = tmp_path / name, DAMAGES[damage]
+                path, change = Path(results.root, name), DAMAGES[damage]
                 data = path.read_bytes()
                 path.unlink()
                 if change is not None:
@@ -292,11 +296,8 @@ def lying(results, **columns):
     [{"trial_id": "f" * 20}, {"task": "recall"}, {"spec": "{"}, {"spec": '{"task":{"name":"recall"}}'}, {"spec": None},
      {"extra_metrics": "3"}, {"extra_metrics": '{"a":' * 100_000}],
 )  # fmt: skip
-def test_a_hostile_snapshot_harms_only_itself(tmp_path, columns, caplog):
-    results = Store.open(tmp_path)
-    fill(results)
-    before = facts(results)
-    results.compact()
+def test_a_hostile_snapshot_harms_only_itself(compacted, columns, caplog):
+    results, before = compacted
     lying(results, **columns)
     assert results.trials().to_pylist() == before[2]
     assert "is not used" in caplog.text
@@ -326,11 +327,10 @@ def test_a_small_snapshot_that_expands_to_gigabytes_is_not_decoded(tmp_path, mon
     assert "is not used" in caplog.text
 
 
-def test_a_damaged_trial_behind_a_snapshot_is_found_by_verify(tmp_path):
-    results = Store.open(tmp_path)
-    ids = fill(results)
-    results.compact()
-    path = next(path for path in tmp_path.rglob(f"trials/**/{ids[0]}.parquet"))
+def test_a_damaged_trial_behind_a_snapshot_is_found_by_verify(compacted):
+    results, before = compacted
+    ids = sorted(before[0])
+    path = next(path for path in Path(results.root).rglob(f"trials/**/{ids[0]}.parquet"))
     state, data = path.stat(), path.read_bytes()
     path.write_bytes(data[:3000] + bytes([data[3000] ^ 1]) + data[3001:])
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))

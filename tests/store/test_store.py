@@ -20,18 +20,16 @@ import pytest
 
 from sweeper.analysis import sql
 from sweeper.store import committed_trials, files, local_files, schema, seal, sweep_records, trial_file
+from sweeper.store.files import Retries
 from sweeper.store.seal import TrialSeal
-from sweeper.store.store import NoNetworkError, Store, StoreError, SweepRecord
+from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.trial import fingerprint
 from sweeper.trial.trial_spec import canonical, trial_id
+from tests import results
 from tests.results import PROVENANCE, STARTED, WEIGHTS, failure, outcomes, result
 
 FINISHED, OTHER = trial_id(result().trial), trial_id(result({"seed": 1}).trial)
 PLACE = "task=coloring/baseline=Aq_R"
-
-
-class PowerCut(BaseException):
-    pass
 
 
 def relative(name=FINISHED):
@@ -297,7 +295,7 @@ def test_the_check_and_the_replacement_of_a_file_are_one_step(local, monkeypatch
 @pytest.mark.parametrize("earlier", [None, "failed"])
 def test_a_crash_at_any_moment_of_a_commit_loses_only_that_commit(tmp_path, monkeypatch, earlier):
     """Cut before and after every operation on the disk; nothing cleans up after a power cut."""
-    operations = ["open", "fsync", "replace", "mkdir"]
+    os_unlink = os.unlink
     for moment in itertools.count():
         results = Store.open(tmp_path / str(moment))
         results.commit(result({"seed": 1}))
@@ -308,29 +306,25 @@ def test_a_crash_at_any_moment_of_a_commit_loses_only_that_commit(tmp_path, monk
 
         def cut(countdown=countdown):
             if next(countdown) <= 0:
-                raise PowerCut
+                raise KeyboardInterrupt
 
         def guarded(operation, cut=cut):
             def run(*arguments, **options):
                 cut()
                 value = operation(*arguments, **options)
-                cut()
+                if operation is not os_unlink:
+                    cut()
                 return value
 
             return run
 
-        def unlink(path, cut=cut, operation=os.unlink):
-            cut()
-            operation(path)
-
         with monkeypatch.context() as patch:
-            for name in operations:
+            for name in ("open", "fsync", "replace", "mkdir", "unlink"):
                 patch.setattr(local_files.os, name, guarded(getattr(os, name)))
-            patch.setattr(local_files.os, "unlink", unlink)
             try:
                 results.commit(result())
                 survived = True
-            except PowerCut:
+            except KeyboardInterrupt:
                 survived = False
         now = results.committed()
         assert now in (before, before | {FINISHED: "finished"})
@@ -360,7 +354,8 @@ def test_leftovers_of_crashes_are_swept_once_nobody_can_own_them(local):
     assert [path.exists() for path in (old, young, foreign)] == [False, True, True]
 
 
-def test_a_full_disk_is_one_clear_message_and_no_damage(local, monkeypatch):
+def test_a_full_disk_is_one_clear_message_at_once_and_no_damage(tmp_path, monkeypatch):
+    local = Store.open(tmp_path / "results", Retries(300.0, lambda _: pytest.fail("waited"), time.monotonic))
     local.commit(result())
 
     def full(descriptor):
@@ -707,13 +702,9 @@ def test_strange_files_are_ignored_loudly(local, caplog):
     local.commit(result())
     folder = file(local).parent
     names = [
-        "'; drop table trials; --.parquet",
-        'q"uote.parquet',
-        "[bold]x.parquet",
-        "notes.txt",
-        "_SUCCESS",
+        "'; drop table trials; --.parquet", 'q"uote.parquet', "[bold]x.parquet", "notes.txt", "_SUCCESS",
         "two\nlines.parquet",
-    ]
+    ]  # fmt: skip
     for name in names:
         (folder / name).write_bytes(b"x")
     os.mkfifo(folder / f"{OTHER}.parquet")
@@ -765,9 +756,8 @@ def test_a_store_that_cannot_be_tidied_is_still_read(local, monkeypatch, caplog)
 # Sweeps and other files
 
 
-def record(name="quick", ids=("a" * 20, "b" * 20), captured=PROVENANCE.captured):
-    origin = PROVENANCE.model_copy(update={"captured": captured})
-    return SweepRecord(name=name, text="trial: {}\n", overrides=("trial.steps=3",), trial_ids=ids, provenance=origin)
+def record(name="quick", ids=("a" * 20, "b" * 20), **origin):
+    return results.record(name, ids, overrides=("trial.steps=3",), **origin)
 
 
 def test_the_history_of_a_sweep_is_kept_in_order_whatever_the_clock_says(results):
@@ -804,7 +794,7 @@ def test_two_starts_at_once_are_both_kept(results, monkeypatch):
 
 
 def test_a_record_from_before_objectives_were_plug_ins_is_read(local):
-    written = record().model_copy(update={"provenance": PROVENANCE.model_copy(update={"code": fingerprint.captured()})})
+    written = record(code=fingerprint.captured())
     local.record_sweep(written)
     entry = json.loads(local.read_bytes("sweeps/quick.json"))
     del entry["starts"][0]["provenance"]["code"]["objectives"]

@@ -58,18 +58,6 @@ def test_after_some_minutes_the_trouble_is_an_error():
     assert 240 < sum(waiting.waits) <= 300
 
 
-def test_what_will_not_pass_is_not_tried_again(tmp_path, monkeypatch):
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    waiting = Waiting()
-    store = Store.open(tmp_path, waiting.retries())
-    monkeypatch.setattr("sweeper.store.local_files.os.fsync", full)
-    with pytest.raises(StoreError, match="No space left"):
-        store.commit(result())
-    assert waiting.waits == []
-
-
 def test_a_network_disk_that_is_away_is_waited_for(tmp_path, monkeypatch):
     fsync = os.fsync
 

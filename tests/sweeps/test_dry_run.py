@@ -38,29 +38,20 @@ def test_a_trial_that_cannot_be_timed_costs_no_more_than_the_estimate(space, mon
 
 
 @pytest.mark.parametrize("method", ["random", "optuna"])
-def test_five_settings_of_a_search_are_shown_and_those_left_out_are_counted(method, space, monkeypatch, capsys):
+def test_five_settings_that_differ_in_what_is_drawn_are_shown_and_those_left_out_are_counted(
+    method, space, monkeypatch, capsys
+):
     monkeypatch.setattr(trial_timing, "timed", lambda trial: trial_timing.Timing(step=0.1, evaluation=5.0))
-    search = f"search={{method: {method}, trials: 7}}"
-    drawn = "trial.optimizer.learning_rate={log_uniform: [1e-4, 1e-2]}"
-    assert (
-        start(space, search, drawn, "trial.seed={seeds: 2}", "exclude=[trial.seed == 1, trial.steps < 0]", dry_run=True)
-        == 0
-    )
+    search = [f"search={{method: {method}, trials: 7}}", "trial.optimizer.learning_rate={log_uniform: [1e-4, 1e-2]}"]
+    left_out = ("trial.seed={seeds: 2}", "exclude=[trial.seed == 1, trial.steps < 0]")
+    assert start(space, *search, *left_out, dry_run=True) == 0
     printed = capsys.readouterr().out
     examples = [line for line in printed.splitlines() if line.startswith("  for example coloring Aq_R learning_rate=")]
     assert len(set(examples)) == 5
     assert "  7 of 14 settings left out: trial.seed == 1\n  0 of 14 settings left out: trial.steps < 0\n" in printed
-
-
-@pytest.mark.parametrize("method", ["random", "optuna"])
-def test_the_settings_shown_differ_in_what_is_drawn(method, space, monkeypatch, capsys):
-    monkeypatch.setattr(trial_timing, "timed", lambda trial: trial_timing.Timing(step=0.1, evaluation=5.0))
-    search = f"search={{method: {method}, trials: 7}}"
-    drawn = "trial.optimizer.learning_rate={log_uniform: [1e-4, 1e-2]}"
     each = ["trial.model.width={each: {linspace: [2, 10, 5]}}", "trial.batch_size={formula: trial.model.width}"]
-    assert start(space, search, drawn, *each, dry_run=True) == 0
-    examples = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  for example")]
-    assert len({re.search(r"learning_rate=\S+", line)[0] for line in examples}) == 5
+    assert start(space, *search, *each, dry_run=True) == 0
+    assert len(set(re.findall(r"  for example .*(learning_rate=\S+)", capsys.readouterr().out))) == 5
 
 
 def test_one_trial_is_trained_here_to_debug_it_and_nothing_is_stored(space, monkeypatch, capsys):

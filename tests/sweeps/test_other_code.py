@@ -1,8 +1,6 @@
 """A start that meets rows of other code says so, and computes them again if it is asked to."""
 
 import dataclasses
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,9 +8,10 @@ import pytest
 from sweeper.analysis import sql
 from sweeper.packs.other_code import computed_by_other_code
 from sweeper.store.store import Store
-from sweeper.trial import fingerprint, plugins, trial_spec
+from sweeper.trial import fingerprint, trial_spec
 from sweeper.trial.trial_spec import canonical, trial_id
 from tasks import coloring
+from tests.processes import python
 from tests.results import PROVENANCE, failure, result
 from tests.tiny_sweeps import TIMINGS, with_seeds
 from tests.trials import coloring_trial
@@ -37,10 +36,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def _planned(results: Path, *options: str) -> list[str]:
-    command = [sys.executable, "-m", "sweeper.run", str(results.parent / "space.yaml"), "--dry-run"]
-    done = subprocess.run(
-        [*command, "--results", str(results), *options], cwd=plugins.ROOT, capture_output=True, text=True, check=False
-    )
+    done = python("-m", "sweeper.run", results.parent / "space.yaml", "--dry-run", "--results", results, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -106,12 +102,3 @@ def test_trials_are_those_of_the_current_versions_and_all_trials_are_all(results
     assert rows["v"].tolist() == [1, 2]
     monkeypatch.setattr(trial_spec, "NUMERICS_VERSION", 2)
     assert counts() == (0, 4)
-
-
-def test_old_rows_are_pending_once_a_version_is_raised(results, monkeypatch):
-    committed = Store.open(results).committed()
-    trials = [coloring_trial(seed=seed) for seed in range(3)]
-    assert {trial_id(trial) for trial in trials} == set(committed)
-    monkeypatch.setattr(trial_spec, "NUMERICS_VERSION", 2)
-    assert not {trial_id(trial) for trial in trials} & set(committed)
-    assert canonical(trials[0]) == canonical(coloring_trial())

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,10 +17,9 @@ from sweeper.store import deletion
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.heartbeats import until
+from tests.processes import python
 from tests.results import PROVENANCE, result
 from tests.tiny_sweeps import with_seeds
-
-SHORT = {"trial.steps": 20, "trial.objective.q": {"choice": [1, float("inf")]}}
 
 
 @pytest.fixture
@@ -35,7 +32,7 @@ def space(tmp_path):
 @pytest.mark.slow  # trains
 def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, capsys):
     results = tmp_path / "results"
-    spec = sweeper.read_space(space, SHORT)
+    spec = sweeper.read_space(space, {"trial.steps": 20, "trial.objective.q": {"choice": [1, float("inf")]}})
     before = sweeper.plan(spec, results)
     assert str(before) == "space: 2 trials · 1 cell · 2 packs\n  0 done · 2 to run"
     assert (list(before.trials), before.committed) == (list(before.pending), {})
@@ -63,19 +60,24 @@ def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, c
     assert all(sweeper.train(plan, in_process=True).trials.equals(trials) for plan in (after, before))
 
 
+ADVANCE = pack_run.PackRun.advance
+
+
+def interrupted(run):
+    """As `advance`, with Ctrl-C once a step is trained."""
+    if run.training.step:
+        signal.raise_signal(signal.SIGINT)
+    return ADVANCE(run)
+
+
 @pytest.mark.slow  # trains
 def test_ctrl_c_leaves_a_checkpoint_from_which_the_next_call_goes_on(space, tmp_path, monkeypatch):
     spec = sweeper.read_space(space, {"trial.steps": 300})
-    advance, begun = pack_run.PackRun.advance, []
-
-    def interrupted(run):
-        if run.training.step:
-            signal.raise_signal(signal.SIGINT)
-        return advance(run)
+    begun = []
 
     def noted(run):
         begun.append(run.training.step)
-        return advance(run)
+        return ADVANCE(run)
 
     monkeypatch.setattr(pack_run.PackRun, "advance", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -156,16 +158,11 @@ def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypa
 def test_a_sweep_that_grows_after_an_interruption_goes_on_and_what_no_sweep_plans_is_removed(
     space, tmp_path, monkeypatch
 ):
-    results, advance, begun = tmp_path / "results", pack_run.PackRun.advance, {}
-
-    def interrupted(run):
-        if run.training.step:
-            signal.raise_signal(signal.SIGINT)
-        return advance(run)
+    results, begun = tmp_path / "results", {}
 
     def noted(run):
         begun.setdefault(tuple(trial.seed for trial in run.pack.trials), run.training.step)
-        return advance(run)
+        return ADVANCE(run)
 
     def train(changes, seeds, by):
         monkeypatch.setattr(pack_run.PackRun, "advance", by)
@@ -302,18 +299,12 @@ class Task(coloring.Task):
 @pytest.mark.slow  # trains, in a process of its own
 def test_code_that_was_edited_after_it_was_loaded_trains_nothing(tmp_path):
     files = {
-        "tasks/mine.py": EDITED_TASK,
-        "tasks/doors.json": "2",
-        "lib/util.py": "SIZE = 1",
-        "space.yaml": with_seeds(1),
-    }
+        "tasks/mine.py": EDITED_TASK, "tasks/doors.json": "2", "lib/util.py": "SIZE = 1", "space.yaml": with_seeds(1),
+    }  # fmt: skip
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    environment = os.environ | {"PYTHONPATH": f"{plugins.ROOT}{os.pathsep}{tmp_path}"}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    done = python("-c", PROGRAM, cwd=tmp_path, PYTHONPATH=f"{plugins.ROOT}{os.pathsep}{tmp_path}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert Store.open(tmp_path / "results").committed() == {}
 

@@ -8,8 +8,6 @@ from sweeper.store.store import Store
 from tests.results import result
 from tests.tiny_sweeps import TIMINGS, start, with_seeds
 
-EARLY_STOPPING = "search={early_stopping: {grace_steps: 100}}"
-
 
 @pytest.fixture
 def halved(tmp_path: Path) -> Path:
@@ -31,7 +29,7 @@ def test_a_sweep_without_early_stopping_runs_stopped_trials_to_the_end(halved, c
 
 
 def test_a_sweep_with_early_stopping_counts_stopped_trials_and_averages_them_apart(halved, capsys):
-    assert start(halved, EARLY_STOPPING) == 0
+    assert start(halved, "search={early_stopping: {grace_steps: 100}}") == 0
     said = capsys.readouterr().out
     assert "  4 done · 4 stopped · 0 to run" in said
     assert "8 of 8 trials committed, 4 of them stopped early" in said

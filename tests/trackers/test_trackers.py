@@ -17,11 +17,12 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper.commands import export
-from sweeper.store.store import Store, SweepRecord
+from sweeper.store.store import Store
 from sweeper.trackers import runs
 from sweeper.trial import plugins
 from sweeper.trial.trial_spec import trial_id
-from tests.results import PROVENANCE, STARTED, failure, result
+from tests.processes import python, refusal
+from tests.results import PROVENANCE, STARTED, failure, record, result
 from tests.tiny_sweeps import SPACE
 
 pytestmark = pytest.mark.slow  # imports of the trackers take seconds
@@ -41,9 +42,7 @@ IDS = [trial_id(result(trial(number)).trial) for number in range(3)]
 def store(tmp_path):
     """A sweep of three trials: a finished one, a failed one, and one that is pending."""
     store = Store.open(tmp_path / "results")
-    store.record_sweep(
-        SweepRecord(name="cycles", text=SPACE, overrides=(), trial_ids=tuple(IDS), provenance=PROVENANCE)
-    )
+    store.record_sweep(record("cycles", IDS, SPACE))
     store.commit(result(trial(0), metrics=METRICS))
     store.commit(failure(trial(1)))
     return store
@@ -65,38 +64,40 @@ def grown(store: Store, destination: object, to: str) -> None:
     assert exported(store, destination, to).endswith("0 runs of 1 sweep added to …, 3 were there already\n")
 
 
+def sweep_of(store: Store, trial_ids, text: str = SPACE) -> runs.Sweep:
+    sweep = runs.sweep_of(store, record("cycles", trial_ids, text))
+    assert sweep is not None
+    return sweep
+
+
+def study_of(journal: Path):
+    from optuna import load_study
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    return load_study(study_name="cycles", storage=JournalStorage(JournalFileBackend(str(journal))))
+
+
 def test_trials_of_different_objectives_are_runs_named_by_what_varies(store):
     other = result({"objective": {"name": "cvar", "m": 2}}, metrics=METRICS)
     store.commit(other)
     ids = (IDS[0], trial_id(other.trial))
-    record = SweepRecord(name="objectives", text=SPACE, overrides=(), trial_ids=ids, provenance=PROVENANCE)
-    sweep = runs.sweep_of(store, record)
-    assert sweep is not None
-    labels = {run.trial_id: run.label for run in sweep.runs}
+    labels = {run.trial_id: run.label for run in sweep_of(store, ids).runs}
     objectives = [f"coloring transformer Aq_R objective={name}" for name in ("q_norm", "cvar")]
     assert [labels[each] for each in ids] == objectives
 
 
 def test_labels_tell_entries_with_equal_last_parts_apart(store):
     walk = {"name": "gridworld", "height": 2, "horizon": 4, "noise": 3}
-    others = [
-        result(
-            {
-                "task": walk | {"width": width},
-                "model": {"name": "transformer", "width": model_width, "key_size": 4},
-                "optimizer": {"name": optimizer, "population": 4},
-                "evaluation": {"seeds": 10, "votes": []},
-            }
-        )
-        for width, model_width, optimizer in ((2, 4, "pgpe"), (3, 4, "snes"), (3, 6, "snes"))
-    ]
+    others = []
+    for width, model_width, optimizer in ((2, 4, "pgpe"), (3, 4, "snes"), (3, 6, "snes")):
+        model = {"name": "transformer", "width": model_width, "key_size": 4}
+        fields = {"task": walk | {"width": width}, "model": model, "evaluation": {"seeds": 10, "votes": []}}
+        others.append(result(fields | {"optimizer": {"name": optimizer, "population": 4}}))
     for other in others:
         store.commit(other)
-    ids = tuple(trial_id(other.trial) for other in others)
-    record = SweepRecord(name="widths", text=SPACE, overrides=(), trial_ids=ids, provenance=PROVENANCE)
-    sweep = runs.sweep_of(store, record)
-    assert sweep is not None
-    labels = {run.trial_id: run.label for run in sweep.runs}
+    ids = [trial_id(other.trial) for other in others]
+    labels = {run.trial_id: run.label for run in sweep_of(store, ids).runs}
     assert [labels[each] for each in ids] == [
         "gridworld transformer Aq_R task.width=2 model.width=4 optimizer=pgpe",
         "gridworld transformer Aq_R task.width=3 model.width=4 optimizer=snes",
@@ -106,21 +107,16 @@ def test_labels_tell_entries_with_equal_last_parts_apart(store):
 
 def test_a_metric_called_like_an_entry_has_the_name_of_its_column(store):
     store.commit(result({"seed": 9}, metrics=METRICS | {"seeds": 7.0}))
-    ids = (trial_id(result({"seed": 9}).trial),)
-    sweep = runs.sweep_of(store, store.sweeps()[0].model_copy(update={"trial_ids": ids}))
-    assert sweep is not None
-    assert sweep.runs[0].metrics["metrics.seeds"] == 7.0
-    assert "seeds" not in sweep.runs[0].metrics
+    (run,) = sweep_of(store, [trial_id(result({"seed": 9}).trial)]).runs
+    assert run.metrics["metrics.seeds"] == 7.0
+    assert "seeds" not in run.metrics
 
 
 def test_what_is_not_finite_is_text_or_left_out(store):
     points = [(100, "train_loss", math.nan), (200, "train_loss", 0.1), (300, "train_loss", math.inf)]
     diverged = result({"objective": {"q": "inf", "m": 2}}, metrics=METRICS | {"success": math.nan}, curves=points)
     store.commit(diverged)
-    record = store.sweeps()[0].model_copy(update={"trial_ids": (trial_id(diverged.trial),)})
-    sweep = runs.sweep_of(store, record)
-    assert sweep is not None
-    (run,) = runs.with_curves(store, sweep.runs)
+    (run,) = runs.with_curves(store, sweep_of(store, [trial_id(diverged.trial)]).runs)
     assert run.entries["objective.q"] == "inf"
     assert "success" not in run.metrics
     assert run.metrics["votes_10"] == 0.9
@@ -176,9 +172,7 @@ def test_what_mlflow_cannot_reach_is_one_sentence_at_once(store, tmp_path, monke
     from mlflow import MlflowClient
 
     def refused(uri: str) -> str:
-        text = exported(store, uri, "mlflow", code=2)
-        assert len(text.splitlines()) == 1, text
-        return text
+        return refusal(export.app, uri, "--to", "mlflow", "--results", store.url)
 
     monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("an export waits without a word"))
     with socket.socket() as closed:
@@ -231,13 +225,9 @@ def test_tensorboard_reads_its_events(store, tmp_path):
 
 
 def test_optuna_and_its_dashboard_open_the_journal(store, tmp_path):
-    import optuna
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-
     journal = tmp_path / "journal.log"
     grown(store, journal, "optuna")
-    study = optuna.load_study(study_name="cycles", storage=JournalStorage(JournalFileBackend(str(journal))))
+    study = study_of(journal)
     assert study.best_trial.user_attrs["trial_id"] == IDS[1]
     assert (study.best_value, study.best_params) == (0.5, {"objective.q": 3.0})
     assert study.metric_names == ["success_worst5"]
@@ -264,10 +254,6 @@ def test_optuna_and_its_dashboard_open_the_journal(store, tmp_path):
 
 @pytest.mark.parametrize("end", [0, 5, 11, 60, "after a line", "within the last", "zeros", "half a line more"])
 def test_a_journal_that_was_cut_off_is_carried_on(store, tmp_path, end):
-    import optuna
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-
     journal = tmp_path / "journal.log"
     exported(store, journal, "optuna")
     whole = journal.read_bytes()
@@ -278,8 +264,7 @@ def test_a_journal_that_was_cut_off_is_carried_on(store, tmp_path, end):
     journal.write_bytes(cut[end] if isinstance(end, str) else whole[:end])
     assert "added" in exported(store, journal, "optuna")
     assert exported(store, journal, "optuna").endswith("2 were there already\n")
-    study = optuna.load_study(study_name="cycles", storage=JournalStorage(JournalFileBackend(str(journal))))
-    assert sorted(each.user_attrs["trial_id"] for each in study.get_trials()) == sorted(IDS[:2])
+    assert sorted(each.user_attrs["trial_id"] for each in study_of(journal).get_trials()) == sorted(IDS[:2])
 
 
 def test_a_journal_that_another_writer_cuts_off_meanwhile_is_carried_on(store, tmp_path):
@@ -317,8 +302,7 @@ def _answer(url: str, server: subprocess.Popen) -> dict:
 def test_a_parameter_that_some_trials_lack_is_a_range_and_true_is_not_one(store, tmp_path):
     import optuna
 
-    sweep = runs.sweep_of(store, store.sweeps()[0])
-    assert sweep is not None
+    sweep = sweep_of(store, IDS)
     (first, second), path = sweep.runs[:2], str(tmp_path / "journal.log")
     values = [{"width": 4, "mixed": 1, "lists": (1,)}, {"mixed": True, "lists": "(1,)"}, {"width": 8, "mixed": 0.5}]
     made = [replace(first, trial_id=str(number), entries=entries) for number, entries in enumerate(values)]
@@ -344,14 +328,10 @@ def test_a_parameter_that_some_trials_lack_is_a_range_and_true_is_not_one(store,
 
 
 def test_a_study_is_minimised_where_the_sweep_is(store, tmp_path):
-    import optuna
-
     text = SPACE + "search: {method: random, trials: 3, metric: loss, mode: min}\n"
-    committed = runs.sweep_of(store, store.sweeps()[0].model_copy(update={"text": text}))
-    assert committed is not None
-    runs.tracker("optuna", str(tmp_path / "journal.log")).present(committed)
-    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(tmp_path / "journal.log")))
-    assert optuna.load_study(study_name="cycles", storage=storage).direction.name == "MINIMIZE"
+    journal = tmp_path / "journal.log"
+    runs.tracker("optuna", str(journal)).present(sweep_of(store, IDS, text))
+    assert study_of(journal).direction.name == "MINIMIZE"
 
 
 def test_wandb_has_offline_runs_to_synchronise(store, tmp_path):
@@ -366,10 +346,7 @@ def test_wandb_has_offline_runs_to_synchronise(store, tmp_path):
     folders = sorted((tmp_path / "offline" / "cycles" / "wandb").glob("offline-run-*"))
     assert sorted(folder.name.rpartition("-")[2] for folder in folders) == sorted(IDS)
     (folder,) = (folder for folder in folders if folder.name.endswith(IDS[0]))
-    listed = subprocess.run(
-        [sys.executable, "-m", "wandb", "sync", "--dry-run", *folders],
-        capture_output=True, text=True, check=True, env=os.environ | {"WANDB_ERROR_REPORTING": "false"},
-    )  # fmt: skip
+    listed = python("-m", "wandb", "sync", "--dry-run", *folders, check=True, WANDB_ERROR_REPORTING="false")
     assert all(folder.name in listed.stdout + listed.stderr for folder in folders)
 
     records = records_of(folder / f"run-{IDS[0]}.wandb")
@@ -427,10 +404,7 @@ def test_a_watched_store_is_exported_again_and_again_until_ctrl_c(store, tmp_pat
 
 def test_what_cannot_be_is_one_sentence(store, tmp_path, monkeypatch):
     def refused(*arguments: str) -> str:
-        done = CliRunner().invoke(export.app, [*arguments, "--results", store.url])
-        assert done.exit_code == 2
-        assert len(done.output.splitlines()) == 1
-        return done.output
+        return refusal(export.app, *arguments, "--results", store.url)
 
     assert "must be a file" in refused(str(tmp_path), "--to", "optuna")
     assert "--view is for files" in refused("logs", "--to", "tensorboard", "--view", "curves")
@@ -449,4 +423,4 @@ def test_what_cannot_be_is_one_sentence(store, tmp_path, monkeypatch):
 def test_no_tracker_is_imported_before_it_is_asked_for():
     names = "mlflow optuna_dashboard tensorboard tensorboardX wandb"
     code = f"import sys, sweeper.__main__, sweeper.trackers.runs; print(set({names.split()}) & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert python("-c", code, check=True).stdout == "set()\n"

@@ -1,8 +1,5 @@
 """A process compiles a program once for all trials that share it, and keeps only its latest programs."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -12,6 +9,7 @@ import pytest
 from sweeper.packs.packing import lane, stack
 from sweeper.training import compilation, evaluation, gradient
 from sweeper.trial import plugins
+from tests.processes import python
 from tests.trials import coloring_trial
 
 FIELDS = {"task": {"name": "coloring", "vertices": 4}, "batch_size": 3, "steps": 10}
@@ -32,14 +30,10 @@ def test_baselines_that_differ_in_their_objective_alone_share_programs():
     assert compilation.seconds() == compiled
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"baseline": "AE_r0"},
-        {"baseline": "AE_R", "objective": {"m": 3}},
-        {"baseline": "Aq_R", "objective": {"name": "cvar", "m": 2}},
-    ],
-)
+CVAR = {"baseline": "Aq_R", "objective": {"name": "cvar", "m": 2}}
+
+
+@pytest.mark.parametrize("fields", [{"baseline": "AE_r0"}, {"baseline": "AE_R", "objective": {"m": 3}}, CVAR])
 def test_other_trials_have_programs_of_their_own(fields):
     common = coloring_trial(**FIELDS, baseline="Aq_R", objective={"m": 2})
     other = coloring_trial(**FIELDS, **{"objective": {"m": 2}} | fields)
@@ -115,14 +109,7 @@ except ContractError as error:
 def _printed(project: Path, script: str, *arguments: str, **variables: str) -> str:
     (project / "tasks").mkdir(exist_ok=True)
     (project / "tasks" / "computing.py").write_text(TASK)
-    return subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        cwd=plugins.ROOT,
-        env=os.environ | variables | {plugins.PROJECT_VARIABLE: str(project)},
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
+    return python("-c", script, *arguments, check=True, **variables | {plugins.PROJECT_VARIABLE: str(project)}).stdout
 
 
 @pytest.mark.parametrize("scipy", ["before", "after"])

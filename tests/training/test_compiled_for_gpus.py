@@ -159,9 +159,7 @@ def test_as_many_lanes_are_chosen_as_a_gpu_holds(monkeypatch, device):
     assert memory(2 * choice.lanes) > room, "half of what would fit"
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Products
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def _products(trial: TrialSpec, program: str) -> list[str]:
@@ -185,9 +183,7 @@ def test_a_trial_may_ask_for_rounded_products():
     assert any("[HIGH, HIGH]" in text for text in _products(coloring_trial(precision="tensorfloat32"), "stride"))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # How kernels are counted
-# --------------------------------------------------------------------------------------------------------------------
 
 TEXT = """\
 HloModule jit_f, is_scheduled=true
@@ -230,9 +226,7 @@ def test_a_loop_that_ends_by_what_it_computes_counts_once_with_its_condition():
     assert counts_of_text(TEXT.replace("COUNT", 'metadata={op_name="while"}'))[:3] == (1 + 2 + 1, 1, 1)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Both forms compute the same
-# --------------------------------------------------------------------------------------------------------------------
 
 SMALL = {
     "coloring": {"task": {"name": "coloring", "vertices": 6}, "model": {"name": "transformer"}},
@@ -271,12 +265,7 @@ def test_steps_and_evaluation_for_a_gpu_give_the_numbers_of_those_for_a_cpu(task
 @pytest.mark.long
 def test_a_generation_for_a_gpu_gives_the_numbers_of_one_for_a_cpu():
     """Losses of the grid world are whole numbers, so that they are equal exactly where no argmax is close."""
-    fields = {
-        "task": {"name": "gridworld", "height": 2, "width": 3, "horizon": 6, "noise": 3},
-        "model": {"name": "transformer", "width": 6, "key_size": 3, "attention": "softmax", "embedding_scale": 3.0},
-        "optimizer": {"name": "pgpe", "population": 20, "initial_std": 0.3},
-        "batch_size": 5,
-    }
+    fields = SMALL["gridworld"] | {"optimizer": {"name": "pgpe", "population": 20, "initial_std": 0.3}}
     trials = [coloring_trial(**fields, seed=seed) for seed in range(2)]
     stacked, objectives, distributions = stack(trials), [], []
     for platform in ("cpu", "cuda"):

@@ -13,11 +13,19 @@ from sweeper.training.voting import GROUPS, SIZES, Share
 from tests.trials import coloring_trial
 
 
+@jax.jit
+def initial(trial):
+    return trial.model.build(trial.task, trial.keys().weights)
+
+
+def evaluated(**changes):
+    trial = coloring_trial(**changes)
+    return evaluate(trial, initial(trial))
+
+
 @pytest.mark.parametrize("baseline", ["Aq_R", "Aq_r0"])
 def test_the_names_of_metrics_are_known_before_anything_is_trained(baseline):
-    trial = coloring_trial(baseline=baseline)
-    model = jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(trial)
-    assert set(names(trial).metrics) == set(evaluate(trial, model)[0])
+    assert set(names(coloring_trial(baseline=baseline)).metrics) == set(evaluated(baseline=baseline)[0])
 
 
 def test_metrics_of_a_deterministic_model():
@@ -42,11 +50,10 @@ def test_the_mean_of_the_worst_does_not_jump_where_the_percentile_does():
 
 @pytest.mark.slow
 def test_margins_of_parts_are_measured_where_parts_are_voted_on():
-    recall = coloring_trial(task={"name": "recall", "keys": 2, "value_bits": 2})
-    columns = evaluate(recall, jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(recall))
-    assert columns[0]["part_margin_p5"] == pytest.approx(np.percentile(columns[1]["part_margin"], 5))
+    measured, columns = evaluated(task={"name": "recall", "keys": 2, "value_bits": 2})
+    assert measured["part_margin_p5"] == pytest.approx(np.percentile(columns["part_margin"], 5))
     # Whole answers are right no more often than their weakest part.
-    assert (2 * columns[1]["success"] - 1 <= columns[1]["part_margin"] + 1e-6).all()
+    assert (2 * columns["success"] - 1 <= columns["part_margin"] + 1e-6).all()
     assert "part_margin" not in names(coloring_trial()).metrics
 
 
@@ -54,11 +61,6 @@ def test_the_entropy_of_wrong_answers_is_averaged_over_inputs_that_have_some():
     columns = {"success": np.array([1, 0.5, 0.0], np.float32), "wrong_entropy": np.array([0, 1, 2], np.float32)}
     assert metrics(columns)["wrong_entropy"] == pytest.approx(1.5)
     assert "wrong_entropy" not in metrics({name: column[:1] for name, column in columns.items()})
-
-
-def evaluated(**changes):
-    trial = coloring_trial(**changes)
-    return evaluate(trial, jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(trial))
 
 
 @pytest.mark.parametrize("seeds", [7, 13, 41, 100])
@@ -127,7 +129,7 @@ def test_success_tail_and_worst_of_the_best_seed_are_metrics():
 def test_an_exhaustive_evaluation_takes_every_seed_once():
     recall = {"name": "recall", "keys": 2, "value_bits": 2, "seed_bits": 3}
     trial = coloring_trial(task=recall, evaluation={"exhaustive": True, "votes": [3]})
-    network = jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(trial)
+    network = initial(trial)
     measured, columns = evaluate(trial, network)
     seeds = jnp.asarray(list(itertools.product([0.0, 1.0], repeat=3)))
     outcomes = trial.task.outcomes(network, trial.task.evaluation_inputs(), seeds)
@@ -151,7 +153,7 @@ def test_only_a_task_with_few_seeds_is_evaluated_exhaustively():
 
 def test_draws_give_an_error_and_a_worst_input_by_other_seeds():
     trial = coloring_trial()
-    network = jax.jit(lambda trial: trial.model.build(trial.task, trial.keys().weights))(trial)
+    network = initial(trial)
     measured, _ = evaluate(trial, network)
     task, drawn = trial.task, trial.task.sample_seeds(trial.keys().evaluation, 10)
     correct = np.asarray(task.outcomes(network, task.evaluation_inputs(), drawn).correct, np.float64)

@@ -24,14 +24,11 @@ NETWORK = {"name": "transformer", "width": 6, "key_size": 5}
 
 def _trial(**entries):
     fields = {
-        "task": {"name": "coloring", "vertices": 5},
-        "model": NETWORK,
-        "baseline": "Aq_R",
+        "task": {"name": "coloring", "vertices": 5}, "model": NETWORK, "baseline": "Aq_R",
         "objective": {"q": 2.0, "m": 3},
-        "optimizer": {"name": "pgpe", "population": 20, "initial_std": 0.1, "center_learning_rate": 0.03},
-        "steps": 30,
+        "optimizer": {"name": "pgpe", "population": 20, "initial_std": 0.1, "center_learning_rate": 0.03}, "steps": 30,
         "batch_size": 8,
-    }
+    }  # fmt: skip
     return TrialSpec.model_validate(fields | entries)
 
 
@@ -42,6 +39,12 @@ def _run(trials, generations, evaluate=evolution.in_process):
         state, curve = evolution.stride(stacked, state, 1, evaluate)
         curves.append(jax.tree.map(np.asarray, curve))
     return state, curves
+
+
+def _backwards(trials, distribution, step):
+    """As `in_process`, from the last block to the first."""
+    order = reversed(range(evolution.blocks(trials)))
+    return [evolution.block_in_process(trials, distribution, step, block) for block in order][::-1]
 
 
 def _individuals(trial, distribution, pairs):
@@ -139,10 +142,7 @@ further = functools.partial(pytest.param, marks=[pytest.mark.long, pytest.mark.e
 )
 def test_evolution_trains_the_tasks_of_gradients(task, optimizer, below):
     trial = _trial(
-        task=task,
-        model=NETWORK | {"embedding_scale": 1.0},
-        optimizer={"population": 32, **optimizer},
-        batch_size=16,
+        task=task, model=NETWORK | {"embedding_scale": 1.0}, optimizer={"population": 32, **optimizer}, batch_size=16
     )
     _, curves = _run([trial], 120)
     assert np.mean([float(curve.train_loss[0]) for curve in curves[-10:]]) < below
@@ -170,10 +170,9 @@ def test_an_annealed_q_is_that_of_the_step(trainer, optimizer):
 
 @pytest.mark.slow
 def test_rates_and_seeds_are_lanes_of_one_program_and_lanes_do_not_touch_each_other():
+    pgpe = {"name": "pgpe", "population": 20}
     trials = [
-        _trial(
-            seed=seed, optimizer={"name": "pgpe", "population": 20, "center_learning_rate": rate, "initial_std": std}
-        )
+        _trial(seed=seed, optimizer=pgpe | {"center_learning_rate": rate, "initial_std": std})
         for seed, rate, std in ((0, 0.03, 0.1), (1, 0.01, 0.03), (0, 0.001, 0.1))
     ]
     assert len({jax.tree.structure(trial) for trial in trials}) == 1
@@ -201,10 +200,6 @@ def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
     optimizers = [each | {"population": 20, "final_m": 4} for each in (optimizer, _other(optimizer))]
     trials = [_trial(optimizer=each, seed=seed, **entries) for seed, each in enumerate(optimizers)]
 
-    def backwards(trials, distribution, step):
-        order = reversed(range(evolution.blocks(trials)))
-        return [evolution.block_in_process(trials, distribution, step, block) for block in order][::-1]
-
     together, curves = _run(trials, 3)
     for lane, trial in enumerate(trials):
         stacked = stack([trial])
@@ -212,7 +207,7 @@ def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
         for generation in range(3):
             leaves, structure = jax.tree.flatten(state)
             state = jax.tree.unflatten(structure, [np.array(leaf) for leaf in leaves])
-            state, curve = evolution.stride(stacked, state, 1, backwards)
+            state, curve = evolution.stride(stacked, state, 1, _backwards)
             assert curve.train_loss[0] == curves[generation].train_loss[lane]
         for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(together), strict=True):
             np.testing.assert_array_equal(one[0], other[lane])
@@ -333,13 +328,9 @@ def test_what_joined_later_is_not_written_where_it_means_as_before():
 
 
 def test_blocks_are_the_same_in_any_order():
-    def backwards(trials, distribution, step):
-        order = reversed(range(evolution.blocks(trials)))
-        return [evolution.block_in_process(trials, distribution, step, block) for block in order][::-1]
-
     assert evolution.blocks(_trial()) == 2
     one, _ = _run([_trial()], 3)
-    other, _ = _run([_trial()], 3, backwards)
+    other, _ = _run([_trial()], 3, _backwards)
     np.testing.assert_array_equal(one.strategy.mean, other.strategy.mean)
 
 
@@ -366,8 +357,3 @@ def test_a_generation_without_any_finite_objective_fails_the_lane_and_freezes_it
     assert FAILURES[int(state.failure[0])] == "non-finite loss"
     assert int(state.step[0]) == 0
     np.testing.assert_array_equal(state.strategy.mean, start.strategy.mean)
-
-
-def test_an_odd_population_is_refused():
-    with pytest.raises(ValueError, match="multiple of 2"):
-        PGPE(population=5)

@@ -1,9 +1,7 @@
 """The benchmark for a GPU runs at toy size on a CPU, so that the day with a GPU is not spent on mending it."""
 
 import importlib.metadata
-import os
 import re
-import subprocess
 import sys
 from collections import Counter
 
@@ -15,6 +13,7 @@ from benchmarks.gpu.part import Order
 from benchmarks.gpu.profiles import PROFILED
 from benchmarks.shipped_trials import SPACES, shipped_trial
 from sweeper.trial import plugins
+from tests.processes import python
 
 INF = float("inf")
 ORDER = Order("agreement", "colouring", True, [1, 2], rows_until=INF, until=INF, ends=INF)
@@ -22,8 +21,7 @@ ORDER = Order("agreement", "colouring", True, [1, 2], rows_until=INF, until=INF,
 
 @pytest.mark.long
 def test_every_part_of_the_benchmark_runs_on_a_cpu():
-    command = [sys.executable, "-m", "benchmarks.gpu", "--toy", "--lanes", "1,2", "--seconds", "inf"]
-    report = subprocess.run(command, cwd=plugins.ROOT, check=True, capture_output=True, text=True).stdout
+    report = python("-m", "benchmarks.gpu", "--toy", "--lanes", "1,2", "--seconds", "inf", check=True).stdout
     agreeing = re.findall(r"^\| ([a-z ]+) \| .* \| yes \|$", report, re.MULTILINE)
     assert Counter(agreeing) == dict.fromkeys(SPACES, 4)
     assert {shipped_trial(name).task.name for name in SPACES} == set(plugins.modules("task"))
@@ -117,7 +115,7 @@ def test_nothing_begins_after_the_time_is_over(capsys):
 
 def test_what_does_not_come_back_ends_with_the_process():
     hanging = "import threading; from benchmarks.gpu import part\nwith part.ended_after(0.01): threading.Event().wait()"
-    ended = subprocess.run([sys.executable, "-c", hanging], cwd=plugins.ROOT, capture_output=True, text=True)
+    ended = python("-c", hanging)
     assert ended.returncode == 1
     assert re.search(r"Timeout.*File .*threading.py.* in wait", ended.stderr, re.DOTALL)
 
@@ -144,14 +142,10 @@ def test_a_process_that_dies_or_hangs_ends_nothing_else(capfd, monkeypatch):
     assert __main__.main(["--seconds", "1", "--parts", "agreement,lanes,profile"]) == 1
     printed = re.findall(r"^(dying|failing|right|.* FAILED: .*)$", capfd.readouterr().out, re.MULTILINE)
     assert printed == [
-        "dying",
-        "agreement of dying FAILED: ended by SIGKILL",
-        "failing",
-        "agreement of failing FAILED: ended with exit code 1",
-        "right",
-        "lanes of hanging FAILED: did not return in time, ended by SIGKILL",
-        "right",
-    ]
+        "dying", "agreement of dying FAILED: ended by SIGKILL", "failing",
+        "agreement of failing FAILED: ended with exit code 1", "right",
+        "lanes of hanging FAILED: did not return in time, ended by SIGKILL", "right",
+    ]  # fmt: skip
 
 
 def test_one_that_hangs_leaves_time_for_the_next(monkeypatch):
@@ -180,8 +174,7 @@ def test_the_processes_of_a_profile_have_no_cuda_graphs_and_all_have_a_cpu(monke
     monkeypatch.delenv("JAX_PLATFORMS")
     assert "JAX_PLATFORMS" not in __main__.environment("agreement")
     # An XLA that does not know a flag ends the process.
-    program = "import jax; jax.devices()"
-    subprocess.run([sys.executable, "-c", program], env=__main__.environment("profile"), check=True)
+    python("-c", "import jax; jax.devices()", env=__main__.environment("profile"), check=True)
 
 
 def test_the_first_process_opens_no_device():
@@ -191,10 +184,7 @@ def test_the_first_process_opens_no_device():
         "__main__.command = lambda order: [sys.executable, '-c', f'print({order.part!r})']\n"
         "sys.exit(__main__.main([]))"
     )
-    variables = {**os.environ, "JAX_PLATFORMS": "nosuch"}
-    report = subprocess.run(
-        [sys.executable, "-c", program], cwd=plugins.ROOT, env=variables, check=True, capture_output=True, text=True
-    ).stdout
+    report = python("-c", program, check=True, JAX_PLATFORMS="nosuch").stdout
     assert Counter(report.splitlines()[-9:]) == {"agreement": 5, "lanes": 1, "profile": 3}
     version = importlib.metadata.version("jax")
     assert re.search(rf"^Needed: .*jax {version}, .*jax-cuda\S+ {version}.*driver", report, re.MULTILINE)

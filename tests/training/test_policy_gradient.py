@@ -130,15 +130,12 @@ def _trial(seed: int, **fields) -> TrialSpec:
         "baseline": "Aq_R",
         "objective": {"q": 4, "m": 4},
         "optimizer": {
-            "name": "policy_gradient",
-            "entropy_bonus": 0.2,
-            "marginal_entropy_bonus": 0.1,
-            "warmup_steps": 0,
+            "name": "policy_gradient", "entropy_bonus": 0.2, "marginal_entropy_bonus": 0.1, "warmup_steps": 0,
         },
         "steps": 250,
         "batch_size": 3,
         "seed": seed,
-    }
+    }  # fmt: skip
     return TrialSpec.model_validate(entries | fields)
 
 

@@ -10,24 +10,17 @@ import numpy as np
 import pytest
 
 from sweeper.training import voting
-from sweeper.training.voting import (
-    GROUPS,
-    VoterGroups,
-    count_ballots,
-    part_margin,
-    partwise_estimates,
-    random_groups,
-    single_votes,
-    sizes_of,
-    standard_error,
-    vote_success,
-)
+from sweeper.training.voting import VoterGroups, count_ballots, part_margin, random_groups, sizes_of, standard_error
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Voting
 from sweeper.trial.metrics import estimate_of
 
 ONLY_ZEROS = Voting(lambda inputs, answers: answers == 0, wrong_answers=8, parts=2)
 SOME = random_groups(12, (3,))
+
+
+def tally_of(correct, ballots, groups=SOME):
+    return jax.jit(lambda right, cast: count_ballots(right, cast, groups))(jnp.asarray(correct), jnp.asarray(ballots))
 
 
 def mode(items):
@@ -39,7 +32,7 @@ def mode(items):
 @pytest.mark.parametrize("group", [1, 3, 5])
 def test_votes_equal_counting(rule, group):
     answers = np.random.default_rng(0).integers(0, 3, (20, 11, 2))
-    success = jax.jit(lambda ballots: vote_success(ONLY_ZEROS, None, ballots, group, rule))(jnp.asarray(answers))
+    success = jax.jit(lambda ballots: voting.vote_success(ONLY_ZEROS, None, ballots, group, rule))(jnp.asarray(answers))
     for ballots, share in zip(answers, success.values(), strict=True):
         wins = []
         for start in range(0, 11 // group * group, group):
@@ -51,9 +44,7 @@ def test_votes_equal_counting(rule, group):
         assert share == pytest.approx(np.mean(wins))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Margins
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["rows", "numbers"])
@@ -63,7 +54,7 @@ def test_margin_and_entropy_of_wrong_answers_equal_counting(kind):
     answers[0], answers[1] = 0, 1  # never wrong; always wrong in the same way
     correct = (answers == 0).all(axis=-1)
     ballots = answers if kind == "rows" else (answers @ [2, 1])[..., None].astype(np.uint16)
-    tally = jax.jit(lambda right, cast: count_ballots(right, cast, SOME))(jnp.asarray(correct), jnp.asarray(ballots))
+    tally = tally_of(correct, ballots)
     margin = tally.margin.values()
     for index, (cast, right) in enumerate(zip(answers, correct, strict=True)):
         counts = collections.Counter(map(tuple, cast))
@@ -77,9 +68,7 @@ def test_margin_and_entropy_of_wrong_answers_equal_counting(kind):
 
 def test_of_several_right_answers_only_the_most_frequent_counts_for_the_margin():
     answers = jnp.asarray([[0, 0, 1, 1, 1, 2, 2, 3]])[..., None]  # 0 and 1 are right
-    tally = jax.jit(lambda right, cast: count_ballots(right, cast, random_groups(8, (3,))))(
-        answers[..., 0] < 2, answers
-    )
+    tally = tally_of(answers[..., 0] < 2, answers, random_groups(8, (3,)))
     assert tally.margin.values()[0] == pytest.approx(1 / 8)
 
 
@@ -94,18 +83,13 @@ def test_the_margin_of_the_weakest_part_equals_counting():
 def test_a_perfect_margin_is_no_more_than_one(seeds):
     """In single precision 7 / 7 can be more than 1, and no bound on votes is defined beyond."""
     right = jnp.ones((2, seeds, 3), bool)
-    groups = random_groups(seeds, (3,))
     assert jax.jit(part_margin)(right).values().max() == 1
-    tally = jax.jit(lambda right, cast: count_ballots(right, cast, groups))(
-        right[..., 0], jnp.zeros((2, seeds, 1), int)
-    )
+    tally = tally_of(right[..., 0], jnp.zeros((2, seeds, 1), int), random_groups(seeds, (3,)))
     assert tally.margin.values().max() == 1
     assert (tally.estimates[3].by_input.values() == 1).all()
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Estimates
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def every_group(seeds: int, size: int) -> VoterGroups:
@@ -124,8 +108,7 @@ def test_votes_on_whole_answers_are_those_of_every_order_of_every_group(size, ki
     answers = draw.integers(0, 5, (30, 2 * size))
     correct = answers < 2  # two answers are right
     ballots = np.stack([answers, answers % 3], axis=-1) if kind == "rows" else answers[..., None].astype(np.uint16)
-    groups = every_group(2 * size, size)
-    tally = jax.jit(lambda right, cast: count_ballots(right, cast, groups))(jnp.asarray(correct), jnp.asarray(ballots))
+    tally = tally_of(correct, ballots, every_group(2 * size, size))
     orders = list(itertools.permutations(range(2 * size), size))
     expected = [np.mean([mode(list(cast[list(order)])) < 2 for order in orders]) for cast in answers]
     np.testing.assert_allclose(tally.estimates[size].by_input.values(), expected, rtol=1e-5, atol=1e-7)
@@ -138,7 +121,7 @@ def test_votes_on_whole_answers_are_those_of_every_order_of_every_group(size, ki
 def test_votes_on_parts_are_those_of_every_group(size):
     right = np.random.default_rng(size).random((30, 2 * size, 3)) < [0.5, 0.7, 0.9]
     groups = every_group(2 * size, size)
-    estimate = jax.jit(lambda cast: partwise_estimates(cast, groups))(jnp.asarray(right))[size]
+    estimate = jax.jit(lambda cast: voting.partwise_estimates(cast, groups))(jnp.asarray(right))[size]
     chosen = [np.flatnonzero(lane) for lane in groups.members.T]
     votes = [[all(mode(list(part)) for part in cast[group].T) for group in chosen] for cast in right]
     np.testing.assert_allclose(estimate.by_input.values(), np.mean(votes, axis=1), rtol=1e-6)
@@ -151,9 +134,7 @@ def test_inputs_vote_alike_in_every_chunk(inputs, platform, monkeypatch):
     monkeypatch.setattr(voting, "INPUTS_AT_ONCE", 256)
     answers = np.random.default_rng(0).integers(0, 4, (inputs, 12))
     with vectorisation.built_for(platform):
-        tally = jax.jit(lambda right, cast: count_ballots(right, cast, SOME))(
-            jnp.asarray(answers < 1), jnp.asarray(answers[..., None])
-        )
+        tally = tally_of(answers < 1, answers[..., None])
     estimate = tally.estimates[3]
     assert len(tally.wrong_entropy) == len(estimate.by_input.amount) == inputs
     assert np.asarray(estimate.by_group).mean() == pytest.approx(estimate.by_input.values().mean(), rel=1e-5)
@@ -167,7 +148,7 @@ def test_groups_of_a_shuffle_share_no_seed(seeds):
     for size, shuffles, count in zip(groups.sizes, groups.shuffles, groups.counts(), strict=True):
         members = groups.members[:, lane : lane + count]
         lane += count
-        assert count >= GROUPS
+        assert count >= voting.GROUPS
         assert (members.sum(axis=0) == size).all()
         assert members.reshape(seeds, shuffles, -1).sum(axis=2).max() == 1
         assert len(np.unique(members, axis=1).T) > 0.6 * min(count, math.comb(seeds, size))
@@ -213,7 +194,7 @@ def test_the_estimate_is_right_on_average_and_so_is_its_standard_error():
 
 def test_the_standard_error_of_single_seeds_is_the_ordinary_one():
     correct = np.random.default_rng(0).random((50, 40)) < 0.7
-    estimate = single_votes(jnp.asarray(correct))
+    estimate = voting.single_votes(jnp.asarray(correct))
     ordinary = correct.mean(axis=0).std(ddof=1) / math.sqrt(40)
     assert standard_error(np.asarray(estimate.by_group)) == pytest.approx(ordinary, rel=1e-3)
 
@@ -231,8 +212,5 @@ def test_the_standard_error_is_that_of_all_disjoint_pairs():
 
 
 def test_estimates_are_named_after_their_vote():
-    assert [estimate_of(vote) for vote in ("majority", "majority_tuple", "poll")] == [
-        "votes",
-        "votes_tuple",
-        "votes_poll",
-    ]
+    estimates = [estimate_of(vote) for vote in ("majority", "majority_tuple", "poll")]
+    assert estimates == ["votes", "votes_tuple", "votes_poll"]

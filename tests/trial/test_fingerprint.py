@@ -89,10 +89,7 @@ def test_comments_docstrings_and_formatting_are_no_code(checkout):
 
 def test_texts_that_are_values_are_code(checkout):
     path = checkout / "tasks" / "coloring.py"
-    assert _changed(lambda: _replace(path, "COLORS = 3", "COLORS = 3\nNAME = 'x'")) == {
-        "coloring",
-        "deep sets",
-    }
+    assert _changed(lambda: _replace(path, "COLORS = 3", "COLORS = 3\nNAME = 'x'")) == {"coloring", "deep sets"}
     assert _changed(lambda: _replace(path, "NAME = 'x'", "NAME = 'y'")) == {"coloring", "deep sets"}
 
 

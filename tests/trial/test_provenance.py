@@ -9,8 +9,7 @@ import pytest
 
 from sweeper.store.store import Store
 from sweeper.trial import provenance
-from tests.filled_stores import record
-from tests.results import result
+from tests.results import record, result
 
 
 def git(folder, *arguments):
@@ -123,6 +122,7 @@ def test_git_need_not_be_there(checkout, monkeypatch):
         (["/home/me/.venv/bin/sweeper", "run", "a.yaml"], "sweeper run a.yaml"),
         (["/home/me/.venv/bin/pytest", "-x"], "pytest -x"),
         (["-c"], "-c"),
+        (["/bin/sweeper", "--results", "r\udcff"], r"sweeper --results 'r\udcff'"),
         ([], ""),
         (["sweeper/run.py", "--results=s3://key:secret@bucket/x"], "python -m sweeper.run --results=s3://bucket/x"),
     ],
@@ -136,7 +136,3 @@ def test_it_travels_and_cannot_be_changed(checkout):
     assert pickle.loads(pickle.dumps(origin)) == origin
     with pytest.raises(ValueError, match="frozen"):
         origin.commit = "other"
-
-
-def test_a_command_line_that_is_no_utf_8_can_be_stored():
-    assert provenance.command_line(["/bin/sweeper", "--results", "r\udcff"]) == r"sweeper --results 'r\udcff'"

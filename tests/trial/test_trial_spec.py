@@ -91,9 +91,7 @@ def _shuffled(value: Any, source: random.Random) -> Any:
     return {key: _shuffled(value[key], source) for key in source.sample(list(value), len(value))}
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Identity
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def test_trial_id_has_a_golden_value():
@@ -107,23 +105,10 @@ def test_identity_is_stable_under_key_order(document, source):
     assert trial_id(_trial(_shuffled(document, source))) == trial_id(_trial(document))
 
 
-@given(documents)
-def test_identity_counts_defaults_as_if_they_were_written(document):
-    trial = _trial(document)
-    assert trial_id(_trial(trial.model_dump())) == trial_id(trial)
-
-
 @given(documents, documents)
 def test_identity_is_that_of_the_canonical_trial(one, other):
     a, b = _trial(one), _trial(other)
     assert (trial_id(a) == trial_id(b)) == (canonical(a) == canonical(b)) == (a == b)
-
-
-@given(documents)
-def test_a_trial_id_is_a_safe_file_name(document):
-    identity = trial_id(_trial(document))
-    assert len(identity) == 20
-    assert set(identity) <= set(string.hexdigits.lower())
 
 
 STRUCTURE = {
@@ -168,41 +153,29 @@ def test_a_final_q_is_part_of_the_identity_where_it_differs_from_q():
     assert jax.tree.structure(_changed(trial, "objective.final_q", "inf")) == jax.tree.structure(trial)
 
 
-@pytest.mark.parametrize("part", ["task", "model"])
+@pytest.mark.parametrize("part", ["task", "model", "numerics"])
 def test_a_raised_version_is_another_identity(part, monkeypatch):
     trial = coloring_trial()
     before = trial_id(trial)
-    monkeypatch.setattr(type(getattr(trial, part)), "VERSION", 2)
+    if part == "numerics":
+        monkeypatch.setattr(trial_spec, "NUMERICS_VERSION", 2)
+    else:
+        monkeypatch.setattr(type(getattr(trial, part)), "VERSION", 2)
     assert trial_id(trial) != before
 
 
-def test_a_raised_version_of_the_numerics_is_another_identity(monkeypatch):
-    before = trial_id(coloring_trial())
-    monkeypatch.setattr(trial_spec, "NUMERICS_VERSION", 2)
-    assert trial_id(coloring_trial()) != before
-
-
-def test_minus_zero_is_zero():
-    assert trial_id(_changed(coloring_trial(), "optimizer.weight_decay", -0.0)) == trial_id(
-        _changed(coloring_trial(), "optimizer.weight_decay", 0)
-    )
-
-
-def test_whole_numbers_are_the_reals_of_real_fields():
-    assert trial_id(_changed(coloring_trial(), "objective.q", 3)) == trial_id(coloring_trial())
+@pytest.mark.parametrize(
+    ("path", "spellings"),
+    [("optimizer.weight_decay", (0, -0.0)), ("objective.q", (3, 3.0)), ("objective.q", ("inf", "infinity", math.inf))],
+)
+def test_spellings_of_one_value_are_one_identity(path, spellings):
+    assert len({trial_id(_changed(coloring_trial(), path, value)) for value in spellings}) == 1
 
 
 def test_what_has_no_stable_form_is_not_hashed():
     stacked = coloring_trial().model_copy(update={"seed": jnp.zeros(3)})
     with pytest.raises(TypeError, match="no stable form"):
         trial_id(stacked)
-
-
-@given(documents)
-def test_the_canonical_trial_survives_json(document):
-    trial = _trial(document)
-    text = json.dumps(canonical(trial), allow_nan=False)
-    assert _trial(json.loads(text)) == trial
 
 
 def test_leaf_values_name_every_entry_by_its_path():
@@ -212,9 +185,7 @@ def test_leaf_values_name_every_entry_by_its_path():
     assert set(STRUCTURE) | set(LEAVES) <= set(entries)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Ignored values
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @given(documents)
@@ -227,13 +198,6 @@ def test_ignored_values_are_normalised(document):
     assert trial.single_seed == (trial.baseline in ("AE_r0", "Aq_r0"))
 
 
-@given(documents, objectives, objectives)
-def test_settings_that_differ_in_an_ignored_value_are_one_trial(document, one, other):
-    settings = [_trial(document | {"baseline": "AE_r0", "objective": objective}) for objective in (one, other)]
-    assert settings[0] == settings[1]
-    assert trial_id(settings[0]) == trial_id(settings[1])
-
-
 def test_a_baseline_is_named_by_its_objective_and_its_seeds():
     assert {baseline.value: (baseline.uses_objective, baseline.fresh_seeds) for baseline in Baseline} == {
         "AE_r0": (False, False),
@@ -244,15 +208,7 @@ def test_a_baseline_is_named_by_its_objective_and_its_seeds():
     assert f"{coloring_trial().baseline}" == "Aq_R"
 
 
-def test_infinity_has_two_spellings_and_one_value():
-    trials = [coloring_trial(objective={"q": q}) for q in ("inf", "infinity", math.inf)]
-    assert {trial.objective.q for trial in trials} == {math.inf}
-    assert len({trial_id(trial) for trial in trials}) == 1
-
-
-# --------------------------------------------------------------------------------------------------------------------
 # Leaves and structure
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def _static_and_traced(record: Spec) -> tuple[Any, Any]:
@@ -275,19 +231,6 @@ def test_structures_are_equal_exactly_when_all_other_fields_are(one, other):
     assert (jax.tree.structure(a) == jax.tree.structure(b)) == equal
 
 
-@given(documents, optimizers, st.integers(0, 100), st.floats(1, 100))
-def test_traced_fields_leave_the_structure(document, optimizer, seed, q):
-    a = _trial(document)
-    traced = {name: value for name, value in optimizer.items() if name in Adam.traced_fields()}
-    b = _trial(
-        a.model_dump()
-        | {"optimizer": a.optimizer.model_dump() | traced, "seed": seed}
-        | {"objective": {"q": q, "m": a.objective.m}}
-    )
-    assert jax.tree.structure(a) == jax.tree.structure(b)
-    assert hash(jax.tree.structure(a)) == hash(jax.tree.structure(b))
-
-
 @pytest.mark.parametrize(("path", "value"), STRUCTURE.items())
 def test_structural_fields_need_another_program(path, value):
     trial = coloring_trial()
@@ -302,6 +245,7 @@ def test_structural_fields_need_another_program(path, value):
 def test_traced_fields_need_none(path, value):
     changed = _changed(coloring_trial(), path, value)
     assert jax.tree.structure(changed) == jax.tree.structure(coloring_trial())
+    assert hash(jax.tree.structure(changed)) == hash(jax.tree.structure(coloring_trial()))
     assert jax.tree.leaves(changed) != jax.tree.leaves(coloring_trial())
 
 
@@ -311,14 +255,6 @@ def test_these_are_all_fields():
     assert fields - names == (set(STRUCTURE) | set(LEAVES)) - names
     unwritten = {"objective.final_q"}  # of a constant q
     assert len(jax.tree.leaves(coloring_trial())) == len(LEAVES) + len(unwritten)
-
-
-@given(documents)
-def test_a_tree_is_put_together_as_it_was(document):
-    trial = _trial(document)
-    leaves, structure = jax.tree.flatten(trial)
-    assert jax.tree.unflatten(structure, leaves) == trial
-    assert trial_id(jax.tree.unflatten(structure, leaves)) == trial_id(trial)
 
 
 def test_a_compiled_function_takes_a_trial():
@@ -335,31 +271,29 @@ def test_a_compiled_function_takes_a_trial():
     assert calls == [8, 2]
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Records
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @given(documents)
-def test_a_dump_validates_to_the_same_trial(document):
+def test_a_dump_json_a_pickle_and_a_tree_give_the_trial_and_its_identity_back(document):
     trial = _trial(document)
-    assert _trial(trial.model_dump()) == trial
-    assert _trial(trial.model_dump()).model_dump() == trial.model_dump()
+    leaves, structure = jax.tree.flatten(trial)
+    identity, dumped = trial_id(trial), trial.model_dump()
+    ways = (
+        _trial(dumped), _trial(json.loads(json.dumps(canonical(trial), allow_nan=False))),
+        pickle.loads(pickle.dumps(trial)), jax.tree.unflatten(structure, leaves),
+    )  # fmt: skip
+    for again in ways:
+        assert again == trial
+        assert trial_id(again) == identity
+    assert ways[0].model_dump() == dumped
+    assert len(identity) == 20
+    assert set(identity) <= set(string.hexdigits.lower()), "a safe name of a file"
 
 
-@given(documents)
-def test_a_trial_has_a_pickle_round_trip(document):
-    trial = _trial(document)
-    assert pickle.loads(pickle.dumps(trial)) == trial
-    assert trial_id(pickle.loads(pickle.dumps(trial))) == trial_id(trial)
-
-
-def test_records_are_frozen():
+def test_records_are_frozen_and_equal_ones_have_equal_hashes():
     with pytest.raises(ValidationError, match="frozen"):
         coloring_trial().steps = 5
-
-
-def test_equal_trials_have_equal_hashes():
     assert len({coloring_trial(), coloring_trial(), coloring_trial(seed=1)}) == 2
 
 
@@ -367,15 +301,9 @@ def test_equal_trials_have_equal_hashes():
     ("record", "fields", "path"),
     [
         (Objective, {"q": 0.5}, "q"),
-        (Objective, {"q": math.nan}, "q"),
         (Objective, {"q": "two"}, "q"),
         (Objective, {"m": 0}, "m"),
         (Objective, {"m": 2.0}, "m"),
-        (Objective, {"m": True}, "m"),
-        (Objective, {"p": 3}, "p"),
-        (Adam, {"learning_rate": 0}, "learning_rate"),
-        (Adam, {"learning_rate": math.inf}, "learning_rate"),
-        (Adam, {"learning_rate": "1e-3"}, "learning_rate"),
         (Adam, {"beta1": 1}, "beta1"),
         (Adam, {"warmup_steps": -1}, "warmup_steps"),
         (Adam, {"schedule": "step"}, "schedule"),
@@ -387,12 +315,6 @@ def test_a_bad_value_is_refused_at_its_field(record, fields, path):
     with pytest.raises(ValidationError) as caught:
         record.model_validate(fields)
     assert {error["loc"][0] for error in caught.value.errors()} == {path}
-
-
-@pytest.mark.parametrize("votes", [[101], [5, 5]])
-def test_votes_fit_the_evaluation_seeds(votes):
-    with pytest.raises(ValidationError, match="votes: "):
-        Evaluation.model_validate({"votes": votes})
 
 
 def test_random_streams_differ_from_each_other_and_from_trial_to_trial():
@@ -407,9 +329,7 @@ def test_random_streams_depend_on_the_seed_alone():
     assert all((a == b).all() for a, b in zip(one.keys(), other.keys(), strict=True))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Fields that join a record later
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class GrownTask(coloring.Task):
