@@ -37,7 +37,6 @@ from sweeper.training.trainer import Distribution, Evaluator, Trainer, over_lane
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
 from sweeper.trial.evolution_strategies import Evolution
-from sweeper.trial.objective_contract import Batch
 from sweeper.trial.trial_spec import TrialSpec
 
 BLOCK = 8
@@ -45,21 +44,13 @@ BLOCK = 8
 
 
 class EvolutionState(NamedTuple):
-    """The state of a training between two generations; under lanes every leaf has a leading lane axis.
+    """The state of a training between two generations; under lanes every leaf has a leading lane axis."""
 
-    Attributes:
-        network: The network of the centre.
-        strategy: evosax's state of the strategy.
-        step: Generations done.
-        failure: 0, or a key of `trainer.FAILURES`.
-        objective: The objective's state, which moves once a generation, by the losses of the centre.
-    """
-
-    network: Network
-    strategy: Any
-    step: Int[Array, "*lane"]
-    failure: Int[Array, "*lane"]
-    objective: PyTree
+    network: Network  # the network of the centre
+    strategy: Any  # evosax's state of the strategy
+    step: Int[Array, "*lane"]  # generations done
+    failure: Int[Array, "*lane"]  # 0, or a key of `trainer.FAILURES`
+    objective: PyTree  # the objective's state, which moves once a generation, by the losses of the centre
 
     def distribution(self) -> Distribution:
         """The distribution of the next population."""
@@ -78,7 +69,7 @@ class GenerationCurve(NamedTuple):
     worst_loss: Float[Array, "*lane"]
     """Maximum over the inputs."""
     own: tuple[Float[Array, "*lane"], ...] = ()
-    """The trial's own curves, in the order of `own_curve_names`."""
+    """The curves of the trial's task and objective."""
 
 
 STRIDE = 1
@@ -129,16 +120,8 @@ def individual(
     return _unravel(trial)(distribution.center + distribution.std * noise)
 
 
-def generation_batch(trial: TrialSpec, step: Int[Array, ""], network: Network) -> tuple[Batch, Int[Array, ""]]:
-    """The losses of a network in generation `step`, on the inputs and seeds r that all individuals share.
-
-    The number is that of `batch_of`.
-    """
-    batch, _, broken = batch_of(trial, network, *_generation_pairs(trial, step), step)
-    return batch, broken
-
-
-def _generation_pairs(trial: TrialSpec, step: Int[Array, ""]) -> tuple[PyTree, PyTree]:
+def generation_pairs(trial: TrialSpec, step: Int[Array, ""]) -> tuple[PyTree, PyTree]:
+    """The inputs and seeds r of generation `step`, which all individuals share."""
     streams = _streams(trial, step)
     return drawn_pairs(trial, streams.inputs, streams.seeds)
 
@@ -202,21 +185,13 @@ def of_generation(trials: TrialSpec, step: np.ndarray) -> TrialSpec:
 
 
 class FirstGeneration(NamedTuple):
-    """The programs of the first generation of a population that this process evaluates, and their shapes.
+    """The programs of the first generation of a population that this process evaluates, and their shapes."""
 
-    Attributes:
-        state: The state before it.
-        evaluate: `block_objectives`, or `population_objectives` on an accelerator.
-        evaluate_arguments: Its arguments.
-        evaluations: How often it runs.
-        tell_arguments: The arguments of `tell`.
-    """
-
-    state: EvolutionState
-    evaluate: Callable[..., Array]
-    evaluate_arguments: tuple[Any, ...]
-    evaluations: int
-    tell_arguments: tuple[Any, ...]
+    state: EvolutionState  # the state before it
+    evaluate: Callable[..., Array]  # `block_objectives`, or `population_objectives` on an accelerator
+    evaluate_arguments: tuple[Any, ...]  # its arguments
+    evaluations: int  # how often it runs
+    tell_arguments: tuple[Any, ...]  # the arguments of `tell`
 
 
 def first_generation(trials: TrialSpec) -> FirstGeneration:
@@ -298,7 +273,7 @@ def _block(
 ) -> Float[Array, "sign pair"]:
     def objective(pair: Int[Array, ""], sign: Float[Array, ""]) -> Float[Array, ""]:
         network = individual(trial, distribution, step, pair, sign)
-        batch, broken = generation_batch(trial, step, network)
+        batch, _, broken = batch_of(trial, network, *generation_pairs(trial, step), step)
         value = trial.objective.value(batch, distribution.objective)
         return jnp.where(broken == 1, jnp.inf, jnp.where(broken > 0, -jnp.inf, value))
 
@@ -318,7 +293,7 @@ def _tell(
     population = jax.tree.map(lambda *halves: jnp.concatenate(halves), half(1.0), half(-1.0))
     finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
     strategy = strategy_of(trial).tell(trial, state.step, population, finite, state.strategy)
-    pairs_of_step = _generation_pairs(trial, state.step)
+    pairs_of_step = generation_pairs(trial, state.step)
     batch, _, broken = batch_of(trial, state.network, *pairs_of_step, state.step)
     loss = trial.objective.value(batch, state.objective)
     own = own_curves(trial, state.network, *pairs_of_step, batch, state.objective)
