@@ -105,11 +105,7 @@ def population_objectives(
 
 
 def individual(
-    trial: TrialSpec,
-    distribution: Distribution,
-    step: Int[Array, ""],
-    pair: Int[Array, ""],
-    sign: Float[Array, ""],
+    trial: TrialSpec, distribution: Distribution, step: Int[Array, ""], pair: Int[Array, ""], sign: Float[Array, ""]
 ) -> Network:
     """One individual of the population of generation `step`, of one trial; `sign` is 1 or -1 within the pair."""
     key, size = _streams(trial, step).population, distribution.center.size
@@ -184,43 +180,36 @@ def of_generation(trials: TrialSpec, step: np.ndarray) -> TrialSpec:
     return trials.model_copy(update=constant)
 
 
-class FirstGeneration(NamedTuple):
-    """The programs of the first generation of a population that this process evaluates, and their shapes."""
+def first_generation(
+    trials: TrialSpec,
+) -> tuple[EvolutionState, list[tuple[int, Callable[..., Any], tuple[Any, ...]]]]:
+    """The state before the first generation of a population that this process evaluates, and the generation's programs.
 
-    state: EvolutionState  # the state before it
-    evaluate: Callable[..., Array]  # `block_objectives`, or `population_objectives` on an accelerator
-    evaluate_arguments: tuple[Any, ...]  # its arguments
-    evaluations: int  # how often it runs
-    tell_arguments: tuple[Any, ...]  # the arguments of `tell`
-
-
-def first_generation(trials: TrialSpec) -> FirstGeneration:
-    """The programs of a first generation and the shapes of their arguments; nothing is computed."""
+    A program is how often it runs, its function and its arguments. State and arguments are shapes; nothing is computed.
+    """
     state, number = jax.eval_shape(init, trials), blocks(trials)
     first = of_generation(trials, np.zeros(state.step.shape, np.int32))
     distribution = jax.eval_shape(EvolutionState.distribution, state)
     of_block = first, distribution, state.step, np.int32(0)
-    told = first, state, [jax.eval_shape(block_objectives, *of_block)] * number
+    told = 1, tell, (first, state, [jax.eval_shape(block_objectives, *of_block)] * number)
     if vectorisation.in_turns():
-        return FirstGeneration(state, block_objectives, of_block, number, told)
-    return FirstGeneration(state, population_objectives, of_block[:3], 1, told)
+        return state, [(number, block_objectives, of_block), told]
+    return state, [(1, population_objectives, of_block[:3]), told]
 
 
 def prepare(trials: TrialSpec) -> EvolutionState:
     """Compile the programs of `start` and of the first generation; the shapes of the state."""
-    generation = first_generation(trials)
     compilation.kept(init, trials, runs_once=True)
-    compilation.kept(generation.evaluate, *generation.evaluate_arguments)
-    compilation.kept(tell, *generation.tell_arguments)
-    return generation.state
+    state, programs = first_generation(trials)
+    for _, function, arguments in programs:
+        compilation.kept(function, *arguments)
+    return state
 
 
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that a generation needs whose population this process evaluates, as the compiler says."""
-    generation = first_generation(trials)
-    evaluate = compilation.kept(generation.evaluate, *generation.evaluate_arguments)
-    told = compilation.kept(tell, *generation.tell_arguments)
-    return max(evaluate.memory_bytes(), told.memory_bytes())
+    _, programs = first_generation(trials)
+    return max(compilation.kept(function, *arguments).memory_bytes() for _, function, arguments in programs)
 
 
 def trainer(evaluate: Evaluator) -> Trainer[EvolutionState]:
