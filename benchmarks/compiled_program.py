@@ -130,18 +130,15 @@ def traced(trial: TrialSpec, program: str, lanes: int, placed: Any = lambda valu
     if program == "init":
         function, arguments = (evolution if evolves else gradient).init, (stacked,)
     elif program == "evaluation":
-        start = evolution.first_generation(stacked).state if evolves else jax.eval_shape(gradient.init, stacked)
+        start = evolution.first_generation(stacked)[0] if evolves else jax.eval_shape(gradient.init, stacked)
         network = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), start.network)
         return compilation.traced(evaluation._measured, trial, placed(network))
     elif program == "stride":
         function = functools.partial(gradient.advance, length=gradient.STRIDE)
         arguments = stacked, jax.eval_shape(gradient.init, stacked)
     else:
-        generation = evolution.first_generation(stacked)
-        function, arguments = {
-            "population": (generation.evaluate, generation.evaluate_arguments),
-            "tell": (evolution.tell, generation.tell_arguments),
-        }[program]
+        _, programs = evolution.first_generation(stacked)
+        _, function, arguments = programs[("population", "tell").index(program)]
     return compilation.traced(function, *map(placed, arguments))
 
 

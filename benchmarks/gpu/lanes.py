@@ -224,13 +224,9 @@ def _steps(stacked: TrialSpec, toy: bool) -> Measured:
 
 def _generation(stacked: TrialSpec, toy: bool) -> Measured:
     begun = time.perf_counter()
-    generation = evolution.first_generation(stacked)
+    _, parts = evolution.first_generation(stacked)
     memory = evolution.memory(stacked)
     compiling = time.perf_counter() - begun
-    parts = [
-        (generation.evaluations, generation.evaluate, generation.evaluate_arguments),
-        (1, evolution.tell, generation.tell_arguments),
-    ]
     traced = [(times, compilation.traced(function, *arguments)) for times, function, arguments in parts]
     runs = [(times, run_counts(program.lower().compile())) for times, program in traced]
     state = evolution.start(stacked)

@@ -57,12 +57,7 @@ def _named_type(leaf: np.ndarray, like: Any) -> np.ndarray:
 
 
 def save(
-    store: Store,
-    pack_id: str,
-    trial_ids: Sequence[str],
-    fingerprint: str | None,
-    state: Any,
-    notes: dict[str, Any],
+    store: Store, pack_id: str, trial_ids: Sequence[str], fingerprint: str | None, state: Any, notes: dict[str, Any]
 ) -> None:
     """Publish the state of a pack, a pytree of arrays, in place of its earlier checkpoint; see `Checkpoint`.
 

@@ -48,9 +48,7 @@ from sweeper.trial.trial_spec import TrialSpec, canonical
 INPUTS, SEEDS = 4, 3
 """Inputs and seeds r of the pairs whose losses are computed."""
 
-# --------------------------------------------------------------------------------------------------------------------
 # Shapes
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def check_shapes(trials: Iterable[TrialSpec], to_keep: bool = False) -> None:
@@ -74,17 +72,21 @@ def check_shapes(trials: Iterable[TrialSpec], to_keep: bool = False) -> None:
             seen |= {networks, objectives}
 
 
+def _given(plugin: Any, method: str, *arguments: Any) -> Any:
+    """What a method of a plug-in gives; what it raises is a `ContractError`."""
+    with attributed(plugin, method):
+        return getattr(plugin, method)(*arguments)
+
+
 def _check_sizes(task: Task) -> None:
     for method in ("token_size", "output_size", "context_size"):
-        with attributed(task, method):
-            size = getattr(task, method)()
+        size = _given(task, method)
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise broken(task, method, repr(size), "a whole number, at least 1")
 
 
 def _check_abilities(task: Task) -> None:
-    with attributed(task, "abilities"):
-        abilities = task.abilities()
+    abilities = _given(task, "abilities")
     if not isinstance(abilities, Abilities):
         raise broken(task, "abilities", f"type {type(abilities).__name__}", "contracts.Abilities")
     if strange := [measure for measure in abilities.measures if not isinstance(measure, Metric)]:
@@ -105,8 +107,7 @@ def _check_abilities(task: Task) -> None:
 def _trace_task(to_keep: bool, trial: TrialSpec) -> None:
     """Every method of a task, its model and the network, while it is traced."""
     task, model, key = trial.task, trial.model, jax.random.key(0)
-    with attributed(model, "build"):
-        network = model.build(task, key)
+    network = _given(model, "build", task, key)
     if not isinstance(network, Network):
         raise broken(model, "build", f"type {type(network).__name__}", "a contracts.Network")
     weights = jax.tree.leaves(network)
@@ -122,20 +123,16 @@ def _trace_task(to_keep: bool, trial: TrialSpec) -> None:
             raise ContractError(f"{place(model, 'build')}: {error}") from None
     _trace_network(task, network)
 
-    with attributed(task, "sample_inputs"):
-        inputs = task.sample_inputs(key, trial.batch_size)
+    inputs = _given(task, "sample_inputs", key, trial.batch_size)
     check_batch(task, "sample_inputs", inputs, trial.batch_size)
     # Fewer or more seeds than inputs: a transposed matrix has another shape.
     count = _another(trial.objective.m, trial.batch_size)
-    with attributed(task, "sample_seeds"):
-        seeds = task.sample_seeds(key, count)
+    seeds = _given(task, "sample_seeds", key, count)
     check_batch(task, "sample_seeds", seeds, count)
-    with attributed(task, "loss"):
-        loss = task.loss(_watched(network, task, "loss"), _first(inputs), _first(seeds))
-    check_array(task, "loss", "", loss, np.floating)
+    pair = jax.tree.map(lambda leaf: leaf[0], (inputs, seeds))
+    check_array(task, "loss", "", _given(task, "loss", _watched(network, task, "loss"), *pair), np.floating)
     if type(task).losses is not Task.losses:
-        with attributed(task, "losses"):
-            losses = task.losses(_watched(network, task, "losses"), inputs, seeds)
+        losses = _given(task, "losses", _watched(network, task, "losses"), inputs, seeds)
         check_array(task, "losses", "", losses, np.floating, input=trial.batch_size, seed=count)
     for name, curve in task.abilities().curves.items():
         with attributed(task, "abilities"):
@@ -146,8 +143,7 @@ def _trace_task(to_keep: bool, trial: TrialSpec) -> None:
 
 def _trace_outcomes(trial: TrialSpec, network: Network) -> None:
     task, abilities = trial.task, trial.task.abilities()
-    with attributed(task, "evaluation_inputs"):
-        inputs = task.evaluation_inputs()
+    inputs = _given(task, "evaluation_inputs")
     inputs_count = check_batch(task, "evaluation_inputs", inputs)
     count = _another(trial.evaluation.seeds, inputs_count)
     with attributed(task, "outcomes"):
@@ -206,13 +202,10 @@ def _trace_objective(trial: TrialSpec) -> None:
         state = jax.tree.map(jnp.asarray, objective.initial_state(trial.task))
     groups = jnp.zeros(trial.batch_size, jnp.int32) if objective.needs_groups else None
     batch = Batch(jnp.zeros(trial.batch_size), groups, jnp.float32(0))
-    with attributed(objective, "next_state"):
-        after = objective.next_state(batch, state)
+    after = _given(objective, "next_state", batch, state)
     if _shapes(after) != _shapes(state):
         raise broken(objective, "next_state", _shapes(after), f"like initial_state, {_shapes(state)}")
-    with attributed(objective, "value"):
-        value = objective.value(batch, after)
-    check_array(objective, "value", "", value, np.floating)
+    check_array(objective, "value", "", _given(objective, "value", batch, after), np.floating)
     for name, curve in objective.curves().items():
         with attributed(objective, "curves"):
             value = curve(batch, after)
@@ -221,10 +214,6 @@ def _trace_objective(trial: TrialSpec) -> None:
 
 def _another(count: int, other: int) -> int:
     return count if count != other else count + 1
-
-
-def _first(batch: PyTree) -> PyTree:
-    return jax.tree.map(lambda leaf: leaf[0], batch)
 
 
 def _shapes(tree: PyTree) -> str:
@@ -275,9 +264,7 @@ class _Watched:
         return ContractError(f"{self._place} gives the network {what} of shape {list(np.shape(value))}, must be {must}")
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Values
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def check_values(trials: Iterable[TrialSpec], rtol: float = 1e-3, atol: float = 1e-4) -> None:
@@ -394,9 +381,7 @@ def _few_pairs(trial: TrialSpec) -> dict[str, Any]:
     return found
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Programs
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def _digests(trial: TrialSpec) -> dict[str, str]:
@@ -462,9 +447,7 @@ def _trace_twice() -> None:
     print(json.dumps(digests))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Once
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def probe(trials: Iterable[TrialSpec], code: Code) -> None:

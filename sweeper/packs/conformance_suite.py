@@ -41,9 +41,7 @@ def mistakes(trial: TrialSpec) -> Iterator[str]:
             yield str(error)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Tasks
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def check_groups(trial: TrialSpec) -> None:
@@ -67,30 +65,21 @@ def check_gradients(trial: TrialSpec, platform: str = "cpu", rtol: float = 1e-3,
     if not task.abilities().differentiable:
         return
     network = jax.jit(trial.model.build)(task, jax.random.key(0))
-    inputs, seeds = _pairs(trial)
+    inputs, seeds = drawn_pairs(trial, *jax.random.split(jax.random.key(1)))
+    inputs = jax.tree.map(lambda leaf: leaf[: conformance.INPUTS], inputs)
     with vectorisation.built_for(platform):
         gradient = jax.jit(jax.grad(lambda network: task.losses(network, inputs, seeds).mean()))(network)
     plain = jax.jit(jax.grad(lambda network: Task.losses(task, network, inputs, seeds).mean()))(network)
     for shared, defined in zip(jax.tree.leaves(gradient), jax.tree.leaves(plain), strict=True):
         if not np.isfinite(defined).all():
-            raise broken(task, "loss", f"{_bad(defined):.4g} as its gradient with a fresh network", "finite")
+            bad = float(np.asarray(defined)[~np.isfinite(defined)][0])
+            raise broken(task, "loss", f"{bad:.4g} as its gradient with a fresh network", "finite")
         if not np.allclose(shared, defined, rtol=rtol, atol=atol * (1 + np.abs(defined).max())):
             most = float(np.abs(shared - defined).max())
             raise broken(task, "losses", f"a gradient that is {most:.4g} off", "that of loss")
 
 
-def _pairs(trial: TrialSpec) -> tuple[Any, Any]:
-    inputs, seeds = drawn_pairs(trial, *jax.random.split(jax.random.key(1)))
-    return jax.tree.map(lambda leaf: leaf[: conformance.INPUTS], inputs), seeds
-
-
-def _bad(values: Any) -> float:
-    return float(np.asarray(values)[~np.isfinite(values)][0])
-
-
-# --------------------------------------------------------------------------------------------------------------------
 # Models
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def _reading(trial: TrialSpec) -> tuple[Network, Any]:
@@ -183,9 +172,7 @@ def check_polynomial(trial: TrialSpec) -> None:
     _agree(network, "polynomial", "other logits", logits, "those of the network", network(tokens, mask), 1e-4)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Objectives
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def check_order(trial: TrialSpec) -> None:

@@ -38,14 +38,9 @@ AS_ESTIMATED = 0.9
 taken for rematerialised, which costs lanes that would have fitted."""
 
 _OUT_OF_MEMORY = (
-    "resource_exhausted",
-    "out of memory",
-    "out_of_memory",
-    "failed to allocate",
-    "cublas_status_alloc_failed",
-    "cublas_status_not_initialized",
-    "cudnn_status_alloc_failed",
-)
+    "resource_exhausted", "out of memory", "out_of_memory", "failed to allocate", "cublas_status_alloc_failed",
+    "cublas_status_not_initialized", "cudnn_status_alloc_failed",
+)  # fmt: skip
 """What JAX's own allocator, the driver, and libraries say when memory is too small, in small letters.
 
 A library that finds no memory for its handle says that it is not initialised.
@@ -90,7 +85,7 @@ def chosen_lanes(pack: Pack, trainer: Trainer[Any], share: float) -> LaneChoice 
 
 
 def _reason(taken: float, lanes: str, room: float) -> str:
-    return f"{_megabytes(taken)} for {lanes}, the device has room for {_megabytes(room)}"
+    return f"{taken / 1e6:,.1f} MB for {lanes}, the device has room for {room / 1e6:,.1f} MB"
 
 
 def _memory(pack: Pack, trainer: Trainer[Any], lanes: int) -> float:
@@ -113,10 +108,6 @@ def out_of_memory(error: Exception) -> bool:
     if not isinstance(error, jax.errors.JaxRuntimeError):
         return False
     return any(words in str(error).lower() for words in _OUT_OF_MEMORY)
-
-
-def _megabytes(amount: float) -> str:
-    return f"{amount / 1e6:,.1f} MB"
 
 
 def memory_share() -> dict[str, str]:

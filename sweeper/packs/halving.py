@@ -78,9 +78,7 @@ class HalvingWork(WorkSource):
     ):
         """For `committed` and `done` see `plan.plan`. Checkpoints of another fingerprint than a trial's do not count.
 
-        Raises:
-            SearchSpaceError: a rung is before the first point of a training curve, or not before the end of a training.
-            StoreError: the store cannot be read.
+        A rung before the first point of a training curve, or not before the end of a training, is a `SearchSpaceError`.
         """
         super().__init__(done)
         self._halving, self._rungs, self._store, self._fingerprint = halving, halving.rungs, store, fingerprint

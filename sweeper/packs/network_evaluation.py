@@ -86,9 +86,7 @@ def evaluation_plan(
 ) -> EvaluationPlan:
     """The plan of the pending evaluations of the chosen trials by changed protocols; for `lanes` see `packing.packs`.
 
-    Raises:
-        ProtocolError: the protocol makes no sense for a trial.
-        StoreError: the store cannot be read.
+    A protocol that makes no sense for a trial is a `ProtocolError`.
     """
     chosen = list(dict.fromkeys(trial_ids))
     seals = store.seals(chosen)

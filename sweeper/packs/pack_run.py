@@ -14,15 +14,18 @@ Invariants:
       it plans other packs: `checkpointed_trials`).
     - A segment of a training ends with the first stride that reaches the segment's last step. A checkpoint of a later
       step is not continued.
+    - A row says `finished` or `stopped` only if the weights and every metric are finite.
     - A device that is out of memory costs what a death costs: the pack goes on from its checkpoint, with half as many
       lanes at a time.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import logging
+import math
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import jax
 import numpy as np
@@ -31,16 +34,19 @@ from sweeper.events import PackProgressed
 from sweeper.packs import checkpoint, device_memory
 from sweeper.packs.checkpointed_trials import continued_checkpoint
 from sweeper.packs.device_memory import LaneChoice, chosen_lanes, halved, out_of_memory
-from sweeper.packs.lane_result import lane_result, mean_metric
-from sweeper.packs.pack_training import after_stride, begun, lane_curves
-from sweeper.packs.packing import Pack, stack
+from sweeper.packs.pack_training import PackTraining, after_stride, begun, lane_curves
+from sweeper.packs.packing import Pack, lane, stack
 from sweeper.packs.plan import Segment
+from sweeper.packs.trained_trial import weights_of
 from sweeper.space.early_stopping import TRAIN_LOSS, EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Status, Store, StoreError, TrialResult
-from sweeper.training.trainer import Trainer
+from sweeper.training import evaluation
+from sweeper.training.trainer import BROKEN_BY, FAILURES, Trainer
 from sweeper.training.trainers import trainer_of
+from sweeper.trial.contracts import ContractError, place
 from sweeper.trial.provenance import Provenance
+from sweeper.trial.trial_spec import TrialSpec
 
 logger = logging.getLogger(__name__)
 
@@ -170,7 +176,7 @@ class PackRun:
         if watched.metric == TRAIN_LOSS:
             value = self.training.train_loss()
         else:
-            value = mean_metric(self.pack.trials, self.training, watched.metric)
+            value = _mean_metric(self.pack.trials, self.training, watched.metric)
         seconds = self.training.seconds
         spent = {"cpu_seconds": seconds["cpu_seconds"] + time.process_time() - begun}
         self.training = dataclasses.replace(self.training, seconds=seconds | spent)
@@ -243,7 +249,7 @@ class PackRun:
             started=self.began,
             finished=self.began,
         )
-        row = lane_result(before, self.training, index)
+        row = _lane_result(before, self.training, index)
         row = dataclasses.replace(
             row,
             outcomes=row.outcomes if self.destination.outcomes else None,
@@ -252,6 +258,71 @@ class PackRun:
         )
         self.destination.store.commit(row)
         self.rows[self.pack.trial_ids[index]] = row.status
+
+
+def _lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialResult:
+    """The row of the lane `index` with metrics, outcomes, network and timings, or as that of a failed trial.
+
+    The given row has what is known before the evaluation. Its status is for a trial whose weights and metrics are
+    finite, and the last point of its training curve becomes a metric.
+    """
+    state, trial = training.state, row.trial
+    if failure := int(np.asarray(state.failure)[index]):
+        step = int(np.asarray(state.step)[index])
+        message = f"{FAILURES[failure]} at step {step}"
+        if failure in BROKEN_BY:
+            message += f": {place(trial.task, BROKEN_BY[failure])}"
+        return _failed(row, training, FAILURES[failure], message, step)
+    network = lane(state.network, index)
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network)):
+        # The last update may have made weights infinite, and no further step has shown it.
+        message = f"non-finite weights after step {training.step}"
+        return _failed(row, training, "non-finite weights", message, training.step)
+    begun, cpu_begun = time.monotonic(), time.process_time()
+    try:
+        metrics, outcomes = evaluation.evaluate(trial, network)
+    except ContractError as error:
+        return _failed(row, training, "broken contract", str(error), training.step)
+    metrics |= {"train_loss": [value for _, name, value in row.curves if name == "train_loss"][-1]}
+    if spoilt := [name for name, value in metrics.items() if not math.isfinite(value)]:
+        return _failed(row, training, "non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)
+    weights, spent = weights_of(network), (time.monotonic() - begun, time.process_time() - cpu_begun)
+    timings = _timings(training, training.step, *spent)
+    return dataclasses.replace(row, metrics=metrics, outcomes=outcomes, network=weights, timings=timings)
+
+
+def _mean_metric(trials: Sequence[TrialSpec], training: PackTraining, metric: str) -> float:
+    """The mean of a metric over the sound lanes of a pack, by the protocol of each trial; NaN if no lane has it."""
+    values = []
+    for index, trial in enumerate(trials):
+        if not np.asarray(training.state.failure)[index]:
+            with contextlib.suppress(ContractError):  # the row will say so
+                metrics, _ = evaluation.evaluate(trial, lane(training.state.network, index))
+                values.append(metrics.get(metric, math.nan))
+    finite = [value for value in values if math.isfinite(value)]
+    return float(np.mean(finite)) if finite else math.nan
+
+
+def _failed(row: TrialResult, training: PackTraining, kind: str, message: str, step: int) -> TrialResult:
+    error = {"kind": kind, "message": message, "step": step}
+    return dataclasses.replace(row, status="failed", error=error, timings=_timings(training, step))
+
+
+def _timings(
+    training: PackTraining, step: int, evaluation_seconds: float | None = None, evaluation_cpu_seconds: float = 0.0
+) -> dict[str, float]:
+    """The timings of one lane, which has its share of those of the pack."""
+    seconds = {name: value / len(training.lane_steps) for name, value in training.seconds.items()}
+    if evaluation_seconds is not None:
+        seconds["evaluation_seconds"] = evaluation_seconds
+    wall = sum(seconds.get(f"{part}_seconds", 0.0) for part in ("compile", "train", "evaluation"))
+    return seconds | {
+        "cpu_seconds": seconds["cpu_seconds"] + evaluation_cpu_seconds,
+        "wall_seconds": wall,
+        "steps_done": float(step),
+        "steps_per_second": step / seconds["train_seconds"] if seconds["train_seconds"] else 0.0,
+        "peak_memory_bytes": float(device_memory.peak_bytes()),
+    }
 
 
 def run_pack(pack: Pack, destination: Destination) -> PackProgressed:

@@ -63,9 +63,7 @@ def begun(trainer: Trainer[Any], trials: TrialSpec, saved: Checkpoint | None) ->
         continued = restored(kept, saved.notes)
         return dataclasses.replace(continued, lanes=min(continued.lanes, lanes))  # maybe of a larger pack
     seconds = {"train_seconds": 0.0, "compile_seconds": compilation.seconds() - compiled, "cpu_seconds": 0.0}
-    return PackTraining(
-        state=state, step=0, curves=[], strides=[], seconds=seconds, lane_steps=[0] * lanes, lanes=lanes
-    )
+    return PackTraining(state, step=0, curves=[], strides=[], seconds=seconds, lane_steps=[0] * lanes, lanes=lanes)
 
 
 def restored(state: Any, notes: Mapping[str, Any]) -> PackTraining:
@@ -105,10 +103,7 @@ def after_stride(trainer: Trainer[Any], trials: TrialSpec, training: PackTrainin
     length = min(trainer.stride_steps, trials.steps - training.step)
     state, means = _stride(trainer, trials, training, length)
     step = training.step + length
-    strides = [
-        *training.strides,
-        [np.asarray(values).tolist() for values in jax.tree.leaves(means)],
-    ]  # waits for the stride
+    strides = [*training.strides, [np.asarray(values).tolist() for values in jax.tree.leaves(means)]]  # waits for it
     curves = training.curves
     if step % trainer.curve_interval(trials) == 0 or step == trials.steps:
         curves, strides = [*curves, _mean(strides)], []
@@ -121,14 +116,9 @@ def after_stride(trainer: Trainer[Any], trials: TrialSpec, training: PackTrainin
         "cpu_seconds": time.process_time() - cpu_begun,
     }
     seconds = {name: value + spent[name] for name, value in training.seconds.items()}
+    lane_steps = np.asarray(state.step).tolist()
     return dataclasses.replace(
-        training,
-        state=state,
-        step=step,
-        curves=curves,
-        strides=strides,
-        seconds=seconds,
-        lane_steps=np.asarray(state.step).tolist(),
+        training, state=state, step=step, curves=curves, strides=strides, seconds=seconds, lane_steps=lane_steps
     )
 
 

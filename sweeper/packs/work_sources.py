@@ -40,11 +40,8 @@ def work_source(
 ) -> tuple[WorkSource, str]:
     """The source of the work of a sweep, and the plan in a sentence; the store is only read.
 
-    For `committed` and `done` see `plan.plan`, for `values` `AdaptiveWork`, for `fingerprint` `HalvingWork`.
-
-    Raises:
-        SearchSpaceError: values that are legal by themselves exclude each other.
-        StoreError: the store cannot be read.
+    For `committed` and `done` see `plan.plan`, for `values` `AdaptiveWork`, for `fingerprint` `HalvingWork`. Values
+    that are legal by themselves and exclude each other are a `SearchSpaceError`.
     """
     search = spec.search
     if search.ADAPTS:

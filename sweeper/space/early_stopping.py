@@ -11,7 +11,7 @@ The methods are asynchronous successive halving (ASHA) and Optuna's pruners. Non
 import abc
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -117,17 +117,12 @@ class _Rungs(StoppingRule):
         return bool(behind)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Optuna's pruners
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Pruner(EarlyStopping):
-    """A pruner of Optuna; its fields are arguments of Optuna's class, with its names and defaults. Steps are training
-    steps, and trials are packs."""
-
-    OPTUNA: ClassVar[str]
-    """Optuna's class."""
+    """The pruner of Optuna with the name of the class, such as `MedianPruner`; its fields are the arguments there, with
+    their names and defaults. Steps are training steps, and trials are packs."""
 
     @model_validator(mode="after")
     def _regular(self) -> "Pruner":
@@ -149,7 +144,7 @@ class _Study(StoppingRule):
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         options = pruner.model_dump(exclude={*EarlyStopping.model_fields})
         self._study = optuna.create_study(
-            pruner=getattr(optuna.pruners, pruner.OPTUNA)(**options),
+            pruner=getattr(optuna.pruners, f"{type(pruner).__name__}Pruner")(**options),
             direction="maximize" if pruner.mode == "max" else "minimize",
         )
         self._pruned = optuna.trial.TrialState.PRUNED
@@ -190,15 +185,11 @@ class _AgainstOthers(Pruner):
 class Median(_AgainstOthers):
     """Stops a pack that is worse than the median of the others."""
 
-    OPTUNA = "MedianPruner"
-
     name: Literal["median"]
 
 
 class Percentile(_AgainstOthers):
     """Stops a pack that is outside the best percentile of the others."""
-
-    OPTUNA = "PercentilePruner"
 
     name: Literal["percentile"]
     percentile: Annotated[float, Field(ge=0, le=100)] = 25.0
@@ -206,8 +197,6 @@ class Percentile(_AgainstOthers):
 
 class SuccessiveHalving(Pruner):
     """Asynchronous successive halving in Optuna's form."""
-
-    OPTUNA = "SuccessiveHalvingPruner"
 
     name: Literal["successive_halving"]
     min_resource: Count | Literal["auto"] = "auto"
@@ -219,8 +208,6 @@ class SuccessiveHalving(Pruner):
 class Hyperband(Pruner):
     """Several successive halvings that begin at different steps (Li et al., 2018)."""
 
-    OPTUNA = "HyperbandPruner"
-
     name: Literal["hyperband"]
     min_resource: Count = 1
     max_resource: Count | Literal["auto"] = "auto"
@@ -230,8 +217,6 @@ class Hyperband(Pruner):
 
 class Threshold(Pruner):
     """Stops a pack whose value leaves fixed bounds."""
-
-    OPTUNA = "ThresholdPruner"
 
     name: Literal["threshold"]
     lower: float | None = None

@@ -23,10 +23,8 @@ MAX_BASES = 8
 def document(path: Path) -> tuple[Node, str]:
     """The document in a file, joined with the files that it extends: its tree without `extends`, and its text.
 
-    Nodes of other files have an `Elsewhere` as their place. Paths under `extends` are relative to the file's folder.
-
-    Raises:
-        Refused: a file cannot be read, or is no YAML.
+    Nodes of other files have an `Elsewhere` as their place. Paths under `extends` are relative to the file's folder. A
+    file that cannot be read, or is no YAML, is refused.
     """
     text = _file_text(path)
     root = document_tree(text)

@@ -62,10 +62,9 @@ def _parts(tree: Tree) -> Iterator[Tree]:
 
 
 def parsed(node: Node, instead: str = "") -> Node:
-    """The node with the formula that it holds as its value; `instead` says what to write for a value that is no text.
+    """The node with the formula that it holds as its value; refused, with the place in the text, if it holds none.
 
-    Raises:
-        Refused: it holds none; the message says where in the text.
+    `instead` says what to write for a value that is no text.
     """
     if isinstance(node.value, bool | int | float):
         return replace(node, value=Formula(str(node.value), ("value", node.value)))
@@ -81,9 +80,7 @@ class _NoValue(Exception):
     """A formula cannot be read, or has no value."""
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Text
-# --------------------------------------------------------------------------------------------------------------------
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<number>(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?)
@@ -237,9 +234,7 @@ class _Parser:
         return "value", text
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Values
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def _quotient(left: float, right: float) -> float:
@@ -276,34 +271,18 @@ def _in_decimals(function: Callable[[Any, Any], Any]) -> Callable[[float, float]
 
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": _quotient,
-    "//": _in_decimals(operator.floordiv),
-    "%": _in_decimals(operator.mod),
-    "**": _power,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _quotient, "**": _power,
+    "//": _in_decimals(operator.floordiv), "%": _in_decimals(operator.mod),
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 _BY_DIGITS = ("//", "%", "<", "<=", ">", ">=", "ceil", "floor", "round")
 """Operations that jump, so that their operands are rounded before."""
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": abs,
-    "ceil": math.ceil,
-    "exp": math.exp,
-    "floor": math.floor,
-    "log": math.log,
-    "log2": math.log2,
-    "log10": math.log10,
-    "max": lambda *values: max(values),
-    "min": lambda *values: min(values),
-    "round": _whole,
+    "abs": abs, "ceil": math.ceil, "exp": math.exp, "floor": math.floor, "log": math.log, "log2": math.log2,
+    "log10": math.log10, "max": lambda *values: max(values), "min": lambda *values: min(values), "round": _whole,
     "sqrt": math.sqrt,
-}
+}  # fmt: skip
 
 
 def _bounded(value: Any) -> Any:
@@ -396,9 +375,7 @@ def _computed(tree: Tree, entry: Callable[[tuple[str | int, ...]], Any]) -> Any:
     raise AssertionError(tree)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Trees
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class MissingEntry(Refused):
@@ -414,11 +391,7 @@ class Resolution:
         self._values: dict[str, Any] = {}
 
     def resolved(self, node: Node) -> Node:
-        """The node with a value in place of every formula.
-
-        Raises:
-            Refused: a formula has no value; path and place are the formula's.
-        """
+        """The node with a value in place of every formula; one without a value is refused, at the formula's place."""
         if isinstance(node.value, Formula):
             return replace(node, value=self._kept(node))
         return node.with_children(map(self.resolved, node.children))
@@ -436,11 +409,9 @@ class Resolution:
         return self._values[node.path]
 
     def value(self, node: Node) -> Any:
-        """The value of a formula in this trial: a number, a word, true, false or None.
+        """The value of a formula in this trial: a number, a word, true, false or None; refused if it has none.
 
-        Raises:
-            MissingEntry: it names an entry that the trial does not have.
-            Refused: it has no value.
+        A formula that names an entry that the trial does not have is a `MissingEntry`.
         """
 
         def entry(location: tuple[str | int, ...]) -> Any:
@@ -472,26 +443,15 @@ class Resolution:
 
 
 def resolved(trial: Node) -> Node:
-    """A trial without holes, with a value in place of every formula.
-
-    Raises:
-        Refused: a formula has no value.
-    """
+    """A trial without holes, with a value in place of every formula; refused if a formula has no value."""
     return Resolution(trial).resolved(trial)
 
 
 def exclusion_in(trial: Node, conditions: Iterable[Node]) -> str | None:
-    """The text of the first condition that leaves a trial out.
+    """The text of the first condition that leaves a trial out, which has no holes and no formulas.
 
     A comparison with an entry that the trial does not have neither holds nor fails: it leaves the trial in, unless the
-    other operand of an `and` or an `or` decides.
-
-    Args:
-        trial: A trial without holes and formulas.
-        conditions: Formulas.
-
-    Raises:
-        Refused: a condition is neither true nor false.
+    other operand of an `and` or an `or` decides. A condition that is neither true nor false is refused.
     """
     for node in conditions:
         try:

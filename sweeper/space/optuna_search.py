@@ -6,20 +6,19 @@ distance. Holes of an entry that is not chosen are not asked for: Optuna knows s
 
 import importlib.util
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from sweeper.messages import counted
-from sweeper.space.holes import Hole, drawn
-from sweeper.space.search import Search, Study, holes_by_path
+from sweeper.space.holes import Hole, drawn, holes_in
+from sweeper.space.search import Search, Study
 from sweeper.space.yaml_tree import Node
 from sweeper.trial.field_types import Count, Positive
 from sweeper.trial.record import Spec
 
 if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
     from optuna.trial import Trial
 
@@ -27,10 +26,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Sampler(Spec):
-    """What all samplers have; the fields of each are arguments of Optuna's class, with its names and defaults."""
-
-    OPTUNA: ClassVar[str]
-    """Optuna's class."""
+    """What all samplers have: each is Optuna's with the name of the class, such as `TPESampler`, and its fields are the
+    arguments there, with their names and defaults."""
 
     NEEDS: ClassVar[tuple[str, ...]] = ()
     """Packages that it needs beside Optuna."""
@@ -57,13 +54,13 @@ class Sampler(Spec):
         with warnings.catch_warnings():
             # Who names a sampler knows it; that Optuna may change it is for us to watch.
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            return getattr(optuna.samplers, self.OPTUNA)(seed=seed, **self.FIXED, **self.model_dump(exclude={"name"}))
+            kind = getattr(optuna.samplers, f"{type(self).__name__}Sampler")
+            return kind(seed=seed, **self.FIXED, **self.model_dump(exclude={"name"}))
 
 
-class Tpe(Sampler):
+class TPE(Sampler):
     """Tree-structured Parzen estimators (Bergstra et al., 2011), which count settings under way as bad ones."""
 
-    OPTUNA = "TPESampler"
     FIXED: ClassVar = {"constant_liar": True}
 
     name: Literal["tpe"] = "tpe"
@@ -73,16 +70,15 @@ class Tpe(Sampler):
     group: bool = False
 
     @model_validator(mode="after")
-    def _grouped(self) -> "Tpe":
+    def _grouped(self) -> "TPE":
         if self.group and not self.multivariate:
             raise ValueError("group: needs 'multivariate: true'")
         return self
 
 
-class Gp(Sampler):
+class GP(Sampler):
     """Bayesian optimisation with a Gaussian process."""
 
-    OPTUNA = "GPSampler"
     NEEDS = ("torch",)
     FIXED: ClassVar = {"warn_independent_sampling": False}
 
@@ -94,7 +90,6 @@ class Gp(Sampler):
 class CmaEs(Sampler):
     """CMA-ES (Hansen, 2016) of the numbers of a space; choices are drawn at random."""
 
-    OPTUNA = "CmaEsSampler"
     NEEDS = ("cmaes",)
     FIXED: ClassVar = {"warn_independent_sampling": False}
     MANY_METRICS = False
@@ -108,10 +103,8 @@ class CmaEs(Sampler):
     lr_adapt: bool = False
 
 
-class NsgaII(Sampler):
+class NSGAII(Sampler):
     """NSGA-II (Deb et al., 2002), an evolutionary search for the Pareto front of several metrics."""
-
-    OPTUNA = "NSGAIISampler"
 
     name: Literal["nsga2"]
     population_size: Annotated[int, Field(ge=2)] = 50
@@ -120,10 +113,9 @@ class NsgaII(Sampler):
     swapping_prob: Share = 0.5
 
 
-class Qmc(Sampler):
+class QMC(Sampler):
     """A quasi-random sequence, which covers the space more evenly than random draws do."""
 
-    OPTUNA = "QMCSampler"
     FIXED: ClassVar = {"warn_independent_sampling": False, "warn_asynchronous_seeding": False}
 
     name: Literal["qmc"]
@@ -137,7 +129,7 @@ def _named(value: Any) -> Any:
     return {"name": "tpe", **value} if isinstance(value, dict) else value
 
 
-AnySampler = Annotated[Tpe | Gp | CmaEs | NsgaII | Qmc, Field(discriminator="name"), BeforeValidator(_named)]
+AnySampler = Annotated[TPE | GP | CmaEs | NSGAII | QMC, Field(discriminator="name"), BeforeValidator(_named)]
 """A sampler by its name, or by a mapping of its name and options; TPE where no name is given."""
 
 
@@ -148,7 +140,7 @@ class OptunaSearch(Search):
     ADAPTS = True
 
     method: Literal["optuna"]
-    sampler: AnySampler = Tpe()
+    sampler: AnySampler = TPE()
 
     @model_validator(mode="after")
     def _one_metric(self) -> "OptunaSearch":
@@ -176,7 +168,11 @@ class OptunaStudy(Study):
             directions=["maximize" if mode == "max" else "minimize" for mode in search.mode],
         )
         self._variants = variants
-        self._own_numbers = _in_turn(search.trials or ()) if len(search.trials or ()) > 1 else None
+        # The variants of the settings: one of each in turn, as long as its number of draws lasts
+        assert search.trials is not None
+        draws = search.trials
+        turns = (variant for turn in range(max(draws)) for variant, number in enumerate(draws) if turn < number)
+        self._own_numbers = turns if len(draws) > 1 else None
         self._asked: list[Trial] = []
 
     def ask(self) -> Mapping[str, Any]:
@@ -191,8 +187,9 @@ class OptunaStudy(Study):
         return setting
 
     def _suggest(self, trial: "Trial", node: Node, setting: dict[str, Any]) -> None:
-        """Suggest a value for every open hole of a tree, and of the entries that are chosen."""
-        for path, hole in holes_by_path(node).items():
+        """Suggest a value for every open hole of a tree in the order of paths, and of the entries that are chosen."""
+        open_holes = [(each.path, each.value) for each in holes_in(node, chosen=False) if each.value.drawn]
+        for path, hole in sorted(open_holes):
             suggested = _suggested(trial, path, hole)
             quantile = hole.kind in ("normal", "log_normal")
             setting[path] = drawn(hole, min(suggested, 1 - 2**-53)) if quantile else suggested
@@ -213,41 +210,20 @@ class OptunaStudy(Study):
         self.prune(number)
 
 
-def _in_turn(numbers: Sequence[int]) -> Iterator[int]:
-    """The variants of the settings: one of each in turn, as long as its number of draws lasts."""
-    for turn in range(max(numbers)):
-        yield from (variant for variant, number in enumerate(numbers) if turn < number)
-
-
-def distribution(hole: Hole) -> "BaseDistribution":
-    """Optuna's distribution of a hole.
+def _suggested(trial: "Trial", path: str, hole: Hole) -> Any:
+    """What Optuna suggests for a hole.
 
     For a choice, the index of its entry is drawn; for numbers at equal distances their index, which is ordered; for a
     normal distribution, the quantile.
     """
-    from optuna import distributions
-
     if hole.kind == "choice":
-        return distributions.CategoricalDistribution(range(len(hole.options)))
+        return trial.suggest_categorical(path, range(len(hole.options)))
     if hole.indexed:
-        return distributions.IntDistribution(0, len(hole.options) - 1)
+        return trial.suggest_int(path, 0, len(hole.options) - 1)
     if hole.kind in ("normal", "log_normal"):
-        return distributions.FloatDistribution(0.0, 1.0)
+        return trial.suggest_float(path, 0.0, 1.0)
     low, high = (end.value for end in hole.options)
     last = high if hole.step is None else hole.at(hole.last).value
     if hole.kind == "int":
-        return distributions.IntDistribution(low, last, log=hole.log, step=int(hole.step or 1))
-    return distributions.FloatDistribution(low, last, log=hole.logarithmic, step=hole.step)
-
-
-def _suggested(trial: "Trial", path: str, hole: Hole) -> Any:
-    from optuna import distributions
-
-    match distribution(hole):
-        case distributions.CategoricalDistribution(choices=choices):
-            return trial.suggest_categorical(path, choices)
-        case distributions.IntDistribution() as whole:
-            return trial.suggest_int(path, whole.low, whole.high, step=whole.step, log=whole.log)
-        case distributions.FloatDistribution() as real:
-            return trial.suggest_float(path, real.low, real.high, step=real.step, log=real.log)
-    raise AssertionError(hole)
+        return trial.suggest_int(path, low, last, log=hole.log, step=int(hole.step or 1))
+    return trial.suggest_float(path, low, last, log=hole.logarithmic, step=hole.step)

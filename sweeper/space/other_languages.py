@@ -189,9 +189,7 @@ def _searched(key: str, value: Any) -> dict[str, Any]:
     return {key: value}
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Values
-# --------------------------------------------------------------------------------------------------------------------
 
 _KINDS = ("distribution", "type", "_type", "sampler")
 """Keys under which a mapping names its distribution."""

@@ -94,17 +94,12 @@ class Search(Spec):
     def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
         """For every setting, in order, the filled trees of its training seeds and of the axes that it takes in full.
 
-        Raises:
-            ValueError: the search adapts.
+        It is a `ValueError` if the search adapts.
         """
         raise ValueError(f"the search {self.method} has no list of trials; see study()")
 
     def study(self, variants: Sequence[Node]) -> Study:
-        """A study that has no values yet; equal values make it propose equal settings.
-
-        Raises:
-            ValueError: the search does not adapt.
-        """
+        """A study without values; equal values make it propose equal settings. A `ValueError` unless it adapts."""
         raise ValueError(f"the search {self.method} proposes no settings; see settings()")
 
     @property
@@ -137,8 +132,3 @@ def open_holes(variants: Sequence[Node]) -> dict[str, Hole]:
     if len(variants) > 1:
         holes["variants"] = Hole("choice", variants)
     return dict(sorted(holes.items()))
-
-
-def holes_by_path(node: Node) -> dict[str, Hole]:
-    """The holes of a tree that are drawn whatever is chosen in others, by path, in the order of paths."""
-    return dict(sorted((hole.path, hole.value) for hole in holes_in(node, chosen=False) if hole.value.drawn))

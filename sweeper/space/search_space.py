@@ -81,11 +81,9 @@ class _Document(BaseModel):
 def read(path: str | Path, overrides: Sequence[str] = ()) -> SweepSpec:
     """The search space in a YAML file.
 
-    `overrides` are texts `path=value`, written into the document before anything is checked; the value is YAML.
-
-    Raises:
-        SearchSpaceError: the space cannot be run. The error lists all mistakes of the document; if the document has
-            none, all mistakes of the values.
+    `overrides` are texts `path=value`, written into the document before anything is checked; the value is YAML. The
+    `SearchSpaceError` of a space that cannot be run lists all mistakes of the document; if the document has none, all
+    mistakes of the values.
     """
     with _refusals(path):
         root, text = document(Path(path))
@@ -110,10 +108,9 @@ def _refusals(source: str | Path) -> Iterator[None]:
 
 
 def check_panels(spec: SweepSpec) -> None:
-    """Refuse panels that name what no trial of the space will have. To know the names may take seconds.
+    """Refuse panels that name what no trial of the space will have; to know the names may take seconds.
 
-    Raises:
-        SearchSpaceError: a problem for every such name, with its place in the document.
+    The `SearchSpaceError` has a problem for every such name, with its place in the document.
     """
     if not spec.panels:
         return
@@ -129,8 +126,7 @@ def check_panels(spec: SweepSpec) -> None:
 def search_of(text: str, overrides: Sequence[str] = ()) -> Search:
     """How the space with this text, which a store has kept, takes its settings; nothing else of it is checked.
 
-    Raises:
-        SearchSpaceError: there is no such search.
+    A search that there is not is a `SearchSpaceError`.
     """
     with _refusals("space.yaml"):
         data = plain(functools.reduce(overridden, overrides, document_tree(text)))
@@ -258,12 +254,7 @@ def _probes(variants: Sequence[Node]) -> Iterator[Node]:
 
 
 def _without_effect(overrides: Sequence[str], trials: Sequence[Node]) -> Iterator[Problem]:
-    """Overrides of the trial that a later override, or every variant, overrides again.
-
-    Args:
-        overrides: All overrides.
-        trials: The whole trial of each variant, as written.
-    """
+    """Overrides that a later override, or every variant, overrides again; `trials` are those of the variants."""
 
     def origins(node: Node) -> Iterator[Where]:
         yield node.where

@@ -96,11 +96,9 @@ class SweepSpec:
         return tuple(dict.fromkeys(filter(None, (*ranked, *itertools.chain.from_iterable(drawn)))))
 
     def expand(self) -> Expansion:
-        """All trials of a search that does not adapt.
+        """All trials of a search; a `ValueError` if it adapts, so that its settings are not known before it runs.
 
-        Raises:
-            SearchSpaceError: values that are legal one by one exclude each other.
-            ValueError: the search adapts, so that its settings are not known before it runs.
+        Values that are legal one by one and exclude each other are a `SearchSpaceError`.
         """
         expansion = self._expansion(self.search.settings(self.variants))
         self.refuse_empty(expansion.settings, expansion.trials)
@@ -115,12 +113,8 @@ class SweepSpec:
     def trials_of(self, setting: Mapping[str, Any]) -> Expansion:
         """The trials of one setting: one for each of its training seeds and each entry of the axes taken in full.
 
-        Args:
-            setting: What `Study.ask` gives: for every hole that is drawn a value, of which real numbers are rounded to
-                six digits or to a step, or the index of an option.
-
-        Raises:
-            SearchSpaceError: values that are legal one by one exclude each other.
+        The setting is what `Study.ask` gives: for every hole that is drawn a value, of which real numbers are rounded
+        to six digits or to a step, or the index of an option. Errors are those of `expand`.
         """
         return self._expansion([holes.grid(holes.filled(self.variants[setting.get("variants", 0)], setting))])
 
@@ -193,11 +187,8 @@ def unrepresentable(
     `Traced` values are inputs of the program. In float32 a learning rate of 1e-50 is 0, which trains nothing, and in
     int32 3e9 steps of warm-up are no number at all. `trial.steps` is no input, but the program counts steps in int32.
 
-    Args:
-        trial: The trial of the tree.
-        tree: A tree without holes.
-        checked: Values that earlier calls have checked, and that are skipped; the values of this tree are added.
-        ends: How the paths of the values end that are checked.
+    The tree has no holes, and `trial` is its trial. Values that are in `checked` already are skipped, others are added.
+    Only values are looked at whose paths have one of the `ends`.
     """
     records = type(trial.task), type(trial.model), type(trial.objective), type(trial.optimizer)
     leaves = [(tuple(key.name for key in path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(trial)]

@@ -61,7 +61,7 @@ class TrialNames:
         first_of_network: dict[tuple[str, str], TrialSpec] = {}
         for trial in self.trials:
             first_of_network.setdefault((trial.task.name, trial.model.name), trial)
-        return [_names(trial) for trial in first_of_network.values()]
+        return list(map(_names, first_of_network.values()))
 
     @property
     def curves(self) -> list[str]:
@@ -71,11 +71,7 @@ class TrialNames:
 
 
 def _names(trial: TrialSpec) -> evaluation.Names:
-    """The names in the results of a trial's evaluation.
-
-    Raises:
-        SearchSpaceError: its task breaks the contract of outcomes.
-    """
+    """The names in the results of a trial's evaluation; a `SearchSpaceError` if its task breaks a contract."""
     try:
         return evaluation.names(trial)
     except ContractError as error:

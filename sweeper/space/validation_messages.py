@@ -25,23 +25,15 @@ from sweeper.trial.objective_contract import Objective
 from sweeper.trial.trial_spec import TrialSpec
 
 _EXPECTED = {
-    "int_type": "an integer",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "string_type": "a string",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "dict_type": "a mapping",
-    "list_type": "a list",
-    "tuple_type": "a list",
-}
+    "int_type": "an integer", "float_type": "a number", "bool_type": "true or false", "string_type": "a string",
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "a mapping"),
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+}  # fmt: skip
 _SINGLE = ("int_type", "float_type", "bool_type", "string_type", "literal_error", "enum")
 _BOUND = {
-    "greater_than": ("above", "gt"),
-    "greater_than_equal": ("at least", "ge"),
-    "less_than": ("below", "lt"),
-    "less_than_equal": ("at most", "le"),
-}
+    "greater_than": ("above", "gt"), "greater_than_equal": ("at least", "ge"),
+    "less_than": ("below", "lt"), "less_than_equal": ("at most", "le"),
+}  # fmt: skip
 _SEVERAL = re.compile(rf"({SCALARS['int']}|{SCALARS['float']})(, *({SCALARS['int']}|{SCALARS['float']}))+")
 """Several numbers with commas between them."""
 

@@ -27,14 +27,12 @@ MAX_DEPTH = 40
 MAX_NODES = 50_000
 
 RESERVED = (
-    *("choice", "each", "uniform", "log_uniform", "int", "normal", "log_normal", "linspace", "logspace", "formula"),
-)
+    "choice", "each", "uniform", "log_uniform", "int", "normal", "log_normal", "linspace", "logspace", "formula",
+)  # fmt: skip
 """Keys that open a hole wherever they stand in a trial; a mapping that has one is merged as a whole."""
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Nodes
-# --------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +133,7 @@ def merged(base: Node, patch: Node) -> Node:
     return replace(base, value=old | entries)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Text
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class _Loader(yaml.SafeLoader):
@@ -193,11 +189,7 @@ def on_one_line(value: Any) -> str:
 
 
 def document_tree(text: str, path: str = "", override: str | None = None) -> Node:
-    """The one YAML document in `text`, all aliases written out.
-
-    Raises:
-        Refused: the text is no YAML, or is larger than a search space needs to be.
-    """
+    """The one YAML document in `text`, all aliases written out; refused if it is no YAML, or needlessly large."""
     try:
         loader = _Loader(text)
         tree = loader.get_single_node()
@@ -317,11 +309,7 @@ _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*|\[[0-9]{1,6}\])*")
 
 
 def overridden(root: Node, override: str) -> Node:
-    """The document with one `path=value` written into it.
-
-    Raises:
-        Refused: the path leads nowhere or the value is no YAML.
-    """
+    """The document with one `path=value` written into it; refused if the path leads nowhere or the value is no YAML."""
     path, equals, text = override.partition("=")
     steps = [key or int(index) for key, index in _STEP.findall(path)]
     if not equals or not _PATH.fullmatch(path) or len(steps) > MAX_DEPTH:

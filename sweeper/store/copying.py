@@ -43,11 +43,7 @@ keeps all, an empty collection keeps none."""
 
 
 def copy(
-    source: Store,
-    target: Store,
-    sweeps: Collection[str] = (),
-    outcomes: Kept = None,
-    hide_folders: bool = False,
+    source: Store, target: Store, sweeps: Collection[str] = (), outcomes: Kept = None, hide_folders: bool = False
 ) -> Copied:
     """Copy sweeps with their trials, networks, evaluations, notes and tags; without names all that the source has.
 
@@ -119,11 +115,7 @@ def _without_folders(row: pa.Table) -> pa.Table:
 
 
 def _copy_evaluations(
-    source: Store,
-    target: Store,
-    seals: Mapping[str, TrialSeal],
-    there: Mapping[str, TrialSeal],
-    hide_folders: bool,
+    source: Store, target: Store, seals: Mapping[str, TrialSeal], there: Mapping[str, TrialSeal], hide_folders: bool
 ) -> int:
     """Copies the evaluations of networks that the target has too; returns how many."""
     networks = {key: seal.network for key, seal in seals.items() if key in there and there[key].network == seal.network}

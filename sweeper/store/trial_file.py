@@ -76,11 +76,7 @@ def trial_file(result: TrialResult) -> tuple[TrialSeal, bytes]:
 
 
 def sealed_row(
-    seal: TrialSeal,
-    row: Mapping[str, Any],
-    curves: pa.Array,
-    outcomes: Mapping[str, np.ndarray],
-    network: bytes | None,
+    seal: TrialSeal, row: Mapping[str, Any], curves: pa.Array, outcomes: Mapping[str, np.ndarray], network: bytes | None
 ) -> bytes:
     """The file with these parts: values by column of `ROW`, one value of `curves`, outcomes that are rounded already,
     and the bytes of a safetensors file.

@@ -66,8 +66,7 @@ def compiled(
 ) -> Any:
     """The executable of `function` for the shapes and static values of its arguments.
 
-    Raises:
-        SettingsError: a setting that decides numbers was changed, before or by `function`; the change is undone.
+    A setting that decides numbers and was changed, before or by `function`, is put back, with a `SettingsError`.
     """
     jax_settings.undone("code that ran since the last program was compiled")
     on_cpu = vectorisation.in_turns()
@@ -82,13 +81,10 @@ def compiled(
 
 
 def executable(lowered: jax.stages.Lowered, options: dict[str, Any] | None = None) -> jax.stages.Compiled:
-    """The executable of a program.
+    """The executable of a program; a `JaxRuntimeError` if it cannot be compiled.
 
     XLA's kernels for matrix products on a GPU, by Triton, have no tiles that fit some products. Then a library computes
     them all.
-
-    Raises:
-        JaxRuntimeError: the program cannot be compiled.
     """
     options = options or {}
     try:
@@ -104,14 +100,9 @@ def kept(
 ) -> Program:
     """As `compiled`, but once for all arguments of equal structure, shapes and types, while the program is kept.
 
-    Structure is that of `TrialSpec.for_programs`; the executable takes the trial itself.
-
-    Args:
-        function: What to compile; called as `function(trial, *arguments, *static)`, and the program without `static`.
-        trial: The trial, or trials stacked along a lane axis.
-        arguments: Traced; a `jax.ShapeDtypeStruct` will do for an array.
-        static: Further arguments that the program is made for.
-        options: Of `compiled`.
+    Structure is that of `TrialSpec.for_programs`; the executable takes the trial itself. What is compiled is called as
+    `function(trial, *arguments, *static)`, with one trial or stacked ones; the program is called without `static`. A
+    `jax.ShapeDtypeStruct` will do for an array among `arguments`.
     """
     global _seconds, _cpu_seconds
     seen = trial.for_programs()

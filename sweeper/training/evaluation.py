@@ -21,16 +21,7 @@ from jaxtyping import Array, Bool, Float
 from sweeper.training import compilation, voting
 from sweeper.training.voting import Share
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import (
-    ROUNDING,
-    Abilities,
-    Network,
-    Outcomes,
-    attributed,
-    broken,
-    check_array,
-    check_batch,
-)
+from sweeper.trial.contracts import ROUNDING, Abilities, Network, Outcomes, attributed, broken, check_array, check_batch
 from sweeper.trial.metrics import SUCCESS, Metric, estimate_of, metric_named
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -38,41 +29,26 @@ Column = Share | Float[Array, " input"]
 
 
 class Measured(NamedTuple):
-    """The results of the program of an evaluation.
+    """The results of the program of an evaluation: columns by name, and the lowest loss."""
 
-    Attributes:
-        columns: Columns that are stored and enter metrics, with one entry per input.
-        only_metrics: Columns that enter metrics and are not stored; they may cover only some inputs.
-        kept: Columns that are stored and enter no metric.
-        groups: The average over inputs of every group of seeds, by the column that is estimated from the groups: a
-            seed is a group, or some that vote.
-        halves: Columns by the first half of the seeds alone and by the second, where seeds are drawn.
-        lowest_loss: The lowest loss of all pairs.
-    """
-
-    columns: dict[str, Column]
-    only_metrics: dict[str, Column]
-    kept: Mapping[str, Float[Array, " input"]]
+    columns: dict[str, Column]  # stored, and enter metrics; with one entry per input
+    only_metrics: dict[str, Column]  # not stored, and enter metrics; they may cover only some inputs
+    kept: Mapping[str, Float[Array, " input"]]  # stored, and enter no metric
+    # The average over inputs of every group of seeds, by the column that is estimated from the groups: a seed is a
+    # group, or some that vote
     groups: dict[str, Float[Array, "shuffle group"]]
+    # Columns by the first half of the seeds alone and by the second, where seeds are drawn
     halves: dict[str, Float[Array, "half input"]]
-    lowest_loss: Float[Array, ""]
+    lowest_loss: Float[Array, ""]  # the lowest loss of all pairs
 
 
 def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Metrics of a network and the outcome of every input.
+    """Metrics by name of the network of a trial, without a lane axis, and the outcomes of every input.
 
-    Args:
-        trial: The trial, without a lane axis.
-        network: Its network.
-
-    Returns:
-        The metrics by name, and float32 columns by name with one entry per evaluation input: `success`, `any_seed`,
-        `loss` and the task's own measures and kept columns; of a task with answers `sampled` and `variance`, and of a
-        model with voters `margin`, `wrong_entropy`, `part_margin` if parts are voted on one by one, and two per vote
-        and group size such as `majority_5` and `votes_5`.
-
-    Raises:
-        ContractError: the outcomes are none that a task may have.
+    The outcomes are float32 columns by name with one entry per evaluation input: `success`, `any_seed`, `loss` and the
+    task's own measures and kept columns; of a task with answers `sampled` and `variance`, and of a model with voters
+    `margin`, `wrong_entropy`, `part_margin` if parts are voted on one by one, and two per vote and group size such as
+    `majority_5` and `votes_5`. Outcomes that no task may have are a `ContractError`.
     """
     measured = jax.tree.map(np.asarray, program(trial, network)(trial, network))
     columns, only_metrics = _values(measured.columns), _values(measured.only_metrics)
@@ -93,22 +69,12 @@ def _own(abilities: Abilities, protocol: Mapping[str, float]) -> dict[str, float
 
 
 def program(trial: TrialSpec, network: Network) -> Any:
-    """This process's program for the evaluation of a trial, without a lane axis.
-
-    Args:
-        trial: The trial.
-        network: Its network, or shapes in place of the arrays.
-    """
+    """This process's program for the evaluation of a trial without a lane axis; shapes will do for its network."""
     return compilation.kept(_measured, trial, network)
 
 
 class Names(NamedTuple):
-    """What `evaluate` can return of a trial.
-
-    Attributes:
-        metrics: The names of all metrics.
-        outcomes: The names of all columns of outcomes.
-    """
+    """The names of what `evaluate` can return of a trial."""
 
     metrics: list[str]
     outcomes: list[str]
@@ -117,8 +83,7 @@ class Names(NamedTuple):
 def names(trial: TrialSpec) -> Names:
     """The names in the results of a trial's evaluation; nothing is trained, compiled or run.
 
-    Raises:
-        ContractError: the evaluation breaks the contract of the task, or raises.
+    An evaluation that breaks the contract of the task, or raises, is a `ContractError`.
     """
     with attributed(trial.task, "outcomes"):
         shapes = _shapes(trial)
@@ -292,12 +257,7 @@ def best_seed(
     for all trials of a task, and judged on the other half: on the inputs of the choice the best of many seeds looks
     better than it is.
 
-    Args:
-        correct: Whether the answer of each seed is right.
-        loss: The loss of each seed.
-
-    Returns:
-        `best_seed`, 1 or 0 for each judging input, and `best_seed_loss`. Nothing if there are fewer than two inputs.
+    The columns are `best_seed`, 1 or 0 for each judging input, and `best_seed_loss`; none of fewer than two inputs.
     """
     inputs = len(correct)
     if inputs < 2:

@@ -37,7 +37,6 @@ from sweeper.training.trainer import Distribution, Evaluator, Trainer, over_lane
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
 from sweeper.trial.evolution_strategies import Evolution
-from sweeper.trial.objective_contract import Batch
 from sweeper.trial.trial_spec import TrialSpec
 
 BLOCK = 8
@@ -45,21 +44,13 @@ BLOCK = 8
 
 
 class EvolutionState(NamedTuple):
-    """The state of a training between two generations; under lanes every leaf has a leading lane axis.
+    """The state of a training between two generations; under lanes every leaf has a leading lane axis."""
 
-    Attributes:
-        network: The network of the centre.
-        strategy: evosax's state of the strategy.
-        step: Generations done.
-        failure: 0, or a key of `trainer.FAILURES`.
-        objective: The objective's state, which moves once a generation, by the losses of the centre.
-    """
-
-    network: Network
-    strategy: Any
-    step: Int[Array, "*lane"]
-    failure: Int[Array, "*lane"]
-    objective: PyTree
+    network: Network  # the network of the centre
+    strategy: Any  # evosax's state of the strategy
+    step: Int[Array, "*lane"]  # generations done
+    failure: Int[Array, "*lane"]  # 0, or a key of `trainer.FAILURES`
+    objective: PyTree  # the objective's state, which moves once a generation, by the losses of the centre
 
     def distribution(self) -> Distribution:
         """The distribution of the next population."""
@@ -78,7 +69,7 @@ class GenerationCurve(NamedTuple):
     worst_loss: Float[Array, "*lane"]
     """Maximum over the inputs."""
     own: tuple[Float[Array, "*lane"], ...] = ()
-    """The trial's own curves, in the order of `own_curve_names`."""
+    """The curves of the trial's task and objective."""
 
 
 STRIDE = 1
@@ -114,11 +105,7 @@ def population_objectives(
 
 
 def individual(
-    trial: TrialSpec,
-    distribution: Distribution,
-    step: Int[Array, ""],
-    pair: Int[Array, ""],
-    sign: Float[Array, ""],
+    trial: TrialSpec, distribution: Distribution, step: Int[Array, ""], pair: Int[Array, ""], sign: Float[Array, ""]
 ) -> Network:
     """One individual of the population of generation `step`, of one trial; `sign` is 1 or -1 within the pair."""
     key, size = _streams(trial, step).population, distribution.center.size
@@ -129,16 +116,8 @@ def individual(
     return _unravel(trial)(distribution.center + distribution.std * noise)
 
 
-def generation_batch(trial: TrialSpec, step: Int[Array, ""], network: Network) -> tuple[Batch, Int[Array, ""]]:
-    """The losses of a network in generation `step`, on the inputs and seeds r that all individuals share.
-
-    The number is that of `batch_of`.
-    """
-    batch, _, broken = batch_of(trial, network, *_generation_pairs(trial, step), step)
-    return batch, broken
-
-
-def _generation_pairs(trial: TrialSpec, step: Int[Array, ""]) -> tuple[PyTree, PyTree]:
+def generation_pairs(trial: TrialSpec, step: Int[Array, ""]) -> tuple[PyTree, PyTree]:
+    """The inputs and seeds r of generation `step`, which all individuals share."""
     streams = _streams(trial, step)
     return drawn_pairs(trial, streams.inputs, streams.seeds)
 
@@ -201,51 +180,36 @@ def of_generation(trials: TrialSpec, step: np.ndarray) -> TrialSpec:
     return trials.model_copy(update=constant)
 
 
-class FirstGeneration(NamedTuple):
-    """The programs of the first generation of a population that this process evaluates, and their shapes.
+def first_generation(
+    trials: TrialSpec,
+) -> tuple[EvolutionState, list[tuple[int, Callable[..., Any], tuple[Any, ...]]]]:
+    """The state before the first generation of a population that this process evaluates, and the generation's programs.
 
-    Attributes:
-        state: The state before it.
-        evaluate: `block_objectives`, or `population_objectives` on an accelerator.
-        evaluate_arguments: Its arguments.
-        evaluations: How often it runs.
-        tell_arguments: The arguments of `tell`.
+    A program is how often it runs, its function and its arguments. State and arguments are shapes; nothing is computed.
     """
-
-    state: EvolutionState
-    evaluate: Callable[..., Array]
-    evaluate_arguments: tuple[Any, ...]
-    evaluations: int
-    tell_arguments: tuple[Any, ...]
-
-
-def first_generation(trials: TrialSpec) -> FirstGeneration:
-    """The programs of a first generation and the shapes of their arguments; nothing is computed."""
     state, number = jax.eval_shape(init, trials), blocks(trials)
     first = of_generation(trials, np.zeros(state.step.shape, np.int32))
     distribution = jax.eval_shape(EvolutionState.distribution, state)
     of_block = first, distribution, state.step, np.int32(0)
-    told = first, state, [jax.eval_shape(block_objectives, *of_block)] * number
+    told = 1, tell, (first, state, [jax.eval_shape(block_objectives, *of_block)] * number)
     if vectorisation.in_turns():
-        return FirstGeneration(state, block_objectives, of_block, number, told)
-    return FirstGeneration(state, population_objectives, of_block[:3], 1, told)
+        return state, [(number, block_objectives, of_block), told]
+    return state, [(1, population_objectives, of_block[:3]), told]
 
 
 def prepare(trials: TrialSpec) -> EvolutionState:
     """Compile the programs of `start` and of the first generation; the shapes of the state."""
-    generation = first_generation(trials)
     compilation.kept(init, trials, runs_once=True)
-    compilation.kept(generation.evaluate, *generation.evaluate_arguments)
-    compilation.kept(tell, *generation.tell_arguments)
-    return generation.state
+    state, programs = first_generation(trials)
+    for _, function, arguments in programs:
+        compilation.kept(function, *arguments)
+    return state
 
 
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that a generation needs whose population this process evaluates, as the compiler says."""
-    generation = first_generation(trials)
-    evaluate = compilation.kept(generation.evaluate, *generation.evaluate_arguments)
-    told = compilation.kept(tell, *generation.tell_arguments)
-    return max(evaluate.memory_bytes(), told.memory_bytes())
+    _, programs = first_generation(trials)
+    return max(compilation.kept(function, *arguments).memory_bytes() for _, function, arguments in programs)
 
 
 def trainer(evaluate: Evaluator) -> Trainer[EvolutionState]:
@@ -298,7 +262,7 @@ def _block(
 ) -> Float[Array, "sign pair"]:
     def objective(pair: Int[Array, ""], sign: Float[Array, ""]) -> Float[Array, ""]:
         network = individual(trial, distribution, step, pair, sign)
-        batch, broken = generation_batch(trial, step, network)
+        batch, _, broken = batch_of(trial, network, *generation_pairs(trial, step), step)
         value = trial.objective.value(batch, distribution.objective)
         return jnp.where(broken == 1, jnp.inf, jnp.where(broken > 0, -jnp.inf, value))
 
@@ -318,7 +282,7 @@ def _tell(
     population = jax.tree.map(lambda *halves: jnp.concatenate(halves), half(1.0), half(-1.0))
     finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
     strategy = strategy_of(trial).tell(trial, state.step, population, finite, state.strategy)
-    pairs_of_step = _generation_pairs(trial, state.step)
+    pairs_of_step = generation_pairs(trial, state.step)
     batch, _, broken = batch_of(trial, state.network, *pairs_of_step, state.step)
     loss = trial.objective.value(batch, state.objective)
     own = own_curves(trial, state.network, *pairs_of_step, batch, state.objective)

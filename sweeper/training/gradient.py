@@ -34,21 +34,13 @@ STRIDE = 100
 
 
 class TrainState(NamedTuple):
-    """State of a training; outside of this module every leaf has a leading lane axis.
-
-    Attributes:
-        network: The network.
-        optimizer: optax's state.
-        step: Steps done.
-        failure: 0, or a key of `trainer.FAILURES`.
-        objective: The objective's state.
-    """
+    """State of a training; outside of this module every leaf has a leading lane axis."""
 
     network: Network
-    optimizer: PyTree
-    step: Int[Array, "*lane"]
-    failure: Int[Array, "*lane"]
-    objective: PyTree
+    optimizer: PyTree  # optax's state
+    step: Int[Array, "*lane"]  # steps done
+    failure: Int[Array, "*lane"]  # 0, or a key of `trainer.FAILURES`
+    objective: PyTree  # the objective's state
 
 
 class StepCurve(NamedTuple):
@@ -59,7 +51,7 @@ class StepCurve(NamedTuple):
     mean_loss: Float[Array, "*lane"]
     """The mean over the inputs, on the same batches."""
     own: tuple[Float[Array, "*lane"], ...] = ()
-    """The trial's own curves, in the order of `own_curve_names`."""
+    """The curves of the trial's task and objective."""
 
 
 def learning_rate(optimizer: Adam, step: Int[Array, ""], steps: int) -> Float[Array, ""]:

@@ -15,11 +15,7 @@ from sweeper.trial.trial_spec import TrialSpec
 
 
 def drawn_pairs(trial: TrialSpec, inputs_key: PRNGKeyArray, seeds_key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
-    """The inputs and the seeds r of a step of a trial without a lane axis.
-
-    Raises:
-        ContractError: there are not as many as the trial has.
-    """
+    """The inputs and the seeds r of a step of a trial without a lane axis; a `ContractError` if they are too few."""
     task = trial.task
     inputs = task.sample_inputs(inputs_key, trial.batch_size)
     check_batch(task, "sample_inputs", inputs, trial.batch_size)
@@ -34,17 +30,8 @@ def batch_of(
 ) -> tuple[Batch, Float[Array, "input seed"], Int[Array, ""]]:
     """What the objective of a trial sees of a batch, the losses of its pairs, and a number of `trainer.FAILURES`.
 
-    The number is 0 where the losses and the groups are what their contracts allow.
-
-    Args:
-        trial: The trial, without a lane axis.
-        network: Its network.
-        inputs: The inputs of the batch.
-        seeds: The seeds r.
-        step: Steps done before.
-
-    Raises:
-        ContractError: the losses have another type or shape than their contract says.
+    The trial has no lane axis, and `step` counts the steps done before. The number is 0 where the losses and the groups
+    are what their contracts allow; losses of another type or shape are a `ContractError`.
     """
     task, count = trial.task, 1 if trial.single_seed else trial.objective.m
     losses = task.losses(network, inputs, seeds)
@@ -69,24 +56,10 @@ def batch_of_losses(
     return Batch(losses.mean(axis=1), groups, step / trial.steps), failure
 
 
-def own_curve_names(trial: TrialSpec) -> tuple[str, ...]:
-    """Names of the training curves that the task and the objective of a trial add to those of its trainer."""
-    return (*trial.task.abilities().curves, *trial.objective.curves())
-
-
 def own_curves(
     trial: TrialSpec, network: Network, inputs: PyTree, seeds: PyTree, batch: Batch, state: PyTree
 ) -> tuple[Float[Array, ""], ...]:
-    """The values of `own_curve_names` in a step, as `float32`.
-
-    Args:
-        trial: The trial, without a lane axis.
-        network: The network of the step.
-        inputs: The inputs of the batch.
-        seeds: The seeds r.
-        batch: What the objective sees of them.
-        state: The state of the objective.
-    """
+    """The values of a step, in float32, of the curves that the task and the objective add to those of the trainer."""
     of_task = [curve(network, inputs, seeds) for curve in trial.task.abilities().curves.values()]
     of_objective = [curve(batch, state) for curve in trial.objective.curves().values()]
     return tuple(jnp.asarray(value, jnp.float32) for value in (*of_task, *of_objective))

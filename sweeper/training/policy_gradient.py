@@ -33,7 +33,7 @@ class PolicyCurve(NamedTuple):
     entropy: Float[Array, "*lane"]
     """Entropy of the decisions of an input, in nats."""
     own: tuple[Float[Array, "*lane"], ...] = ()
-    """The trial's own curves, in the order of `own_curve_names`."""
+    """The curves of the trial's task and objective."""
 
 
 def surrogate(episodes: Episodes, marginal_bonus: Float[Array, ""] | float = 0.0) -> Float[Array, "input seed"]:

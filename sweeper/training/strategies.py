@@ -40,20 +40,44 @@ MAX_STD_CHANGE = 0.2
 StrategyState = Any
 """The state of an algorithm of evosax: a pytree with `mean` and `std`."""
 
+Generation = Int[Array, ""] | None
+
 
 class Strategy(NamedTuple):
-    """An evolution strategy.
+    """An evolution strategy: an algorithm of evosax, and what is done with its state around it.
 
-    Attributes:
-        mirrored: Whether the individuals of a pair lie mirrored at the centre; otherwise all are drawn independently.
-        init: The state before the first generation, for a trial and its fresh network.
-        tell: The state after a generation, for the trial, the number of the generation, the networks of the population
-            and their objectives, and the state before.
+    The functions take the optimiser of the trial, the trial, and the number of a generation, None before the first.
     """
 
-    mirrored: bool
-    init: Callable[[TrialSpec, Network], StrategyState]
-    tell: Callable[[TrialSpec, Int[Array, ""], Network, Float[Array, " individual"], StrategyState], StrategyState]
+    mirrored: bool  # whether the individuals of a pair lie mirrored at the centre; else all are drawn independently
+    # The algorithm, for a network with shapes of the trial's, and its parameters
+    algorithm: "Callable[[Any, TrialSpec, Network, Generation], tuple[Algorithm, Any]]"
+    # The state as a generation begins with it, of the state that evosax made or the generation before left
+    begun: Callable[[Any, TrialSpec, StrategyState, Generation], StrategyState]
+    # The state as a generation leaves it, of the state that evosax has moved
+    ended: Callable[[Any, StrategyState], StrategyState] = lambda optimizer, state: state
+
+    def init(self, trial: TrialSpec, network: Network) -> StrategyState:
+        """The state before the first generation, for a trial and its fresh network; no generation changes its types."""
+        algorithm, params = self.algorithm(trial.optimizer, trial, network, None)
+        state = algorithm.init(trial.keys().training, network, params)
+        state = state.replace(best_fitness=jnp.float32(state.best_fitness), generation_counter=jnp.int32(0))
+        return self.begun(trial.optimizer, trial, state, None)
+
+    def tell(
+        self,
+        trial: TrialSpec,
+        step: Int[Array, ""],
+        population: Network,
+        objectives: Float[Array, " individual"],
+        state: StrategyState,
+    ) -> StrategyState:
+        """The state after generation `step`, of the networks and objectives of the population and the state before."""
+        network = jax.tree.map(lambda leaf: leaf[0], population)
+        state = self.begun(trial.optimizer, trial, state, step)
+        algorithm, params = self.algorithm(trial.optimizer, trial, network, step)
+        moved, _ = algorithm.tell(trial.keys().training, population, objectives, state, params)
+        return self.ended(trial.optimizer, moved)
 
 
 def strategy_of(trial: TrialSpec) -> Strategy:
@@ -62,11 +86,7 @@ def strategy_of(trial: TrialSpec) -> Strategy:
 
 
 def deviations(state: StrategyState) -> Any:
-    """The standard deviation of every weight, with the lane axis of the state if it has one.
-
-    Args:
-        state: Its arrays are of NumPy or of JAX, and so is the result.
-    """
+    """The standard deviation of every weight, of NumPy or JAX as the state, and with its lane axis if it has one."""
     scales = getattr(state, "D", None)
     return state.std if scales is None else state.std[..., None] * scales
 
@@ -79,9 +99,9 @@ def falling(
     return jnp.where(final == initial, initial, fallen)
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# evosax
-# --------------------------------------------------------------------------------------------------------------------
+def _at(step: Generation, steps: int, optimizer: PGPE | OpenES, initial: Any, final: Any) -> Any:
+    """`falling` along the schedule of an optimiser; `initial` before the first generation."""
+    return initial if step is None else falling(initial, final, optimizer.schedule, step, steps)
 
 
 def _made(algorithm: "type[Algorithm]", trial: TrialSpec, network: Network, **options: Any) -> "Algorithm":
@@ -90,12 +110,6 @@ def _made(algorithm: "type[Algorithm]", trial: TrialSpec, network: Network, **op
     assert isinstance(trial.optimizer, Evolution)
     # evosax's own metrics hold whole solutions; nobody here reads them.
     return algorithm(trial.optimizer.population, shapes, metrics_fn=lambda *_: {}, **options)
-
-
-def _started(trial: TrialSpec, network: Network, algorithm: "Algorithm", params: Any) -> StrategyState:
-    """evosax's state with types that no generation changes."""
-    state = algorithm.init(trial.keys().training, network, params)
-    return state.replace(best_fitness=jnp.float32(state.best_fitness), generation_counter=jnp.int32(0))
 
 
 def _with_rate(state: StrategyState, rate: Float[Array, ""] | float, **others: Any) -> StrategyState:
@@ -137,119 +151,55 @@ def _shared_weights(
     return (sums[until] - sums[below]) / (until - below)
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # PGPE
-# --------------------------------------------------------------------------------------------------------------------
 
 
-def _pgpe(trial: TrialSpec) -> PGPE:
-    assert isinstance(trial.optimizer, PGPE)
-    return trial.optimizer
-
-
-def _pgpe_algorithm(trial: TrialSpec, network: Network) -> "Algorithm":
+def _pgpe(optimizer: PGPE, trial: TrialSpec, network: Network, step: Generation) -> "tuple[Algorithm, Any]":
     from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
-
-    return _made(Algorithm, trial, network, optimizer=_adam() if _pgpe(trial).center_optimizer == "adam" else _clipup())
-
-
-def _pgpe_params(optimizer: PGPE, std_learning_rate: Float[Array, ""] | float) -> Any:
     from evosax.algorithms.distribution_based.pgpe import Params
 
-    return Params(std_init=optimizer.initial_std, std_lr=std_learning_rate, std_max_change=MAX_STD_CHANGE)  # pyright: ignore
+    rate = _at(step, trial.steps, optimizer, optimizer.std_learning_rate, optimizer.final_std_learning_rate)
+    params = Params(std_init=optimizer.initial_std, std_lr=rate, std_max_change=MAX_STD_CHANGE)  # pyright: ignore
+    center = _adam() if optimizer.center_optimizer == "adam" else _clipup()
+    return _made(Algorithm, trial, network, optimizer=center), params
 
 
-def _center_rates(optimizer: PGPE) -> dict[str, Any]:
+def _pgpe_begun(optimizer: PGPE, trial: TrialSpec, state: StrategyState, step: Generation) -> StrategyState:
+    rate = _at(step, trial.steps, optimizer, optimizer.center_learning_rate, optimizer.final_center_learning_rate)
     if optimizer.center_optimizer == "adam":
-        return {}
-    return {"momentum": optimizer.momentum, "max_velocity_ratio": optimizer.max_velocity_ratio}
+        return _with_rate(state, rate)
+    return _with_rate(state, rate, momentum=optimizer.momentum, max_velocity_ratio=optimizer.max_velocity_ratio)
 
 
-def _pgpe_init(trial: TrialSpec, network: Network) -> StrategyState:
-    optimizer = _pgpe(trial)
-    params = _pgpe_params(optimizer, optimizer.std_learning_rate)
-    state = _started(trial, network, _pgpe_algorithm(trial, network), params)
-    return _with_rate(state, optimizer.center_learning_rate, **_center_rates(optimizer))
+def _pgpe_ended(optimizer: PGPE, state: StrategyState) -> StrategyState:
+    return state.replace(std=jnp.clip(state.std, optimizer.min_std, optimizer.max_std))
 
 
-def _pgpe_tell(
-    trial: TrialSpec,
-    step: Int[Array, ""],
-    population: Network,
-    objectives: Float[Array, " individual"],
-    state: StrategyState,
-) -> StrategyState:
-    optimizer = _pgpe(trial)
-
-    def rate(initial: Any, final: Any) -> Float[Array, ""]:
-        return falling(initial, final, optimizer.schedule, step, trial.steps)
-
-    center_rate = rate(optimizer.center_learning_rate, optimizer.final_center_learning_rate)
-    params = _pgpe_params(optimizer, rate(optimizer.std_learning_rate, optimizer.final_std_learning_rate))
-    network = jax.tree.map(lambda leaf: leaf[0], population)
-    state = _with_rate(state, center_rate, **_center_rates(optimizer))
-    moved, _ = _pgpe_algorithm(trial, network).tell(trial.keys().training, population, objectives, state, params)
-    return moved.replace(std=jnp.clip(moved.std, optimizer.min_std, optimizer.max_std))
-
-
-# --------------------------------------------------------------------------------------------------------------------
 # OpenES
-# --------------------------------------------------------------------------------------------------------------------
 
 
-def _open_es(trial: TrialSpec) -> OpenES:
-    assert isinstance(trial.optimizer, OpenES)
-    return trial.optimizer
-
-
-def _open_es_algorithm(trial: TrialSpec, network: Network, deviation: Any) -> "Algorithm":
+def _open_es(optimizer: OpenES, trial: TrialSpec, network: Network, step: Generation) -> "tuple[Algorithm, Any]":
     from evosax.algorithms.distribution_based.open_es import Open_ES as Algorithm
 
-    return _made(Algorithm, trial, network, optimizer=_adam(), std_schedule=lambda _: deviation)
+    after = None if step is None else step + 1
+    following = _at(after, trial.steps, optimizer, optimizer.initial_std, optimizer.final_std)
+    deviation = jnp.full(sum(leaf.size for leaf in jax.tree.leaves(network)), following, jnp.float32)
+    algorithm = _made(Algorithm, trial, network, optimizer=_adam(), std_schedule=lambda _: deviation)
+    return algorithm, algorithm.default_params
 
 
-def _open_es_init(trial: TrialSpec, network: Network) -> StrategyState:
-    optimizer = _open_es(trial)
-    size = sum(leaf.size for leaf in jax.tree.leaves(network))
-    algorithm = _open_es_algorithm(trial, network, jnp.full(size, optimizer.initial_std, jnp.float32))
-    return _with_rate(_started(trial, network, algorithm, algorithm.default_params), optimizer.learning_rate)
+def _open_es_begun(optimizer: OpenES, trial: TrialSpec, state: StrategyState, step: Generation) -> StrategyState:
+    rate = _at(step, trial.steps, optimizer, optimizer.learning_rate, optimizer.final_learning_rate)
+    return _with_rate(state, rate)
 
 
-def _open_es_tell(
-    trial: TrialSpec,
-    step: Int[Array, ""],
-    population: Network,
-    objectives: Float[Array, " individual"],
-    state: StrategyState,
-) -> StrategyState:
-    optimizer = _open_es(trial)
-    assert optimizer.final_learning_rate is not None
-    assert optimizer.final_std is not None
-    rate = falling(optimizer.learning_rate, optimizer.final_learning_rate, optimizer.schedule, step, trial.steps)  # pyright: ignore[reportArgumentType]
-    following = falling(optimizer.initial_std, optimizer.final_std, optimizer.schedule, step + 1, trial.steps)  # pyright: ignore[reportArgumentType]
-    network = jax.tree.map(lambda leaf: leaf[0], population)
-    algorithm = _open_es_algorithm(trial, network, jnp.full(state.std.shape, following, jnp.float32))
-    moved, _ = algorithm.tell(
-        trial.keys().training, population, objectives, _with_rate(state, rate), algorithm.default_params
-    )
-    return moved
-
-
-# --------------------------------------------------------------------------------------------------------------------
 # SNES
-# --------------------------------------------------------------------------------------------------------------------
 
 
-def _snes(trial: TrialSpec) -> SNES:
-    assert isinstance(trial.optimizer, SNES)
-    return trial.optimizer
-
-
-def _snes_algorithm(trial: TrialSpec, network: Network) -> "tuple[Algorithm, Any]":
+def _snes(optimizer: SNES, trial: TrialSpec, network: Network, step: Generation) -> "tuple[Algorithm, Any]":
     import optax
     from evosax.algorithms.distribution_based.snes import SNES as Algorithm
 
-    optimizer = _snes(trial)
     sgd = optax.inject_hyperparams(optax.sgd)(learning_rate=0.0)
     algorithm = _made(Algorithm, trial, network, optimizer=sgd, fitness_shaping_fn=_shared_weights)
     params = algorithm.default_params
@@ -257,39 +207,24 @@ def _snes_algorithm(trial: TrialSpec, network: Network) -> "tuple[Algorithm, Any
     return algorithm, params.replace(std_init=jnp.float32(optimizer.initial_std), lr_std_init=rate)
 
 
-def _snes_init(trial: TrialSpec, network: Network) -> StrategyState:
-    return _with_rate(_started(trial, network, *_snes_algorithm(trial, network)), _snes(trial).learning_rate)
+def _snes_begun(optimizer: SNES, trial: TrialSpec, state: StrategyState, step: Generation) -> StrategyState:
+    return _with_rate(state, optimizer.learning_rate) if step is None else state
 
 
-def _snes_tell(
-    trial: TrialSpec,
-    step: Int[Array, ""],
-    population: Network,
-    objectives: Float[Array, " individual"],
-    state: StrategyState,
-) -> StrategyState:
-    algorithm, params = _snes_algorithm(trial, jax.tree.map(lambda leaf: leaf[0], population))
-    moved, _ = algorithm.tell(trial.keys().training, population, objectives, state, params)
-    return moved
-
-
-# --------------------------------------------------------------------------------------------------------------------
 # sep-CMA-ES
-# --------------------------------------------------------------------------------------------------------------------
 
 
-def _sep_cma_es_algorithm(trial: TrialSpec, network: Network) -> "tuple[Algorithm, Any]":
+def _sep_cma_es(optimizer: SepCMAES, trial: TrialSpec, network: Network, step: Generation) -> "tuple[Algorithm, Any]":
     from evosax.algorithms.distribution_based.sep_cma_es import Sep_CMA_ES as Algorithm
 
-    assert isinstance(trial.optimizer, SepCMAES)
     algorithm = _made(Algorithm, trial, network, fitness_shaping_fn=_shared_weights)
     params, ratio = algorithm.default_params, (algorithm.num_dims + 2) / 3
     one = jnp.minimum(1.0, ratio * params.c_1)
     several = jnp.minimum(1 - one, ratio * params.c_mu)
-    return algorithm, params.replace(std_init=jnp.float32(trial.optimizer.initial_std), c_1=one, c_mu=several)
+    return algorithm, params.replace(std_init=jnp.float32(optimizer.initial_std), c_1=one, c_mu=several)
 
 
-def _scaled(state: StrategyState) -> StrategyState:
+def _scaled(optimizer: SepCMAES, state: StrategyState) -> StrategyState:
     """The state with the deviations of its covariance, which evosax makes when it draws a population."""
     from evosax.algorithms.distribution_based.sep_cma_es import eigen_decomposition
 
@@ -297,25 +232,13 @@ def _scaled(state: StrategyState) -> StrategyState:
     return state.replace(C=covariance, D=scales)
 
 
-def _sep_cma_es_init(trial: TrialSpec, network: Network) -> StrategyState:
-    return _scaled(_started(trial, network, *_sep_cma_es_algorithm(trial, network)))
-
-
-def _sep_cma_es_tell(
-    trial: TrialSpec,
-    step: Int[Array, ""],
-    population: Network,
-    objectives: Float[Array, " individual"],
-    state: StrategyState,
-) -> StrategyState:
-    algorithm, params = _sep_cma_es_algorithm(trial, jax.tree.map(lambda leaf: leaf[0], population))
-    moved, _ = algorithm.tell(trial.keys().training, population, objectives, state, params)
-    return _scaled(moved)
+def _sep_cma_es_begun(optimizer: SepCMAES, trial: TrialSpec, state: StrategyState, step: Generation) -> StrategyState:
+    return _scaled(optimizer, state) if step is None else state
 
 
 _STRATEGIES: Mapping[type, Strategy] = {
-    PGPE: Strategy(True, _pgpe_init, _pgpe_tell),
-    OpenES: Strategy(True, _open_es_init, _open_es_tell),
-    SNES: Strategy(False, _snes_init, _snes_tell),
-    SepCMAES: Strategy(False, _sep_cma_es_init, _sep_cma_es_tell),
+    PGPE: Strategy(True, _pgpe, _pgpe_begun, _pgpe_ended),
+    OpenES: Strategy(True, _open_es, _open_es_begun),
+    SNES: Strategy(False, _snes, _snes_begun),
+    SepCMAES: Strategy(False, _sep_cma_es, _sep_cma_es_begun, _scaled),
 }

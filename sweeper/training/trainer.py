@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from sweeper.training.objective import own_curve_names
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
 from sweeper.trial.field_types import Schedule
@@ -31,22 +30,16 @@ BROKEN_BY = {3: "losses", 4: "abilities"}
 
 @runtime_checkable
 class TrainerState(Protocol):
-    """The fields that the states of all trainers have; each trainer adds its own.
-
-    Attributes:
-        network: The network that is evaluated in the end.
-        step: Steps done.
-        failure: 0, or a key of `FAILURES`; a failed lane does not change any more.
-    """
+    """The fields that the states of all trainers have; each trainer adds its own."""
 
     @property
-    def network(self) -> Network: ...
+    def network(self) -> Network: ...  # the network that is evaluated in the end
 
     @property
-    def step(self) -> Int[Array, " lane"]: ...
+    def step(self) -> Int[Array, " lane"]: ...  # steps done
 
     @property
-    def failure(self) -> Int[Array, " lane"]: ...
+    def failure(self) -> Int[Array, " lane"]: ...  # 0, or a key of `FAILURES`; a failed lane does not change any more
 
 
 class Distribution(NamedTuple):
@@ -66,48 +59,36 @@ State = TypeVar("State", bound=TrainerState)
 
 @dataclasses.dataclass(frozen=True)
 class Trainer(Generic[State]):
-    """How trials are trained.
+    """How trials are trained."""
 
-    Attributes:
-        stride_steps: Most steps that one call of `stride` may do. A training can be checkpointed between two calls.
-        curves: Names of the trainer's training curves; those of the trial's own follow (`curve_names`).
-        curve_interval: Steps from one point of a curve to the next, for a trial; a multiple of `stride_steps`.
-        start: The state before the first step, for stacked trials.
-        stride: The state after the given number of further steps, and for each of `curve_names` its mean over these
-            steps, `[lane]`, as the leaves of a tree. The memory of the old state may be used again.
-        memory: Bytes of the device that `stride` needs for stacked trials, as the compiler says. Compiles, computes
-            nothing.
-        prepare: Compiles the programs of `start` and of the first `stride` for stacked trials, and computes nothing;
-            returns a state of shapes.
-        with_population: For a trainer that evaluates a population: the same trainer with another `Evaluator`. None for
-            any other trainer.
-    """
-
-    stride_steps: int
-    curves: tuple[str, ...]
+    stride_steps: int  # most steps that one call of `stride` may do. A training can be checkpointed between two calls.
+    curves: tuple[str, ...]  # names of the trainer's training curves; those of the trial's own follow (`curve_names`)
+    # Steps from one point of a curve to the next, for a trial; a multiple of `stride_steps`
     curve_interval: Callable[[TrialSpec], int]
-    start: Callable[[TrialSpec], State]
+    start: Callable[[TrialSpec], State]  # the state before the first step, for stacked trials
+    # The state after the given number of further steps, and for each of `curve_names` its mean over these steps,
+    # `[lane]`, as the leaves of a tree. The memory of the old state may be used again.
     stride: Callable[[TrialSpec, State, int], tuple[State, PyTree]]
+    # Bytes of the device that `stride` needs for stacked trials, as the compiler says. Compiles, computes nothing.
     memory: Callable[[TrialSpec], int]
+    # Compiles the programs of `start` and of the first `stride` for stacked trials, and computes nothing; returns a
+    # state of shapes
     prepare: Callable[[TrialSpec], State]
+    # For a trainer that evaluates a population: the same trainer with another `Evaluator`. None for any other trainer.
     with_population: "Callable[[Evaluator], Trainer[State]] | None" = None
 
 
 def curve_names(trainer: Trainer[Any], trial: TrialSpec) -> tuple[str, ...]:
-    """Names of all training curves of a trial."""
-    return (*trainer.curves, *own_curve_names(trial))
+    """Names of all training curves of a trial: its trainer's, its task's and its objective's."""
+    return (*trainer.curves, *trial.task.abilities().curves, *trial.objective.curves())
 
 
 def over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:
-    """The results of `function` for every lane, stacked.
+    """The results of `function` for every lane, stacked, of pytrees of arrays with a leading lane axis.
 
     An accelerator needs lanes to be vectorised. On a CPU the lanes take turns inside the program: one lane keeps a CPU
     busy, and a table look-up over a batch of lanes is more than twice as slow (docs/performance). So on a CPU every
     lane runs the same code for any number of lanes, and the numbers of a lane do not depend on its pack.
-
-    Args:
-        function: Takes the slices of one lane.
-        stacked: Pytrees of arrays with a leading lane axis.
     """
     if vectorisation.in_turns():
         return jax.lax.map(lambda arguments: function(*arguments), stacked)

@@ -66,9 +66,7 @@ class Share(NamedTuple):
         return cls(right.sum(axis=1), jnp.asarray(right.shape[1]))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Margins, and the disjoint groups of the paper
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def part_margin(right: Bool[Array, "input seed part"]) -> Share:
@@ -103,52 +101,34 @@ def vote_success(
     return Share.of_seeds(voting.right(inputs, voted))
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # The success of k votes
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Estimate(NamedTuple):
-    """The success of k votes.
+    """The success of k votes."""
 
-    Attributes:
-        by_input: The success on every input.
-        by_group: The success of every group, averaged over inputs; the groups of a shuffle have no seed in common.
-    """
-
-    by_input: Share
+    by_input: Share  # the success on every input
+    # The success of every group, averaged over inputs; the groups of a shuffle have no seed in common
     by_group: Float[Array, "shuffle group"]
 
 
 class Ballots(NamedTuple):
-    """The results of `count_ballots` for each input; see there.
+    """The results of `count_ballots` for each input; see there."""
 
-    Attributes:
-        margin: Lead of the most frequent right answer over the most frequent wrong answer.
-        wrong_entropy: Entropy of the wrong answers, in bits.
-        estimates: The success of votes on whole answers, by number of votes.
-    """
-
-    margin: Share
-    wrong_entropy: Float[Array, " input"]
-    estimates: dict[int, Estimate]
+    margin: Share  # lead of the most frequent right answer over the most frequent wrong answer
+    wrong_entropy: Float[Array, " input"]  # entropy of the wrong answers in bits, 0 where none is wrong
+    estimates: dict[int, Estimate]  # the success of votes on whole answers, by number of votes
 
 
 class VoterGroups(NamedTuple):
-    """Random groups of several sizes.
-
-    Attributes:
-        sizes: Their sizes.
-        shuffles: How often the seeds are shuffled, for each size.
-        members: int8 `[seed, group]`, 1 where a seed belongs to a group. Groups stand by size, then by shuffle; at the
-            end some stand again, up to a multiple of `BYTES_OF_A_REGISTER`.
-        first: `[group]`, the seed of each group that is drawn first.
-    """
+    """Random groups of several sizes."""
 
     sizes: tuple[int, ...]
-    shuffles: tuple[int, ...]
+    shuffles: tuple[int, ...]  # how often the seeds are shuffled, for each size
+    # int8 `[seed, group]`, 1 where a seed belongs to a group. Groups stand by size, then by shuffle; at the end some
+    # stand again, up to a multiple of `BYTES_OF_A_REGISTER`.
     members: np.ndarray
-    first: np.ndarray
+    first: np.ndarray  # `[group]`, the seed of each group that is drawn first
 
     @property
     def seeds(self) -> int:
@@ -199,19 +179,12 @@ def count_ballots(
     """How the seeds of each input are divided among whole answers, and how groups of them vote.
 
     The ballots of an input are sorted once, so that equal answers stand side by side. One pass over them counts the
-    answers of all seeds and of all groups.
+    answers of all seeds and of all groups. Equal answers are equally right.
 
-    Args:
-        correct: Whether the answer of each seed is right; equal answers are equally right.
-        answers: The answers.
-        groups: Which seeds vote with each other.
-
-    Returns:
-        `margin`, the share of seeds that give the most frequent right answer, less the share that give the most
-        frequent wrong answer: where the margin is positive, votes are right in the limit of many seeds (the paper's
-        section 2). `wrong_entropy`, the entropy in bits of the wrong answers, 0 where none is wrong: the more the wrong
-        answers are spread, the fewer right answers win a vote. With n wrong answers the entropy is at most log2(n), so
-        that few seeds underestimate the entropy. `estimates`, the success of every size of groups.
+    `margin` is the share of seeds that give the most frequent right answer, less the share that give the most frequent
+    wrong answer: where it is positive, votes are right in the limit of many seeds (the paper's section 2). Of
+    `wrong_entropy`: the more the wrong answers are spread, the fewer right answers win a vote. With n wrong answers the
+    entropy is at most log2(n), so that few seeds underestimate the entropy.
     """
     seeds = groups.seeds
     count_type = jnp.int8 if max(groups.sizes, default=1) < 128 else jnp.int16
@@ -310,15 +283,10 @@ def _batch() -> int:
 def _in_chunks(
     vote: Any, cases: tuple[Array, ...], groups: VoterGroups
 ) -> tuple[dict[int, Estimate], dict[str, Array]]:
-    """The votes of all inputs, some at a time.
+    """The votes of all inputs, some at a time: estimates by number of votes, and further columns.
 
-    Args:
-        vote: Of some cases the success of every group, `[input, group]`, and further columns with leading axis input.
-        cases: Arrays with leading axis input.
-        groups: The groups that vote.
-
-    Returns:
-        The estimates by number of votes, and the further columns.
+    All arrays have the leading axis input; `vote` gives of some cases the success of every group, `[input, group]`, and
+    the further columns.
     """
     inputs = len(cases[0])
     size = min(_batch(), inputs)

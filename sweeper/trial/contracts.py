@@ -27,9 +27,7 @@ from sweeper.trial import plugins
 from sweeper.trial.metrics import Metric
 from sweeper.trial.record import Spec
 
-# --------------------------------------------------------------------------------------------------------------------
 # Networks
-# --------------------------------------------------------------------------------------------------------------------
 
 Memory = PyTree[Float[Array, "_layer ... _token _feature"]]
 """What a network keeps of tokens that it has read, so that later tokens can read them.
@@ -103,19 +101,12 @@ class Network(abc.ABC):
 
 
 class LinearAttention(NamedTuple):
-    """One head of linear attention: token i that reads token j adds (h_i query) (h_j key)^T (h_j value) output.
+    """One head of linear attention: token i that reads token j adds (h_i query) (h_j key)^T (h_j value) output."""
 
-    Attributes:
-        query: Matrix from a token to its query.
-        key: Matrix from a token to its key.
-        value: Matrix from a token to its value.
-        output: Matrix from a value back to a token.
-    """
-
-    query: Float[Array, "width feature"]
-    key: Float[Array, "width feature"]
-    value: Float[Array, "width feature"]
-    output: Float[Array, "feature width"]
+    query: Float[Array, "width feature"]  # matrix from a token to its query
+    key: Float[Array, "width feature"]  # matrix from a token to its key
+    value: Float[Array, "width feature"]  # matrix from a token to its value
+    output: Float[Array, "feature width"]  # matrix from a value back to a token
 
     def score(self) -> Float[Array, "width width"]:
         """S with q_i · k_j = h_i S h_j^T."""
@@ -130,21 +121,14 @@ class Polynomial(NamedTuple):
     """A network of residual layers with one head of linear attention each, and an affine read-out.
 
     Its logits are a polynomial of the embedded tokens. A task may expand the polynomial and share its terms.
-
-    Attributes:
-        layers: The attention of each layer, first to last.
-        readout: Matrix from a token to its logits.
-        bias: Added to the logits.
     """
 
-    layers: tuple[LinearAttention, ...]
-    readout: Float[Array, "width output"]
-    bias: Float[Array, " output"]
+    layers: tuple[LinearAttention, ...]  # the attention of each layer, first to last
+    readout: Float[Array, "width output"]  # matrix from a token to its logits
+    bias: Float[Array, " output"]  # added to the logits
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Tasks
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Outcomes(NamedTuple):
@@ -194,14 +178,6 @@ class Voting:
     def right(self, inputs: PyTree, answers: Integer[Array, "input voter part"]) -> Bool[Array, "input voter"]:
         """Whether whole answers are right, given by single seeds or won by a vote."""
         return self.right_parts(inputs, answers).all(axis=-1)
-
-
-def _no_metrics(metrics: Mapping[str, float]) -> dict[Metric, float]:
-    return {}
-
-
-def _no_values() -> dict[str, float]:
-    return {}
 
 
 @dataclass(frozen=True)
@@ -264,9 +240,9 @@ class Abilities:
     differentiable: bool = True
     measures: tuple[Metric, ...] = ()
     tail: str = "success"
-    own_metrics: Callable[[Mapping[str, float]], Mapping[Metric, float]] = _no_metrics
+    own_metrics: Callable[[Mapping[str, float]], Mapping[Metric, float]] = lambda metrics: {}
     groups: Groups | None = None
-    exact_values: Callable[[], dict[str, float]] = _no_values
+    exact_values: Callable[[], dict[str, float]] = dict
     episodes: Callable[[Network, PyTree, PyTree, PRNGKeyArray], Episodes] | None = None
     all_seeds: Callable[[], PyTree] | None = None
     curves: Mapping[str, Callable[[Network, PyTree, PyTree], Float[Array, ""]]] = field(default_factory=dict)
@@ -377,25 +353,13 @@ def attributed(plugin: object, method: str) -> Iterator[None]:
 
 
 def check_array(plugin: object, method: str, what: str, value: Any, kind: type, **axes: int | None) -> None:
-    """Refuse an array that a method gives; while a program is traced its type and shape are known.
+    """Refuse an array, or a number, that a method of a plug-in or a network gives, with a `ContractError`.
 
-    Args:
-        plugin: The task, model, network or objective.
-        method: The method that gave the array.
-        what: The array in words; nothing if it is all that the method gives.
-        value: The array, or a number.
-        kind: What it must hold: one of numpy's abstract types.
-        axes: Lengths of its axes; None for any.
-
-    Raises:
-        ContractError: the type or the shape is another.
+    While a program is traced type and shape are known. `what` is the array in words, nothing if it is all that the
+    method gives; `kind` is one of numpy's abstract types, and an axis of length None may have any.
     """
     expected = ", ".join(name if length is None else f"{length} {name}s" for name, length in axes.items())
-    of, form, kind_name = (
-        f"{what} of " if what else "",
-        f"[{expected}]" if axes else "a number",
-        kind.__name__.strip("_"),
-    )
+    of, form, kind_name = f"{what} of " * bool(what), f"[{expected}]" if axes else "a number", kind.__name__.strip("_")
     if not isinstance(value, bool | int | float | complex | np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct):
         raise broken(plugin, method, f"{of}type {type(value).__name__}", f"{form} ({kind_name})")
     shape, lengths = np.shape(value), list(axes.values())
@@ -408,8 +372,7 @@ def check_array(plugin: object, method: str, what: str, value: Any, kind: type, 
 def check_batch(plugin: object, method: str, batch: PyTree, count: int | None = None) -> int:
     """The number of inputs or seeds that a task's method gives.
 
-    Raises:
-        ContractError: there are not `count`, or the leading axes of the leaves differ.
+    It is a `ContractError` if there are not `count`, or the leading axes of the leaves differ.
     """
     lengths = {np.shape(leaf)[0] if np.ndim(leaf) else None for leaf in jax.tree.leaves(batch)}
     if len(lengths) != 1 or None in lengths or (count is not None and lengths != {count}):
@@ -420,9 +383,7 @@ def check_batch(plugin: object, method: str, batch: PyTree, count: int | None = 
     return length or 0
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Models
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class Model(Spec, abc.ABC):

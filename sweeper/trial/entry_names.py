@@ -42,9 +42,7 @@ CACHED = 2**14
 _WITHOUT_NAME = ("baseline", "model.name")
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Entries
-# --------------------------------------------------------------------------------------------------------------------
 
 
 _FIELDS = sorted(TrialSpec.model_fields)
@@ -52,11 +50,7 @@ _FIELDS = sorted(TrialSpec.model_fields)
 
 @functools.lru_cache(CACHED)
 def entries(spec: str) -> Mapping[str, Any]:
-    """Every entry of a specification by its dotted path, also those that are not written at their value.
-
-    Args:
-        spec: JSON, as in the column `spec` of the store.
-    """
+    """Every entry by its dotted path, also those not written at their value, of JSON as in the column `spec`."""
     # The specifications of a sweep differ in few parts: each is taken apart once.
     record: dict[str, Any] = {}
     parts = _parts(spec)
@@ -118,18 +112,11 @@ def decoded(value: Any) -> Any:
     return _SPELLED.get(value, value) if isinstance(value, str) else value
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Names
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def entry_names(records: Iterable[Mapping[str, Any]], taken: Collection[str] = TAKEN) -> dict[str, str]:
-    """The name of every entry by its dotted path.
-
-    Args:
-        records: The entries of specifications.
-        taken: The columns of the store, and further names that no other entry may have.
-    """
+    """The name of every entry of specifications by its dotted path; no other entry has a name that is `taken`."""
     paths = list(dict.fromkeys(path for record in records for path in record))
     names = {path: CARRIED.get(path, path) for path in paths if CARRIED.get(path, path) in taken}
     lower = {name.lower() for name in taken}
@@ -154,19 +141,15 @@ def varying_names(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def named_values(names: Mapping[str, str], text_of: Callable[[str], str]) -> list[str]:
-    """Entries in words such as "q=10", or "Aq_R" where the value needs no name.
+    """Entries in words such as "q=10", or "Aq_R" where the value needs no name, of names by dotted path.
 
-    Args:
-        names: Names of the entries by dotted path.
-        text_of: The value of an entry; an entry with an empty text is left out.
+    `text_of` gives the value of a path; an entry with an empty text is left out.
     """
     texts = [(path, name, text_of(path)) for path, name in names.items()]
     return [text if path in _WITHOUT_NAME else f"{name}={text}" for path, name, text in texts if text]
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Differences
-# --------------------------------------------------------------------------------------------------------------------
 
 
 def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -66,27 +66,19 @@ class OtherCodeError(UserError, RuntimeError):
 
 
 class Code(BaseModel):
-    """Digests of all code that computes numbers, as one process reads it.
-
-    Attributes:
-        numerics: Digest of the modules in `NUMERICS` and of their imports.
-        tasks: For every task by name, a digest of its source and of its imports beside the numerics.
-        models: The same for every model.
-        objectives: The same for every objective; empty in records of programs from before objectives were plug-ins.
-        versions: Versions of `LIBRARIES`; packages that are not installed are left out.
-        imported: Versions of the other libraries that plug-ins import, which are part of the digests of the plug-ins.
-        settings: `jax_settings.flags`; empty in records of programs that did not look at them.
-    """
+    """Digests of all code that computes numbers, as one process reads it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    numerics: str
-    tasks: dict[str, str]
-    models: dict[str, str]
+    numerics: str  # digest of the modules in `NUMERICS` and of their imports
+    tasks: dict[str, str]  # for every task by name, a digest of its source and of its imports beside the numerics
+    models: dict[str, str]  # the same for every model
+    # The same for every objective; empty in records of programs from before objectives were plug-ins
     objectives: dict[str, str] = {}
-    versions: dict[str, str]
+    versions: dict[str, str]  # versions of `LIBRARIES`; packages that are not installed are left out
+    # Versions of the other libraries that plug-ins import, which are part of the digests of the plug-ins
     imported: dict[str, str] = {}
-    settings: dict[str, str] = {}
+    settings: dict[str, str] = {}  # `jax_settings.flags`; empty in records of programs that did not look at them
 
     def fingerprint(self, trial: TrialSpec) -> str:
         """Twenty hexadecimal digits that stand for the program that computes this trial."""
@@ -101,19 +93,12 @@ class Code(BaseModel):
         return source_meaning.digest(json.dumps(parts, sort_keys=True).encode())
 
     def require(self, expected: "Code", trial: TrialSpec) -> None:
-        """Compare with the code of a start.
-
-        Raises:
-            OtherCodeError: this process would compute other numbers for the trial; the message says what differs.
-        """
+        """An `OtherCodeError` that says what differs, if the code of a start computes other numbers for the trial."""
         differences = []
         if self.numerics != expected.numerics:
             differences.append("the numerics (sweeper/training, sweeper/packs/pack_training, sweeper/trial)")
-        for kind, mine, theirs, name in (
-            ("task", self.tasks, expected.tasks, trial.task.name),
-            ("model", self.models, expected.models, trial.model.name),
-            ("objective", self.objectives, expected.objectives, trial.objective.name),
-        ):
+        for kind in plugins.KINDS:
+            name, mine, theirs = getattr(trial, kind).name, getattr(self, f"{kind}s"), getattr(expected, f"{kind}s")
             if mine.get(name) != theirs.get(name):
                 differences.append(f"the {kind} {name}")
         mine, theirs = self.versions, expected.versions
@@ -136,12 +121,6 @@ def captured() -> Code:
     numerics = sources.reached(NUMERICS)
     if "sweeper" not in _loaded:
         _loaded["sweeper"] = {file: _first.setdefault(file, sources.content(file).digest) for file in numerics.files}
-    versions = {}
-    for name in LIBRARIES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     imported: dict[str, str] = {}
 
     def digests(kind: plugins.Kind) -> dict[str, str]:
@@ -157,7 +136,7 @@ def captured() -> Code:
         tasks=digests("task"),
         models=digests("model"),
         objectives=digests("objective"),
-        versions=versions,
+        versions=installed_versions(LIBRARIES),
         imported=imported,
         settings=jax_settings.flags(),
     )
@@ -165,9 +144,16 @@ def captured() -> Code:
     return code
 
 
-# --------------------------------------------------------------------------------------------------------------------
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Version by package; packages that are not installed are left out."""
+    versions = {}
+    for name in packages:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
+
+
 # Edits while a process lives
-# --------------------------------------------------------------------------------------------------------------------
 
 _first: dict["_File", str] = {}
 """The digest that each file had when this process first looked at it."""
@@ -207,10 +193,9 @@ class LoadedCode:
         self._stamps: list[tuple[int, ...]] = []
 
     def require_unchanged(self) -> None:
-        """Look whether the files are as they were; where no file was touched since the last look, that is cheap.
+        """An `OtherCodeError` that says which files were changed, added or removed since this process loaded them.
 
-        Raises:
-            OtherCodeError: the message says which files were changed, added or removed.
+        Where no file was touched since the last look, the look is cheap.
         """
         stamps = [_stamp(place) for place in self._places]
         if stamps == self._stamps:
@@ -236,21 +221,14 @@ def _stamp(place: Path) -> tuple[int, ...]:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
-# --------------------------------------------------------------------------------------------------------------------
 # Files
-# --------------------------------------------------------------------------------------------------------------------
 
 
 class _File(NamedTuple):
-    """A file that counts; its name is the same wherever the code lies.
+    """A file that counts; its name is the same wherever the code lies."""
 
-    Attributes:
-        name: Such as `tasks/maze.py`.
-        path: Where it is.
-    """
-
-    name: str
-    path: Path
+    name: str  # such as `tasks/maze.py`
+    path: Path  # where it is
 
 
 class _Reached(NamedTuple):
@@ -280,7 +258,8 @@ class _Sources:
         """The files of the modules, and of all that these name."""
         waiting, files, libraries = list(modules), set[_File](), dict[str, str]()
         words, entries = set[str](), dict(self._entries)
-        new: Iterable[_File] = (file for module in modules for file in self._package(module))
+        packages = (module.split(".")[1:] for module in modules if module.startswith("sweeper."))
+        new = [file for names in packages for file in self._below(plugins.PACKAGE.joinpath(*names))]
         while True:
             for file in set(new) - files:
                 files.add(file)
@@ -331,12 +310,6 @@ class _Sources:
                         yield path, _stem(path)
                 else:
                     yield from ((file, str(file.relative_to(folder))) for file in self._project.below(path))
-
-    def _package(self, module: str) -> Iterator[_File]:
-        """Every file of a package of the numerics."""
-        top, *rest = module.split(".")
-        if top == "sweeper" and rest:
-            yield from self._below(plugins.PACKAGE.joinpath(*rest))
 
     def _below(self, path: Path) -> list[_File]:
         return [_File(self._name(file), file) for file in self._project.below(path)]

@@ -149,11 +149,7 @@ def put_back() -> None:
 
 
 def require() -> None:
-    """Refuse settings of other values.
-
-    Raises:
-        SettingsError: the message names each, and how to get rid of it.
-    """
+    """Refuse settings of other values, with a `SettingsError` that names each, and how to get rid of it."""
     if different := changed():
         ours = {name: PINNED.get(name, environment.get(name)) for name in different}
         listed = ", ".join(f"{name} is {value!r} instead of {str(ours[name])!r}" for name, value in different.items())
@@ -165,14 +161,7 @@ def require() -> None:
 
 
 def undone(culprit: str) -> None:
-    """Undo changes of settings.
-
-    Args:
-        culprit: What has run since the settings were right.
-
-    Raises:
-        SettingsError: there was a change.
-    """
+    """Undo changes of settings, with a `SettingsError` that names what has run since they were right, the `culprit`."""
     if different := changed():
         put_back()
         listed = ", ".join(f"{name} to {value!r}" for name, value in different.items())

@@ -25,22 +25,16 @@ _OF_VOTES = re.compile(r"(.+)_(\d+)")
 
 
 class Metric(NamedTuple):
-    """A quantity that every input has, and a statistic over the inputs.
+    """A quantity that every input has, and a statistic over the inputs."""
 
-    Attributes:
-        quantity: Such as `success` or `loss`; of votes the rule, such as `majority`.
-        statistic: The mean; the percentile of the bad tail, the 5th or the 95th, of one training or of the inputs of
-            all training seeds of its setting together; the worst input; the input that is worst by one half of the
-            seeds r, by the other half; the mean over the worst 5 % of the inputs; the share of inputs of value 0; or
-            the standard error of the mean over seeds r.
-        votes: Number of seeds r that vote; None if none do.
-        high_is_good: Whether high values of the quantity are the good ones.
-    """
-
-    quantity: str
+    quantity: str  # such as `success` or `loss`; of votes the rule, such as `majority`
+    # The mean; the percentile of the bad tail, the 5th or the 95th, of one training or of the inputs of all training
+    # seeds of its setting together; the worst input; the input that is worst by one half of the seeds r, by the other
+    # half; the mean over the worst 5 % of the inputs; the share of inputs of value 0; or the standard error of the mean
+    # over seeds r
     statistic: Statistic = "mean"
-    votes: int | None = None
-    high_is_good: bool = True
+    votes: int | None = None  # number of seeds r that vote; None if none do
+    high_is_good: bool = True  # whether high values of the quantity are the good ones
 
     @property
     def name(self) -> str:
@@ -140,11 +134,9 @@ _TRAINING = {"tail_loss": LOSS.tail}
 
 
 def metric_named(name: str, own: Mapping[str, Metric] = {}) -> Metric:
-    """The metric with this name; a name without a known ending is a quantity of its own.
+    """The metric of a column, of votes also without their number; a name without a known ending is a quantity itself.
 
-    Args:
-        name: A column of the store, of votes also without their number.
-        own: The quantities of a task, by name.
+    `own` are the quantities of a task, by name.
     """
     if name == FAILED_INPUTS:
         return SUCCESS._replace(statistic="failed")

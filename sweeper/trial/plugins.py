@@ -67,15 +67,10 @@ class PluginError(UserError, ValueError):
 
 
 class Place(NamedTuple):
-    """Where a plug-in is.
+    """Where a plug-in is."""
 
-    Attributes:
-        file: Its file; None for an entry point.
-        entry_point: The entry point of an installed package; None for a file.
-    """
-
-    file: Path | None
-    entry_point: importlib.metadata.EntryPoint | None
+    file: Path | None  # its file; None for an entry point
+    entry_point: importlib.metadata.EntryPoint | None  # the entry point of an installed package; None for a file
 
     def __str__(self) -> str:
         if self.entry_point is None:
@@ -106,9 +101,8 @@ def modules(kind: Kind) -> dict[str, str]:
 def load(kind: Kind, name: str) -> type:
     """The class of the plug-in called `name`.
 
-    Raises:
-        PluginError: there is no such name (the message lists the known names and the nearest), or two plug-ins have
-            it; the file cannot be imported, or changes settings of JAX; or its class lacks methods.
+    It is a `PluginError` if there is no such name (the message lists the known names and the nearest), or two plug-ins
+    have it; if the file cannot be imported, or changes settings of JAX; or if its class lacks methods.
     """
     from sweeper.trial import fingerprint
 
@@ -118,8 +112,7 @@ def load(kind: Kind, name: str) -> type:
         plugin = _imported_without_changes(kind, name, place)
     if not isinstance(plugin, type):
         raise PluginError(f"{place}: {kind} '{name}' is no class")
-    _check(kind, plugin, place)
-    _check_name(kind, plugin, name, place)
+    _check(kind, plugin, name, place)
     return plugin
 
 
@@ -161,10 +154,9 @@ def raised_by_plugin(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def contained() -> Iterator[None]:
-    """Turns what is no `Exception`, such as `sys.exit(0)` in a plug-in, into an error with its place.
+    """Turns what is no `Exception`, such as `sys.exit(0)` in a plug-in, into a `PluginError` with its place.
 
-    Raises:
-        PluginError: code of a plug-in would have ended the process, or would be taken for Ctrl-C.
+    It would have ended the process, or would be taken for Ctrl-C.
     """
     try:
         yield
@@ -283,7 +275,9 @@ def _import_failure(error: BaseException, place: Place) -> str:
     return f"{lines[-1] if lines else place}: {type(error).__name__}: {message}"
 
 
-def _check(kind: Kind, plugin: type, place: Place) -> None:
+def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
+    """Refuse a class that is none of its kind, that lacks methods, or that calls itself by another name than its file,
+    under which its trials would not be found."""
     from sweeper.trial import contracts, objective_contract
 
     contract = {"task": contracts.Task, "model": contracts.Model, "objective": objective_contract.Objective}[kind]
@@ -294,9 +288,6 @@ def _check(kind: Kind, plugin: type, place: Place) -> None:
         missing = ", ".join(sorted(plugin.__abstractmethods__))
         raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {contract_name} says what each is")
 
-
-def _check_name(kind: Kind, plugin: Any, name: str, place: Place) -> None:
-    """Refuse a class that calls itself by another name than its file, under which its trials would not be found."""
     field = plugin.model_fields.get("name")
     declared = None if field is None else field.default
     if field is None or declared != name or name not in typing.get_args(field.annotation):

@@ -84,10 +84,8 @@ def _is_environment(folder: str) -> bool:
 def git(folder: Path, *arguments: str) -> str:
     """What git says of the repository that a folder is in.
 
-    Hooks of git name another repository, or another index, in the environment of all that they start.
-
-    Raises:
-        OSError, subprocess.SubprocessError: git is not there, or refuses.
+    Hooks of git name another repository, or another index, in the environment of all that they start. If git is not
+    there, or refuses, that is an `OSError` or a `subprocess.SubprocessError`.
     """
     kept = ("GIT_CONFIG_", "GIT_TEST_")
     environment = {

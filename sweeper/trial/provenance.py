@@ -35,27 +35,18 @@ _ABSOLUTE = re.compile(r"(?:^|(?<==))(?:~[^/]*)?/(?:[^/]*/)*(?=[^/])")
 
 
 class Provenance(BaseModel):
-    """The code, packages and command line behind a result.
-
-    Attributes:
-        commit: Git commit of the checkout, None where there is no git history, or git refuses to read it.
-        dirty: Whether tracked files differ from the commit or untracked ones stand beside them, results aside.
-        lock_hash: SHA-256 of the lock file, None where there is none.
-        versions: Version by package, and of `python`.
-        command: The command line, ready to be typed again.
-        captured: Time of the capture, as UTC in ISO 8601.
-        code: Digests of the code that computes numbers; None in records of older programs.
-    """
+    """The code, packages and command line behind a result."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    commit: str | None
+    commit: str | None  # git commit of the checkout, None where there is no git history, or git refuses to read it
+    # Whether tracked files differ from the commit or untracked ones stand beside them, results aside
     dirty: bool | None
-    lock_hash: str | None
-    versions: dict[str, str]
-    command: str
-    captured: str
-    code: Code | None = None
+    lock_hash: str | None  # SHA-256 of the lock file, None where there is none
+    versions: dict[str, str]  # version by package, and of `python`
+    command: str  # the command line, ready to be typed again
+    captured: str  # time of the capture, as UTC in ISO 8601
+    code: Code | None = None  # digests of the code that computes numbers; None in records of older programs
 
     def fingerprint(self, trial: TrialSpec) -> str | None:
         """Fingerprint of the program that computes the trial; None where the code is not known."""
@@ -63,19 +54,14 @@ class Provenance(BaseModel):
 
 
 def capture(command: str, checkout: Path = plugins.ROOT) -> Provenance:
-    """Provenance of this process.
-
-    Args:
-        command: The command line to type again (`command_line`).
-        checkout: The folder with the code.
-    """
+    """Provenance of this process, whose command line to type again (`command_line`) is given."""
     commit, dirty = _git_state(checkout)
     lock = checkout / "locks" / "runtime.lock"
     return Provenance(
         commit=commit,
         dirty=dirty,
         lock_hash=hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None,
-        versions=_versions(),
+        versions={"python": platform.python_version(), **fingerprint.installed_versions(PACKAGES)},
         command=command,
         captured=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         code=fingerprint.captured(),
@@ -132,16 +118,6 @@ def _is_result(path: Path, checkout: Path) -> bool:
         return path.is_dir() and all(_is_result(inner, checkout) for inner in path.iterdir())
     except PermissionError:  # who cannot read it has no results in it
         return False
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
 
 
 @functools.cache

@@ -35,15 +35,11 @@ Traced = Annotated[T, TRACED]
 
 @dataclass(frozen=True)
 class Unwritten:
-    """Marks a field that is neither written nor hashed while it means "as before".
+    """Marks a field that is neither written nor hashed while it means "as before"."""
 
-    Attributes:
-        at: The value that means "as before"; the default of the field must be this value.
-        same_as: Name of another field of the record; a value equal to that field means "as before". The default of the
-            marked field is then None, which is replaced as for `SameAs`.
-    """
-
-    at: Any = None
+    at: Any = None  # the value that means "as before"; the default of the field must be this value
+    # Name of another field of the record; a value equal to that field means "as before". The default of the marked
+    # field is then None, which is replaced as for `SameAs`.
     same_as: str | None = None
 
 
@@ -118,8 +114,7 @@ def _same_as(cls: type[Spec]) -> dict[str, str]:
 def canonical(value: Any) -> Any:
     """A record as plain data that JSON can hold: defaults written out, infinity as the string "inf".
 
-    Raises:
-        TypeError: a field holds a value without a stable form, such as an array.
+    A value without a stable form, such as an array, is a `TypeError`.
     """
     match value:  # plain values first: to ask a value whether it is a record is slow
         case enum.Enum():

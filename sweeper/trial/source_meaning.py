@@ -24,17 +24,11 @@ MOST_KEPT = 2000
 
 
 class Meaning(NamedTuple):
-    """What a file says.
+    """What a file says."""
 
-    Attributes:
-        digest: Twenty hexadecimal digits.
-        imports: Modules that the file may import, of which some are names inside modules.
-        words: The words in its texts, in which it may name files, folders and modules.
-    """
-
-    digest: str
-    imports: tuple[str, ...]
-    words: tuple[str, ...]
+    digest: str  # twenty hexadecimal digits
+    imports: tuple[str, ...]  # modules that the file may import, of which some are names inside modules
+    words: tuple[str, ...]  # the words in its texts, in which it may name files, folders and modules
 
 
 def words(text: str) -> list[str]:
@@ -48,12 +42,7 @@ _new: dict[str, Meaning] = {}
 
 @functools.cache  # a process captures its code several times, and hardly a file differs in between
 def meaning(data: bytes, package: tuple[str, ...]) -> Meaning:
-    """What a Python file in a package says.
-
-    Args:
-        data: The bytes of the file.
-        package: The names of the packages around it.
-    """
+    """What a Python file with these bytes says, which is in packages of these names."""
     key = hashlib.sha256(json.dumps(package).encode() + data).hexdigest()
     if key in (kept := _kept()):
         return kept[key]
@@ -122,9 +111,7 @@ def _imported(node: ast.Import | ast.ImportFrom, package: tuple[str, ...]) -> It
 def _plain(value: Any, named: list[ast.Import | ast.ImportFrom | str]) -> Any:
     """A syntax tree as plain data, which is the same in every version of Python that has its syntax.
 
-    Args:
-        value: The tree.
-        named: Gets the import statements and the texts in it: a second walk would take as long as this walk.
+    `named` gets the import statements and the texts in it: a second walk would take as long as this walk.
     """
     # Most values are nodes. To ask of a node whether it is a list is slow, so that question comes later.
     if isinstance(value, ast.Constant):

@@ -102,31 +102,25 @@ class Adam(Spec):
 
 
 class PolicyGradient(Adam):
-    """Adam along a policy gradient (Williams, 1992): decisions are sampled in training, so losses need no gradient.
-
-    Attributes:
-        entropy_bonus: What a nat of the entropy of an input's decisions is worth in the first step, in units of the
-            loss. A negative bonus is a penalty, which leaves the seed r as the only source of randomness.
-        final_entropy_bonus: The same at the last step; in between along `schedule`.
-        marginal_entropy_bonus: What a nat of the entropy of decisions to somebody who does not know the seed r is worth
-            in the first step, in the same units. Where r decides them, it is the mutual information of the two. It
-            falls to 0 at the last step along `schedule`; None saves its cost.
-    """
+    """Adam along a policy gradient (Williams, 1992): decisions are sampled in training, so losses need no gradient."""
 
     NEEDS_GRADIENT: ClassVar[bool] = False
 
     name: Literal["policy_gradient"] = "policy_gradient"  # pyright: ignore[reportIncompatibleVariableOverride]
+    # What a nat of the entropy of an input's decisions is worth in the first step, in units of the loss. A negative
+    # bonus is a penalty, which leaves the seed r as the only source of randomness.
     entropy_bonus: Traced[float] = 0.0
-    final_entropy_bonus: Traced[float] = 0.0
+    final_entropy_bonus: Traced[float] = 0.0  # the same at the last step; in between along `schedule`
+    # What a nat of the entropy of decisions to somebody who does not know the seed r is worth in the first step, in the
+    # same units. Where r decides them, it is the mutual information of the two. It falls to 0 at the last step along
+    # `schedule`; None saves its cost.
     marginal_entropy_bonus: Traced[NotNegative | None] = None
 
 
-def _named_optimizer(value: Any) -> Any:
-    return {"name": "adam", **value} if isinstance(value, dict) else value
-
-
 Optimizer = Annotated[
-    Adam | PolicyGradient | EvolutionStrategy, Field(discriminator="name"), BeforeValidator(_named_optimizer)
+    Adam | PolicyGradient | EvolutionStrategy,
+    Field(discriminator="name"),
+    BeforeValidator(lambda value: {"name": "adam", **value} if isinstance(value, dict) else value),
 ]
 """Adam where no name is given."""
 
@@ -153,12 +147,7 @@ class Evaluation(Spec):
 
 
 class TrialSpec(Spec):
-    """One training and its evaluation, down to the last random number.
-
-    Attributes:
-        precision: Of matrix products. With `tensorfloat32` a device that can rounds their factors to ten bits, in
-            training and evaluation; look-ups by products stay exact. A CPU computes in `float32` in any case.
-    """
+    """One training and its evaluation, down to the last random number."""
 
     task: SerializeAsAny[Annotated[Task, _plugin("task")]]
     model: SerializeAsAny[Annotated[Model, _plugin("model")]]
@@ -170,6 +159,8 @@ class TrialSpec(Spec):
     steps: Count
     batch_size: Count = 256
     evaluation: Evaluation = Evaluation()
+    # Of matrix products. With `tensorfloat32` a device that can rounds their factors to ten bits, in training and
+    # evaluation; look-ups by products stay exact. A CPU computes in `float32` in any case.
     precision: Annotated[Literal["float32", "tensorfloat32"], Unwritten("float32")] = "float32"
     seed: Traced[Annotated[int, Field(ge=0, lt=2**31)]] = 0
 
@@ -198,8 +189,7 @@ class TrialSpec(Spec):
     def fitted(self, evaluation: Evaluation) -> Evaluation:
         """A protocol as this trial can have it: a single seed is not exhausted, else `seeds` is the number of all.
 
-        Raises:
-            ValueError: the task has no list of all seeds.
+        It is a `ValueError` if the task has no list of all seeds.
         """
         if not evaluation.exhaustive:
             return evaluation

@@ -17,6 +17,7 @@ from sweeper.packs import checkpoint
 from sweeper.packs.packing import stack
 from sweeper.store.store import Store
 from sweeper.training import evolution, trainers
+from sweeper.training.objective import batch_of
 from sweeper.trial import plugins
 from sweeper.trial.objective_contract import Batch, Objective
 from sweeper.trial.trial_spec import TrialSpec, canonical, trial_id
@@ -266,7 +267,8 @@ def test_a_generation_is_ranked_by_the_adversary_of_before_and_moves_it_by_the_c
     before = evolution.start(stacked)
     after, curve = evolution.stride(stacked, before, 1)
     model = jax.tree.map(lambda leaf: leaf[0], before.network)
-    batch, _ = jax.jit(evolution.generation_batch)(trial, jnp.int32(0), model)
+    pairs = evolution.generation_pairs(trial, jnp.int32(0))
+    batch, _, _ = jax.jit(batch_of)(trial, model, *pairs, jnp.int32(0))
     start = trial.objective.initial_state(trial.task)
     assert float(curve.train_loss[0]) == pytest.approx(float(trial.objective.value(batch, start)), rel=1e-5)
     expected = trial.objective.next_state(batch, start)

@@ -244,7 +244,7 @@ def test_every_sampler_and_pruner_takes_the_fields_of_its_record(record, monkeyp
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
     name = record.model_fields["name"].annotation.__args__[0]
     if issubclass(record, Sampler):
-        assert type(record(name=name).sampler(3)).__name__ == record.OPTUNA
+        assert type(record(name=name).sampler(3)).__name__ == f"{record.__name__}Sampler"
     else:
         needed = {"grace_steps": 5} if name == "asha" else {"every": 5}
         rule = record(name=name, **needed, **({"upper": 0.3} if name == "threshold" else {})).rule()

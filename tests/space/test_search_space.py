@@ -18,10 +18,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from optuna import distributions
 
-from sweeper.space import holes, optuna_search, yaml_tree
+from sweeper.space import holes, yaml_tree
 from sweeper.space.early_stopping import Asha
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search import open_holes
 from sweeper.space.search_methods import GridSearch, Method
 from sweeper.space.search_space import read, search_of
 from sweeper.space.sweep_spec import SweepSpec, remarks
@@ -582,10 +581,11 @@ def test_optuna_has_a_distribution_of_its_own_for_every_kind_of_hole(space):
         "baseline": ("{choice: [AE_R, Aq_R]}", distributions.CategoricalDistribution((0, 1))),
     }
     spec = space(RANDOM, ["search.method=optuna", *(f"trial.{path}={text}" for path, (text, _) in holes.items())])
-    found = {path: optuna_search.distribution(hole) for path, hole in open_holes(spec.variants).items()}
+    study = spec.search.study(spec.variants)
+    study.ask()
+    found = study._asked[0].distributions
     assert {path: found[f"trial.{path}"] for path in holes} == {path: expected for path, (_, expected) in holes.items()}
     assert found["variants"] == distributions.CategoricalDistribution((0, 1))
-    study = spec.search.study(spec.variants)
     for _ in range(10):
         setting = study.ask()
         trials = spec.trials_of(setting).trials
