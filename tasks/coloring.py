@@ -220,11 +220,14 @@ def _tables(polynomial: contracts.Polynomial, h: Float[Array, "seed vertex width
     is applied to every term alone.
     """
     first, second = polynomial.layers
-    u = h @ first.update()
+    u = vectorisation.product(h, first.update())
     diagonal = jnp.arange(h.shape[1])
 
     def pairs(x: Array, matrix: Array, y: Array) -> Float[Array, "vertex vertex seed"]:
-        return jnp.einsum("svw,saw->vas", x @ matrix, y)
+        left = vectorisation.product(x, matrix)
+        if vectorisation.in_turns():
+            return jnp.einsum("svw,saw->vas", left, y)
+        return jnp.moveaxis((left[:, :, None] * y[:, None]).sum(axis=-1), 0, -1)
 
     s = pairs(h, first.score(), h)
     hh, hu, uh, uu = (pairs(x, second.score(), y) for x, y in itertools.product((h, u), repeat=2))
@@ -239,11 +242,13 @@ def _tables(polynomial: contracts.Polynomial, h: Float[Array, "seed vertex width
     weight, bias = polynomial.readout, polynomial.bias
 
     def read(x: Array, matrix: Array) -> Float[Array, "vertex color seed"]:
-        return jnp.einsum("svw,wc->vcs", x, matrix)
+        if vectorisation.in_turns():
+            return jnp.einsum("svw,wc->vcs", x, matrix)
+        return jnp.moveaxis(vectorisation.product(x, matrix), 0, -1)
 
     from_a = s[:, :, None] * read(u, weight)[None]  # [v, a]
     near = (read(h, weight) + bias[:, None])[:, None, None] + from_a[:, :, None] + from_a[:, None, :]
-    sent_h, sent_u = (read(x, second.update() @ weight) for x in (h, u))
+    sent_h, sent_u = (read(x, vectorisation.product(second.update(), weight)) for x in (h, u))
     to_v = sent_h[None] + back[:, :, None] * sent_u[:, None]  # [v, a]
     value = to_v[:, :, None] + (s[:, :, None] * sent_u[None])[None]  # [v, a, x]
     return Tables(near, score, value)

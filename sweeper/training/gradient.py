@@ -12,16 +12,19 @@ A lane whose loss or gradient is not finite is frozen at that step, with its rea
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.training import compilation, policy_gradient
 from sweeper.training.objective import batch_of, drawn_pairs, next_state, own_curves
 from sweeper.training.policy_gradient import PolicyCurve
 from sweeper.training.trainer import Trainer, over_lanes, share_left
+from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
 from sweeper.trial.trial_spec import Adam, PolicyGradient, TrialSpec
 
@@ -98,22 +101,47 @@ def _trained(
     return loss, (StepCurve(loss, losses.mean(), own), state, broken)
 
 
-def _step(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve | PolicyCurve]:
+def _joined(
+    state: TrainState,
+) -> tuple[TrainState, Callable[[Any], Network], Callable[[TrainState], TrainState]]:
+    """For an accelerator the weights are one vector, and so is each moment: a tree needs kernels for each leaf.
+
+    Returns:
+        The state of `_step`, the network of its weights, and the way back to the state as it was.
+    """
+    if vectorisation.in_turns():
+        return state, lambda weights: weights, lambda moved: moved
+    _, network = ravel_pytree(state.network)
+
+    def is_tree(node: Any) -> bool:
+        return isinstance(node, type(state.network))
+
+    def split(moved: TrainState) -> TrainState:
+        return jax.tree.map(lambda old, new: network(new) if is_tree(old) else new, state, moved, is_leaf=is_tree)
+
+    joined = jax.tree.map(lambda node: ravel_pytree(node)[0] if is_tree(node) else node, state, is_leaf=is_tree)
+    return joined, network, split
+
+
+def _step(
+    trial: TrialSpec, network: Callable[[Any], Network], state: TrainState
+) -> tuple[TrainState, StepCurve | PolicyCurve]:
     import optax
 
     drawn = policy_gradient.trained if isinstance(trial.optimizer, PolicyGradient) else _trained
     key = jax.random.fold_in(trial.keys().training, state.step)
     trained = functools.partial(drawn, trial, key, state.step, state.objective)
-    (loss, (curve, objective_state, broken)), gradient = jax.value_and_grad(trained, has_aux=True)(state.network)
+    value = jax.value_and_grad(lambda weights: trained(network(weights)), has_aux=True)
+    (loss, (curve, objective_state, broken)), gradient = value(state.network)
     weights: Any = state.network
     direction, optimizer = _transformation(_adam(trial)).update(gradient, state.optimizer, weights)
     rate = learning_rate(_adam(trial), state.step, trial.steps)
-    network = jax.tree.map(lambda weight, change: weight - rate * change, state.network, direction)
+    weights = jax.tree.map(lambda weight, change: weight - rate * change, state.network, direction)
 
     failure = jnp.where(jnp.isfinite(loss), jnp.where(jnp.isfinite(optax.tree.norm(gradient)), 0, 2), 1)
     failure = jnp.where(broken > 0, broken, failure)
     failure = jnp.where(state.failure > 0, state.failure, failure)
-    moved = TrainState(network, optimizer, state.step + 1, state.failure, objective_state)
+    moved = TrainState(weights, optimizer, state.step + 1, state.failure, objective_state)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)
     return kept._replace(failure=failure), curve
 
@@ -127,8 +155,9 @@ def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainSta
     """`length` steps of every lane and the means over them; nothing is read by the host in between."""
 
     def run(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve | PolicyCurve]:
-        state, curve = jax.lax.scan(lambda state, _: _step(trial, state), state, length=length)
-        return state, jax.tree.map(jnp.mean, curve)
+        joined, network, split = _joined(state)
+        moved, curve = jax.lax.scan(lambda state, _: _step(trial, network, state), joined, length=length)
+        return split(moved), jax.tree.map(jnp.mean, curve)
 
     return over_lanes(run, trials, state)
 

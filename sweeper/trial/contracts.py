@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, PyTree
 
 from sweeper.messages import UserError, message_of, one_line
-from sweeper.trial import plugins
+from sweeper.trial import plugins, vectorisation
 from sweeper.trial.metrics import Metric
 from sweeper.trial.record import Spec
 
@@ -110,11 +110,11 @@ class LinearAttention(NamedTuple):
 
     def score(self) -> Float[Array, "width width"]:
         """S with q_i · k_j = h_i S h_j^T."""
-        return self.query @ self.key.T
+        return vectorisation.product(self.query, self.key.T)
 
     def update(self) -> Float[Array, "width width"]:
         """Z with v_j output = h_j Z."""
-        return self.value @ self.output
+        return vectorisation.product(self.value, self.output)
 
 
 class Polynomial(NamedTuple):

@@ -12,6 +12,7 @@ accelerator could not run on a CPU, where tests hold it against the definition (
 import contextlib
 
 import jax
+from jaxtyping import Array, Float
 
 _platform = jax.make_user_context(None)
 """The platform that programs are made for; None is the default backend. It is a part of the key of jit's cache."""
@@ -28,3 +29,12 @@ def in_turns() -> bool:
     if platform is None and (device := jax.config.values["jax_default_device"]) is not None:
         platform = device if isinstance(device, str) else device.platform
     return (platform or jax.default_backend()) == "cpu"
+
+
+def product(x: Float[Array, "*batch row inner"], y: Float[Array, "inner column"]) -> Float[Array, "*batch row column"]:
+    """The matrix product of two small matrices.
+
+    For a GPU it is written as a sum, which XLA fuses with what is before and after it. A product would be a kernel of
+    its own, and so would every transposition and slice around it.
+    """
+    return x @ y if in_turns() else (x[..., :, None] * y).sum(axis=-2)
