@@ -31,10 +31,10 @@ def in_turns() -> bool:
     return (platform or jax.default_backend()) == "cpu"
 
 
-def product(x: Float[Array, "*batch row inner"], y: Float[Array, "inner column"]) -> Float[Array, "*batch row column"]:
-    """The matrix product of two small matrices.
+def product(x: Float[Array, "... row inner"], y: Float[Array, "... inner column"]) -> Float[Array, "... row column"]:
+    """The matrix product, where a sum has few terms.
 
     For a GPU it is written as a sum, which XLA fuses with what is before and after it. A product would be a kernel of
     its own, and so would every transposition and slice around it.
     """
-    return x @ y if in_turns() else (x[..., :, None] * y).sum(axis=-2)
+    return x @ y if in_turns() else (x[..., None] * y[..., None, :, :]).sum(axis=-2)

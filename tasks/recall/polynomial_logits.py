@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
-from sweeper.trial import contracts, vectorisation
+from sweeper.trial import contracts
+from sweeper.trial.vectorisation import in_turns, product
 
 
 def two_layers(network: contracts.Network) -> contracts.Polynomial | None:
@@ -76,25 +78,34 @@ def expanded(
     """
     first, second = polynomial.layers
     readout = polynomial.readout
-    write, message = first.output, second.update() @ readout
-
-    def projections(h: Float[Array, "... width"]) -> Projections:
-        key, value = h @ first.key, h @ first.value
-        memory = (key[..., :, None] * value[..., None, :]).reshape(*key.shape[:-1], -1)
-        return Projections(h @ first.query, memory, h @ second.key, h @ message)
+    write, message = first.output, product(second.update(), readout)
 
     def features_first(x: Float[Array, "... row feature"]) -> Float[Array, "... feature row"]:
         return jnp.swapaxes(x, -1, -2)
 
+    def under(h: Float[Array, "... row width"], *matrices: Float[Array, "width _"]) -> list[Float[Array, "... _ row"]]:
+        """h @ matrix for each matrix, features first: for an accelerator by a single product."""
+        if in_turns():
+            return [features_first(h @ matrix) for matrix in matrices]
+        ends = np.cumsum([matrix.shape[1] for matrix in matrices])[:-1]
+        return jnp.split(features_first(h @ jnp.concatenate(matrices, axis=1)), ends, axis=-2)
+
+    def projections(key: Array, value: Array, query: Array, *second: Array) -> Projections:
+        pairs = features_first(key)[..., :, None] * features_first(value)[..., None, :]
+        return Projections(query, features_first(pairs.reshape(*pairs.shape[:-2], -1)), *second)
+
+    matrices = first.key, first.value, first.query, second.key, message
+    tokens = projections(*under(h, *matrices))
+    *of_last, last_query, direct = under(last, *matrices, second.query, readout)
     return Tables(
-        tokens=jax.tree.map(features_first, projections(h)),
-        last=jax.tree.map(features_first, projections(last)),
-        last_query=features_first(last @ second.query),
-        direct=features_first(last @ readout),
-        to_key=write @ second.key,
-        to_message=write @ message,
-        to_query=write @ second.query,
-        to_logits=write @ readout,
+        tokens=tokens,
+        last=projections(*of_last),
+        last_query=last_query,
+        direct=direct,
+        to_key=product(write, second.key),
+        to_message=product(write, message),
+        to_query=product(write, second.query),
+        to_logits=product(write, readout),
         bias=polynomial.bias,
     )
 
@@ -113,20 +124,21 @@ def table_logits(
     """
     chosen = jax.nn.one_hot(values.T, tables.tokens.query.shape[-1], axis=1)  # [key, value, input]
     asked = jax.nn.one_hot(queries, tables.direct.shape[-1], axis=0)  # [key, input]
-    remembered = _remembered_in_turns if vectorisation.in_turns() else _remembered_at_once
+    remembered = _remembered_in_turns if in_turns() else _remembered_at_once
 
     def of_seed(tables: Tables) -> Float[Array, "bit input"]:
         tokens, last = tables.tokens, jax.tree.map(lambda table: _looked_up(table, asked), tables.last)
         rows = jnp.concatenate([tokens.query, tokens.memory, tokens.key, tokens.message], axis=1)
         memory, messages = remembered(tables, rows, chosen)
         attended = _read(last.query, memory + last.memory)
-        ask = _looked_up(tables.last_query, asked) + tables.to_query.T @ attended
-        key, message = last.key + tables.to_key.T @ attended, last.message + tables.to_message.T @ attended
-        direct = _looked_up(tables.direct, asked) + tables.to_logits.T @ attended + tables.bias[:, None]
+        ask = _looked_up(tables.last_query, asked) + product(tables.to_query.T, attended)
+        key = last.key + product(tables.to_key.T, attended)
+        message = last.message + product(tables.to_message.T, attended)
+        direct = _looked_up(tables.direct, asked) + product(tables.to_logits.T, attended) + tables.bias[:, None]
         return direct + _read(ask, messages + _outer(key, message))
 
     per_seed = {"tokens": tables.tokens, "last": tables.last, "last_query": tables.last_query, "direct": tables.direct}
-    if vectorisation.in_turns():
+    if in_turns():
         taken = jax.checkpoint(of_seed)
         logits = jax.lax.map(lambda tables_of_seed: taken(tables._replace(**tables_of_seed)), per_seed)
     else:
@@ -170,7 +182,7 @@ def _remembered_at_once(
     own_query, own_memory, own_key, own_message = jnp.split(own, _parts(len(tables.to_key)), axis=1)
     memory = jnp.einsum("ts,spi->tpi", jnp.tri(len(rows)), own_memory, precision=jax.lax.Precision.HIGHEST)
     attended = jax.vmap(_read)(own_query, memory)
-    key, message = own_key + tables.to_key.T @ attended, own_message + tables.to_message.T @ attended
+    key, message = own_key + product(tables.to_key.T, attended), own_message + product(tables.to_message.T, attended)
     return memory[-1], jax.vmap(_outer)(key, message).sum(axis=0)
 
 
