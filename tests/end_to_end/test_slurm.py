@@ -170,6 +170,7 @@ def test_one_job_trains_on_all_of_its_nodes(slurm, nodes):
     assert "4 of 4 trials committed" in slurm.logs()
 
 
+@pytest.mark.exhaustive
 def test_a_job_at_the_end_of_its_time_leaves_checkpoints(slurm):
     """Slurm looks at limits every half minute or so, and so asks in the second or third minute."""
     (slurm.folder / "gate").touch()
@@ -216,6 +217,7 @@ def test_what_a_cancelled_worker_trained_is_trained_by_the_next(slurm):
     assert set(Store.open(slurm.results).committed().values()) == {"finished"}
 
 
+@pytest.mark.exhaustive
 def test_a_head_that_is_cancelled_leaves_checkpoints_and_no_worker_waits_for_it(slurm):
     (slurm.folder / "gate").touch()
     head = slurm.head("--set", "trial.steps=1000000", "--set", "resources.checkpoint_seconds=3600")

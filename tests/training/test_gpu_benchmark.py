@@ -20,6 +20,7 @@ ORDER = Order("agreement", "colouring", True, [1, 2], rows_until=INF, until=INF,
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_every_part_of_the_benchmark_runs_on_a_cpu():
     report = python("-m", "benchmarks.gpu", "--toy", "--lanes", "1,2", "--seconds", "inf", check=True).stdout
     agreeing = re.findall(r"^\| ([a-z ]+) \| .* \| yes \|$", report, re.MULTILINE)
