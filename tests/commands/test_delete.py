@@ -55,8 +55,9 @@ def test_a_choice_that_makes_no_sense_deletes_nothing(tmp_path, arguments):
 def test_nothing_is_deleted_while_a_driver_runs(tmp_path):
     store = filled(tmp_path / "store")
     heartbeats.write_heartbeat(store.files, "other", heartbeat())
-    said = refusal(delete.app, "quick", "--yes", "--results", store.url)
-    assert "stop it first (python -m sweeper stop other)" in said
+    done = run(store, "quick", "--yes")
+    assert done.exit_code == 2
+    assert "stop it first (python -m sweeper stop other)" in done.output
     assert len(store.committed()) == 6
     assert run(store, "quick").exit_code == 0, "a dry run is allowed"
 
