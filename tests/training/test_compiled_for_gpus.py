@@ -135,8 +135,9 @@ def test_many_lanes_need_few_more_kernels():
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 @needs_compiler
-@pytest.mark.parametrize("device", [pytest.param("h100", marks=pytest.mark.exhaustive), "l4"])
+@pytest.mark.parametrize("device", ["h100", "l4"])
 def test_as_many_lanes_are_chosen_as_a_gpu_holds(monkeypatch, device):
     """512 lanes of recall at its published size, of which no GPU holds all."""
     trial = _last("recall")
