@@ -210,10 +210,12 @@ def votes_of_networks(results: Results) -> list[Votes]:
                         reached.setdefault(size, shares)
             # Shares of single precision may exceed 1 by a rounding error; so may margins of a perfect model.
             margins = tuple(min(margin, 1.0) for margin in _values(rows, MARGINS[rule]))
-            needed = tuple(votes_needed(margin, rivals_of(voting, rule), FAILURE) for margin in margins)
-            shown = tuple(size for size in groups if size in reached)
-            made = Votes(setting, m, seeds, rule, margins, needed, reached, shown, entropies, evaluation_seeds)
-            advice += [made] if margins or reached else []
+            if margins or reached:
+                needed = tuple(votes_needed(margin, rivals_of(voting, rule), FAILURE) for margin in margins)
+                shown = tuple(size for size in groups if size in reached)
+                advice.append(
+                    Votes(setting, m, seeds, rule, margins, needed, reached, shown, entropies, evaluation_seeds)
+                )
     return advice
 
 
@@ -230,7 +232,11 @@ def _enough(value: tuple[int | None, int | None, int]) -> str:
 
 def _span(shown: Callable[[float], str]) -> Form:
     """Lowest and highest of several values; once if they look alike."""
-    return Form(lambda values: " ... ".join(dict.fromkeys(map(shown, (min(values), max(values))))), True, min)
+
+    def text(values: Sequence[float]) -> str:
+        return " ... ".join(dict.fromkeys(shown(value) for value in (min(values), max(values))))
+
+    return Form(text, numeric=True, order=min)
 
 
 MARGIN = _span("{:.2f}".format)

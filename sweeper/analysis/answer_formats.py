@@ -86,9 +86,7 @@ def _shortened(answer: pa.Table, brought: set[str]) -> tuple[Table, list[str]]:
         dull = []
     shared = [f"{name} {_text(values[name][0])}" for name in dull if values[name][0] not in NOTHING]
     kept = [name for name in names if name not in dull]
-    numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    forms = {name: NUMBER if any(is_of(answer[name].type) for is_of in numeric) else TEXT for name in kept}
-    heads = tuple(map(Column, forms, forms.values()))
+    heads = tuple(Column(name, NUMBER if _numeric(answer[name].type) else TEXT) for name in kept)
     rows = tuple(zip(*(values[name] for name in kept), strict=True))
     remarks = [f"the same in all rows: {', '.join(shared)}"] if shared else []
     if left_out:
@@ -126,6 +124,10 @@ def _order(name: str, own_metrics: Collection[str]) -> int:
     """The place of a column that a `*` brought: specification first, then metrics, then costs."""
     groups = (METRICS, own_metrics, TIMINGS)
     return next((place for place, names in enumerate(groups, 2) if name in names), int(name not in TRIALS.names))
+
+
+def _numeric(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
 def _text(value: Any) -> str:

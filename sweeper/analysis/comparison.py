@@ -108,7 +108,9 @@ def _difference(comparison: Comparison) -> str:
 PUBLISHED = Form(lambda shown: _amount(shown.published, shown), numeric=True, order=lambda shown: shown.published)
 MEASURED = Form(lambda shown: _amount(shown.measured, shown), numeric=True, order=lambda shown: shown.measured)
 DIFFERENCE = Form(_difference, numeric=True, order=lambda shown: shown.difference, striking=lambda shown: shown.missed)
-STEPS = Form(lambda steps: "; ".join(map("{:,}".format, steps)), True, lambda steps: min(steps, default=None))
+STEPS = Form(
+    lambda steps: "; ".join(f"{count:,}" for count in steps), numeric=True, order=lambda steps: min(steps, default=None)
+)
 RANGE = Form(lambda drawing: "", look="range")
 
 

@@ -6,14 +6,23 @@ as the number of steps, is named once and ignored when settings are matched.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from sweeper.analysis.ranking import trials_of
 from sweeper.analysis.results import current, named_frame, value_order
-from sweeper.analysis.settings_table import MAX_ROWS, MEAN, Setting, entry_column, metrics_of, settings, with_deviation
-from sweeper.analysis.table import VALUES, Column, Form, Table
+from sweeper.analysis.settings_table import (
+    MAX_ROWS,
+    MEAN,
+    Mean,
+    Setting,
+    entry_column,
+    metrics_of,
+    settings,
+    with_deviation,
+)
+from sweeper.analysis.table import TEXT, VALUES, Column, Form, Table
 from sweeper.messages import UserError, counted, did_you_mean, nearest_name, redacted
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import latest_starts
@@ -26,7 +35,11 @@ class DifferenceError(UserError, ValueError):
     """A comparison that cannot be made; the message is for the user."""
 
 
-Side = tuple[str, pd.DataFrame]  # one of the two: its name as typed, and its committed trials of the current versions
+class Side(NamedTuple):
+    """One of the two sweeps or stores: its name as typed, and its committed trials of the current versions."""
+
+    name: str
+    trials: pd.DataFrame
 
 
 def side(name: str, results: str) -> Side:
@@ -42,66 +55,72 @@ def side(name: str, results: str) -> Side:
         try:
             trials = named_frame(current(Store.existing(name).trials()).to_pandas())
         except StoreError as error:
-            hint, known = did_you_mean(nearest_name(name, sweeps)), ", ".join(sweeps) or "none"
-            message = f"'{redacted(name)}' is no store, and no sweep of {redacted(results)}{hint} (known: {known})"
+            hint = did_you_mean(nearest_name(name, sweeps))
+            known = ", ".join(sweeps) or "none"
+            place = redacted(results)
+            message = f"'{redacted(name)}' is no store, and no sweep of {place}{hint} (known: {known})"
             raise DifferenceError(message) from error
     if not len(trials):
         raise DifferenceError(f"'{redacted(name)}' has no committed trial")
-    return redacted(name), trials
+    return Side(redacted(name), trials)
 
 
 def shared_trials(a: Side, b: Side) -> list[str]:
     """Sentences on the trials that both sides have, and on the trials that only one side has."""
-    left, right = (trials.set_index("trial_id") for _, trials in (a, b))
+    left, right = (frame.set_index("trial_id") for frame in (a.trials, b.trials))
     both = left.index.intersection(right.index)
-    only = [f"{len(trials) - len(both):,} only in {name}" for name, trials in (a, b)]
+    only = [f"{len(frame) - len(both):,} only in {name}" for name, frame in ((a.name, left), (b.name, right))]
     lines = [f"{counted(len(both), 'trial')} in both, {', '.join(only)}"]
     names = ["status", *METRICS]
     differ = int((left.loc[both, names].fillna(-1) != right.loc[both, names].fillna(-1)).any(axis=1).sum())
     if differ:
-        lines.append(f"{differ:,} of the trials in both have other numbers in {b[0]} than in {a[0]}")
+        lines.append(f"{differ:,} of the trials in both have other numbers in {b.name} than in {a.name}")
     return lines
 
 
 def differing_entries(a: Side, b: Side) -> Table:
     """The entries that have a value in only one of the two sides."""
-    left, right = ([setting.entries for setting in settings(trials)] for _, trials in (a, b))
+    left, right = ([setting.entries for setting in settings(side.trials)] for side in (a, b))
     rows = []
     for path, name in varying_names([*left, *right]).items():
         in_a, in_b = _values(left, path), _values(right, path)
         if in_a != in_b:
             rows.append((name, *(sorted(part, key=value_order) for part in (in_a - in_b, in_a & in_b, in_b - in_a))))
-    title, heads = "Which settings differ", (f"only in {a[0]}", "in both", f"only in {b[0]}")
-    if not rows:
-        return Table(title, (), (), "every entry has the same values in both")
-    return Table(title, (Column("entry"), *(Column(head, VALUES) for head in heads)), tuple(rows))
+    heads = f"only in {a.name}", "in both", f"only in {b.name}"
+    columns = (Column("entry"), *(Column(head, VALUES) for head in heads))
+    note = "" if rows else "every entry has the same values in both"
+    return Table("Which settings differ", columns if rows else (), tuple(rows), note)
 
 
 def _values(records: Sequence[Mapping[str, Any]], path: str) -> set[Any]:
     return {record.get(path) for record in records}
 
 
-Move = tuple[float, float | None]
-"""How a mean moved from A to B, and the standard error of that; None if a side has only one training seed."""
+class Move(NamedTuple):
+    """How a mean moved from A to B, and the standard error of that from the spread between training seeds."""
+
+    difference: float
+    error: float | None  # None if a side has only one training seed
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the mean moved by more than two standard errors."""
+        return self.error is not None and abs(self.difference) > 2 * self.error
+
+    def text(self) -> str:
+        """Such as "+0.020 ± 0.004 *"; the star marks a move beyond two standard errors."""
+        sign = "+" if self.difference > 0 else ""
+        return f"{sign}{with_deviation(self.difference, self.error)}{' *' if self.beyond else ''}"
 
 
-def _beyond(move: Move) -> bool:
-    """Whether the mean moved by more than two standard errors."""
-    return move[1] is not None and abs(move[0]) > 2 * move[1]
+MOVED = Form(Move.text, numeric=True, order=lambda move: move.difference, striking=lambda move: move.beyond)
 
-
-def _move_text(move: Move) -> str:
-    """Such as "+0.020 ± 0.004 *"; the star marks a move beyond two standard errors."""
-    return f"{'+' * (move[0] > 0)}{with_deviation(*move)}{' *' * _beyond(move)}"
-
-
-MOVED = Form(_move_text, numeric=True, order=lambda move: move[0], striking=_beyond)
 SEEDS = Form(lambda counts: ", ".join(map(str, dict.fromkeys(counts))), order=min)
 
 
 def moved_metrics(a: Side, b: Side) -> Table:
     """The metrics of the settings that both sides have, with the spread between training seeds."""
-    left, right = (settings(trials[trials["status"] == "finished"]) for _, trials in (a, b))
+    left, right = (settings(side.trials[side.trials["status"] == "finished"]) for side in (a, b))
     in_a, in_b = ([setting.entries for setting in side] for side in (left, right))
     paths = {path for entries in (*in_a, *in_b) for path in entries}
     fixed = {path for path in paths if len(_values(in_a, path)) == 1 == len(_values(in_b, path))}
@@ -116,13 +135,13 @@ def moved_metrics(a: Side, b: Side) -> Table:
     same, unpaired = len(partnered) - len(pairs), (len(left) - len(partnered), len(right) - len(partnered))
     notes = [f"{counted(same, 'setting')} with the same trials and numbers in both, left out"] if same else []
     if any(unpaired):
-        notes.append(f"without a partner: {counted(unpaired[0], 'setting')} of {a[0]}, {unpaired[1]:,} of {b[0]}")
+        notes.append(f"without a partner: {counted(unpaired[0], 'setting')} of {a.name}, {unpaired[1]:,} of {b.name}")
     title = "How the metrics moved"
     if not pairs:
         return Table(title, (), (), "; ".join(notes))
     records = [setting.entries for setting, _ in pairs]
     names = varying_names(records)
-    metrics = metrics_of(pd.concat([trials for _, trials in (a, b)]))
+    metrics = metrics_of(pd.concat([a.trials, b.trials]))
     rows = [
         (*(first.entries.get(path) for path in names), metric, *values)
         for first, second in pairs
@@ -131,7 +150,11 @@ def moved_metrics(a: Side, b: Side) -> Table:
     ]
     columns = (
         *(entry_column(name, (record.get(path) for record in records)) for path, name in names.items()),
-        *(Column("metric"), Column(a[0], MEAN), Column(b[0], MEAN), Column("moved", MOVED), Column("seeds", SEEDS)),
+        Column("metric", TEXT),
+        Column(a.name, MEAN),
+        Column(b.name, MEAN),
+        Column("moved", MOVED),
+        Column("seeds", SEEDS),
     )
     notes.insert(0, "mean ± standard deviation over training seeds; moved ± its standard error, * beyond two of them")
     if len(rows) > MAX_ROWS:
@@ -144,13 +167,14 @@ def _same_rows(first: Setting, second: Setting) -> bool:
     return left.equals(right)
 
 
-def _moved(first: Setting, second: Setting, metric: str) -> tuple[Any, ...] | None:
+def _moved(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Move, tuple[int, int]] | None:
     """Both means, the move, and the numbers of training seeds; None if a side has no value."""
     left, right = first.mean(metric), second.mean(metric)
     if left is None or right is None:
         return None
-    counts, error = (len(first.rows), len(second.rows)), None
+    counts = len(first.rows), len(second.rows)
+    error = None
     if left.deviation is not None and right.deviation is not None:
         error = math.sqrt(left.deviation**2 / counts[0] + right.deviation**2 / counts[1])
     moved = 0.0 if equal_but_rounding(left.mean, right.mean) else right.mean - left.mean
-    return left, right, (moved, error), counts
+    return left, right, Move(moved, error), counts

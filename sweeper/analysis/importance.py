@@ -91,20 +91,21 @@ def _distribution(values: list[Any], logarithmic: bool) -> "BaseDistribution":
     if not all(map(is_number, values)) or len(values) <= 2:
         return distributions.CategoricalDistribution([_parameter(value) for value in values])
     low, high = values[0], values[-1]
-    whole = all(isinstance(value, int) for value in values)
-    kind = distributions.IntDistribution if whole else distributions.FloatDistribution
-    return kind(low, high, log=logarithmic and low > 0)
+    if all(isinstance(value, int) for value in values):
+        return distributions.IntDistribution(low, high, log=logarithmic and low > 0)
+    return distributions.FloatDistribution(float(low), float(high), log=logarithmic and low > 0)
 
 
 def importance_table(sweep: str, ranked: Ranking, space: SweepSpec) -> Table:
     """The entries of a search, the most important first, with the values tried and the best setting's."""
     title = f"What decides {ranked.goal.metric} in {sweep}"
     count = len(ranked.ranked)
-    refusal = f"{counted(count, 'setting')} have the same {ranked.goal.metric}"
     if count < LEAST_SETTINGS:
-        refusal = f"{counted(count, 'setting')} with all seeds are too few; it takes {LEAST_SETTINGS}"
-    if count < LEAST_SETTINGS or equal_but_rounding(ranked.ranked[0].mean.mean, ranked.ranked[-1].mean.mean):
-        return Table(title, (), (), refusal)
+        return Table(
+            title, (), (), f"{counted(count, 'setting')} with all seeds are too few; it takes {LEAST_SETTINGS}"
+        )
+    if equal_but_rounding(ranked.ranked[0].mean.mean, ranked.ranked[-1].mean.mean):
+        return Table(title, (), (), f"{counted(count, 'setting')} have the same {ranked.goal.metric}")
     records = [used_entries(each.setting.entries) for each in ranked.ranked]
     shares = importances(ranked, logarithmic_entries(space))
     names = entry_names([each.setting.entries for each in ranked.ranked])

@@ -7,7 +7,6 @@ training seed would beat the mean of several.
 The best of many is also the luckiest of many, so its mean is worth little until the setting has been trained again.
 """
 
-import contextlib
 import json
 import math
 import operator
@@ -113,11 +112,13 @@ def ranked_settings(sweep: str, ranked: Ranking, space: SweepSpec | None, most: 
 
 def recorded_space(record: SweepRecord) -> SweepSpec | None:
     """The search space of a start; None if this checkout cannot read it."""
-    with contextlib.suppress(SearchSpaceError):
+    try:
         space = search_space.of_text(f"{record.name}.yaml", record.text, record.overrides)
         if space.search.halving is not None:
             space.expand()  # whoever reads such a space asks for its searches
-        return space
+    except SearchSpaceError:
+        return None
+    return space
 
 
 def trials_of(store: Store, record: SweepRecord) -> pd.DataFrame:
@@ -172,8 +173,10 @@ def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str 
     names = entry_names(records)
     over = f"mean of {counted(ranked.seeds, 'seed')}" if ranked.seeds > 1 else "1 seed"
     among = f"rank 1 of {counted(len(ranked.ranked), 'setting')}"
-    among += f", equal to {counted(ranked.ties, 'other')}" * bool(ranked.ties)
-    among += f"; {ranked.others:,} more without a rank" * bool(ranked.others)
+    if ranked.ties:
+        among += f", equal to {counted(ranked.ties, 'other')}"
+    if ranked.others:
+        among += f"; {ranked.others:,} more without a rank"
     value = with_deviation(best.mean.mean, best.mean.deviation)
     written = [f"  {names[path]}: {value_text(records[0][path])}" for path in paths if path in records[0]]
     return [

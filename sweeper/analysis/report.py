@@ -236,7 +236,7 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str,
     """The settings of each sweep or space, with its name."""
     every = named_frame(current(rows).to_pandas())
 
-    def table(source: Source, trials: pd.DataFrame, title: str) -> Table:
+    def table(title: str, source: Source, trials: pd.DataFrame) -> Table:
         shown, first, further = settings(trials), "", ()
         if source.space is not None:
             further = source.space.metrics
@@ -246,7 +246,9 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str,
         made = settings_table(shown, first=first, further=further)
         return made._replace(title=title, note="; ".join(filter(None, (made.title, made.note))))
 
-    sourced = [
-        (source, every[every["trial_id"].isin(source.trial_ids)], f"Settings of {source.name}") for source in listed
-    ]
-    return [(each[0].name, attempted(each[2], functools.partial(table, *each))) for each in sourced if len(each[1])]
+    tables = []
+    for source in listed:
+        title, trials = f"Settings of {source.name}", every[every["trial_id"].isin(source.trial_ids)]
+        if len(trials):
+            tables.append((source.name, attempted(title, functools.partial(table, title, source, trials))))
+    return tables

@@ -76,7 +76,7 @@ class Questions:
                 return self._answer(sql, scratch, rows)
             except duckdb.Error as error:
                 if f"the stream registered as '{_STORED}' failed" not in str(error):
-                    hint = _SWEEPS * ('column "sweep" not found' in str(error).lower())
+                    hint = _SWEEPS if 'column "sweep" not found' in str(error).lower() else ""
                     raise QueryError(f"{error}{hint}") from error
             # A file is damaged, or was replaced since the store was listed. The other trials are still there to be
             # asked.

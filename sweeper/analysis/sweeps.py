@@ -147,7 +147,7 @@ def unfinished_lines(reasons: Mapping[str, Sequence[str]], rows: "pd.DataFrame")
     """
     lines = []
     for reason, trial_ids in sorted(reasons.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]:
-        more = f" and {len(trial_ids) - 1:,} more" * (len(trial_ids) > 1)
+        more = f" and {len(trial_ids) - 1:,} more" if len(trial_ids) > 1 else ""
         said = printable(", ".join([reason, *_shared(trial_ids, rows)]))
         lines.append(f"{len(trial_ids):,} x {said} (trial {trial_ids[0]}{more})")
     return lines

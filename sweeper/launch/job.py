@@ -57,8 +57,15 @@ class Training(WorkKind):
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
     ) -> PackRun:
-        given = work.pack, work.pending, destination, trainer(work.pack), work.segment, device_share
-        return pack_run.PackRun(*given, early_stopping=self.early_stopping)
+        return pack_run.PackRun(
+            work.pack,
+            work.pending,
+            destination,
+            trainer(work.pack),
+            work.segment,
+            device_share,
+            early_stopping=self.early_stopping,
+        )
 
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
         def is_done(seal: TrialSeal) -> bool:

@@ -160,7 +160,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._running.discard(trial.trial_id)
         work = decoded(trial.config)
         pack_id = work.pack.pack_id
-        if self._stuck[pack_id] > MAX_STUCK:
+        if self._gave_up(pack_id):
             trial.set_config(trial.config | {GIVEN_UP: "yes"})  # Tune asks one more worker all the same
             return
         self._deaths[pack_id] += 1
@@ -183,7 +183,7 @@ class SweepCallback(NotSaved, tune.Callback):
             self._end(trial)
             return
         pack_id = work.pack.pack_id
-        if self._stuck[pack_id] > MAX_STUCK:
+        if self._gave_up(pack_id):
             self._end(trial)
             return
         self._deaths[pack_id] += 1
@@ -268,6 +268,9 @@ class SweepCallback(NotSaved, tune.Callback):
                 self._awaited = bundle
                 self._stream.emit(events.ResourcesAwaited(bundle))
                 return
+
+    def _gave_up(self, pack_id: str) -> bool:
+        return self._stuck[pack_id] > MAX_STUCK
 
     def _end(self, trial: Trial) -> None:
         pack_id = trial.config["pack_id"]

@@ -104,28 +104,36 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     callback = SweepCallback(job, stream, interruption, orders, errors)
     early_stopping = job.work_kind.early_stopping
     scheduler = None if early_stopping is None else _EarlyStopping(early_stopping.rule(), orders)
-    given = {"provenance": job.provenance, "resources": job.resources, "work_kind": job.work_kind}
-    worker = tune.with_parameters(PackWorker, orders=orders, store=job.store.url, **given)
+    worker = tune.with_parameters(
+        PackWorker,
+        orders=orders,
+        store=job.store.url,
+        provenance=job.provenance,
+        resources=job.resources,
+        work_kind=job.work_kind,
+    )
     worker = tune.with_resources(worker, tune.PlacementGroupFactory(job.resources.bundles()))
     try:
         while not job.source.exhausted and not callback.stopping:
             with scratch() as folder, ray_internals.no_trackers(), errors.listening(), interruption.answered_by("note"):
-                packs = tune.TuneConfig(
-                    search_alg=_Queue(job.source, callback),
-                    scheduler=scheduler,
-                    num_samples=-1,
-                    max_concurrent_trials=job.concurrency,
-                    reuse_actors=True,
-                )
-                wave = tune.RunConfig(
-                    name=folder.name,
-                    storage_path=str(folder),
-                    callbacks=[callback],
-                    verbose=0,
-                    failure_config=tune.FailureConfig(max_failures=MAX_WORKER_DEATHS),
-                    checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-                )
-                tune.Tuner(worker, tune_config=packs, run_config=wave).fit()
+                tune.Tuner(
+                    worker,
+                    tune_config=tune.TuneConfig(
+                        search_alg=_Queue(job.source, callback),
+                        scheduler=scheduler,
+                        num_samples=-1,
+                        max_concurrent_trials=job.concurrency,
+                        reuse_actors=True,
+                    ),
+                    run_config=tune.RunConfig(
+                        name=folder.name,
+                        storage_path=str(folder),
+                        callbacks=[callback],
+                        failure_config=tune.FailureConfig(max_failures=MAX_WORKER_DEATHS),
+                        checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+                        verbose=0,
+                    ),
+                ).fit()
     except Ended:
         pass
     except TuneError as error:

@@ -96,10 +96,9 @@ class HeartbeatWriter:
             assert self._latest is not None  # the thread starts after the first heartbeat
             try:
                 write_heartbeat(files, sweep, self._latest)
-                for stored in heartbeats(files) if first else ():  # of drivers that died here: this one carries on
-                    if stored.sweep == sweep and life(stored.heartbeat.process) == "dead":
-                        remove_heartbeat(files, sweep, stored.heartbeat.driver)
-                first = False
+                if first:
+                    _remove_dead(self._store, sweep)
+                    first = False
                 if not self._asked and is_asked_to_stop(files, sweep, self._driver):
                     self._asked = True
                     self._stop()
@@ -120,6 +119,13 @@ class HeartbeatWriter:
         last = threading.Thread(target=forget, daemon=True)
         last.start()
         last.join(END_SECONDS)
+
+
+def _remove_dead(store: Store, sweep: str) -> None:
+    """Remove the heartbeats of drivers of a sweep that died on this machine: another one carries on."""
+    for stored in heartbeats(store.files):
+        if stored.sweep == sweep and life(stored.heartbeat.process) == "dead":
+            remove_heartbeat(store.files, stored.sweep, stored.heartbeat.driver)
 
 
 def _pack_progress(pack: RunningPack, progress: SweepProgress) -> PackProgress:

@@ -102,11 +102,13 @@ def heartbeats(files: DurableFiles) -> list[StoredHeartbeat]:
 def store_clock(files: DurableFiles) -> int | None:
     """The time now by the clock of the store, in nanoseconds, learnt by writing a file; None if that fails."""
     name = f"drivers/clock-{secrets.token_hex(8)}"
-    with contextlib.suppress(StoreError):
+    try:
         files.write(name, b"")
         state = files.listing("drivers").get(name)
         files.delete(name)
-        return None if state is None else state.modified
+    except StoreError:
+        return None
+    return None if state is None else state.modified
 
 
 def ask_to_stop(files: DurableFiles, sweep: str, driver: str) -> None:

@@ -73,7 +73,7 @@ def check_shapes(trials: Iterable[TrialSpec], to_keep: bool = False) -> None:
 
 
 def _given(plugin: Any, method: str, *arguments: Any) -> Any:
-    """What a method of a plug-in gives; what it raises is a `ContractError`."""
+    """The result of a method of a plug-in. An error that the method raises becomes a `ContractError`."""
     with attributed(plugin, method):
         return getattr(plugin, method)(*arguments)
 

@@ -38,9 +38,14 @@ AS_ESTIMATED = 0.9
 taken for rematerialised, which costs lanes that would have fitted."""
 
 _OUT_OF_MEMORY = (
-    "resource_exhausted", "out of memory", "out_of_memory", "failed to allocate", "cublas_status_alloc_failed",
-    "cublas_status_not_initialized", "cudnn_status_alloc_failed",
-)  # fmt: skip
+    "resource_exhausted",
+    "out of memory",
+    "out_of_memory",
+    "failed to allocate",
+    "cublas_status_alloc_failed",
+    "cublas_status_not_initialized",
+    "cudnn_status_alloc_failed",
+)
 """What JAX's own allocator, the driver, and libraries say when memory is too small, in small letters.
 
 A library that finds no memory for its handle says that it is not initialised.

@@ -271,18 +271,34 @@ def _in_decimals(function: Callable[[Any, Any], Any]) -> Callable[[float, float]
 
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": _quotient, "**": _power,
-    "//": _in_decimals(operator.floordiv), "%": _in_decimals(operator.mod),
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _quotient,
+    "**": _power,
+    "//": _in_decimals(operator.floordiv),
+    "%": _in_decimals(operator.mod),
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _BY_DIGITS = ("//", "%", "<", "<=", ">", ">=", "ceil", "floor", "round")
 """Operations that jump, so that their operands are rounded before."""
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": abs, "ceil": math.ceil, "exp": math.exp, "floor": math.floor, "log": math.log, "log2": math.log2,
-    "log10": math.log10, "max": lambda *values: max(values), "min": lambda *values: min(values), "round": _whole,
+    "abs": abs,
+    "ceil": math.ceil,
+    "exp": math.exp,
+    "floor": math.floor,
+    "log": math.log,
+    "log2": math.log2,
+    "log10": math.log10,
+    "max": lambda *values: max(values),
+    "min": lambda *values: min(values),
+    "round": _whole,
     "sqrt": math.sqrt,
-}  # fmt: skip
+}
 
 
 def _bounded(value: Any) -> Any:
@@ -409,9 +425,9 @@ class Resolution:
         return self._values[node.path]
 
     def value(self, node: Node) -> Any:
-        """The value of a formula in this trial: a number, a word, true, false or None; refused if it has none.
+        """The value of a formula in this trial: a number, a word, true, false or None.
 
-        A formula that names an entry that the trial does not have is a `MissingEntry`.
+        A formula without a value is refused. One that names an entry that the trial lacks raises `MissingEntry`.
         """
 
         def entry(location: tuple[str | int, ...]) -> Any:

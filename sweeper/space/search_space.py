@@ -81,9 +81,9 @@ class _Document(BaseModel):
 def read(path: str | Path, overrides: Sequence[str] = ()) -> SweepSpec:
     """The search space in a YAML file.
 
-    `overrides` are texts `path=value`, written into the document before anything is checked; the value is YAML. The
-    `SearchSpaceError` of a space that cannot be run lists all mistakes of the document; if the document has none, all
-    mistakes of the values.
+    `overrides` are texts `path=value`, written into the document before anything is checked; the value is YAML. A space
+    that cannot be run raises `SearchSpaceError`, which lists all mistakes of the document. If the document has none,
+    it lists all mistakes of the values.
     """
     with _refusals(path):
         root, text = document(Path(path))
@@ -126,7 +126,7 @@ def check_panels(spec: SweepSpec) -> None:
 def search_of(text: str, overrides: Sequence[str] = ()) -> Search:
     """How the space with this text, which a store has kept, takes its settings; nothing else of it is checked.
 
-    A search that there is not is a `SearchSpaceError`.
+    An unknown search raises `SearchSpaceError`.
     """
     with _refusals("space.yaml"):
         data = plain(functools.reduce(overridden, overrides, document_tree(text)))

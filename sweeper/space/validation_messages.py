@@ -25,15 +25,20 @@ from sweeper.trial.objective_contract import Objective
 from sweeper.trial.trial_spec import TrialSpec
 
 _EXPECTED = {
-    "int_type": "an integer", "float_type": "a number", "bool_type": "true or false", "string_type": "a string",
+    "int_type": "an integer",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "a string",
     **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "a mapping"),
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),
-}  # fmt: skip
+}
 _SINGLE = ("int_type", "float_type", "bool_type", "string_type", "literal_error", "enum")
 _BOUND = {
-    "greater_than": ("above", "gt"), "greater_than_equal": ("at least", "ge"),
-    "less_than": ("below", "lt"), "less_than_equal": ("at most", "le"),
-}  # fmt: skip
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
 _SEVERAL = re.compile(rf"({SCALARS['int']}|{SCALARS['float']})(, *({SCALARS['int']}|{SCALARS['float']}))+")
 """Several numbers with commas between them."""
 

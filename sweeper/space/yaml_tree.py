@@ -27,8 +27,17 @@ MAX_DEPTH = 40
 MAX_NODES = 50_000
 
 RESERVED = (
-    "choice", "each", "uniform", "log_uniform", "int", "normal", "log_normal", "linspace", "logspace", "formula",
-)  # fmt: skip
+    "choice",
+    "each",
+    "uniform",
+    "log_uniform",
+    "int",
+    "normal",
+    "log_normal",
+    "linspace",
+    "logspace",
+    "formula",
+)
 """Keys that open a hole wherever they stand in a trial; a mapping that has one is merged as a whole."""
 
 

@@ -74,13 +74,21 @@ class PlannedEvaluation:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class EvaluationResult:
-    """What came out of an evaluation; printed, it is the table at the end of `python -m sweeper.evaluate`."""
+    """What came out of an evaluation; printed, it is the table at the end of `python -m sweeper.evaluate`.
 
-    trials: int  # number of networks that were to be evaluated
-    evaluations: pd.DataFrame  # one row an evaluation, with the columns of the view `evaluations`
-    left: int  # number of trials that are not evaluated
-    reasons: Mapping[str, int]  # why, as far as that is known: the number of trials by reason
-    metrics: tuple[str, ...]  # what the space asks for, beside the metrics of every table
+    Attributes:
+        trials: Number of networks that were to be evaluated.
+        evaluations: One row an evaluation, with the columns of the view `evaluations`.
+        left: Number of trials that are not evaluated.
+        reasons: Why, as far as that is known: the number of trials by reason.
+        metrics: What the space asks for, beside the metrics of every table.
+    """
+
+    trials: int
+    evaluations: pd.DataFrame
+    left: int
+    reasons: Mapping[str, int]
+    metrics: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return Output.text_of(self.tell)

@@ -2,9 +2,8 @@
 
 import collections
 import dataclasses
-import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,9 +23,11 @@ from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import LoadedCode
 from sweeper.trial.trial_spec import TrialSpec
 
-EXAMPLES = 5  # settings of a search that a dry run shows
-NAMING = 1000  # settings that decide by which entries these differ
-OTHERS = ("stopped", "failed")  # the statuses of rows, beside "finished"
+EXAMPLES = 5
+"""Settings of a search that a dry run shows."""
+
+NAMING = 1000
+"""Settings that decide by which entries these differ."""
 
 
 class Changes(NamedTuple):
@@ -39,27 +40,42 @@ class Changes(NamedTuple):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class SweepPlan:
-    """What a start of a sweep would do; printed, it is a few lines for people."""
+    """What a start of a sweep would do; printed, it is a few lines for people.
 
-    spec: SweepSpec  # the search space
-    store: Store  # the results store
-    origin: provenance.Provenance  # the provenance in the rows of this start
-    earlier: Sequence[SweepRecord]  # the sweep's earlier starts, in order
-    committed: Mapping[str, Status]  # status of every trial in the store, by id, but for those in `superseded`
-    source: plan.WorkSource  # hands out the packs to run, once
-    sentence: str  # what is planned
-    other_code: str | None  # what holds of rows that other code has computed, a sentence a line; None if there are none
-    superseded: Sequence[str]  # ids of rows of other code that training moves to `superseded/`, to compute them again
-    results: str  # folder or URL of the store, as it was typed
-    retry_failed: bool  # whether failed trials are run again
-    recompute_other_code: bool  # whether rows of other code are computed again
-    seen: (
-        Mapping[str, object] | None
-    )  # files of trials when the store was read; None in a command, which trains at once
-    trained: bool = False  # whether the packs of the source were handed out
+    Attributes:
+        spec: The search space.
+        store: The results store.
+        origin: The provenance in the rows of this start.
+        earlier: The sweep's earlier starts, in order.
+        committed: Status of every trial in the store, by id, but for those in `superseded`.
+        source: Hands out the packs to run, once.
+        sentence: What is planned, in a sentence.
+        other_code: What holds of rows that other code has computed, a sentence a line; None if there are none.
+        superseded: Ids of rows of other code that training moves to `superseded/`, to compute them again.
+        results: Folder or URL of the store, as it was typed.
+        retry_failed: Whether failed trials are run again.
+        recompute_other_code: Whether rows of other code are computed again.
+        seen: The files of trials in the store, when it was read; None in a command, which trains at once.
+        trained: Whether the packs of the source were handed out.
+    """
+
+    spec: SweepSpec
+    store: Store
+    origin: provenance.Provenance
+    earlier: Sequence[SweepRecord]
+    committed: Mapping[str, Status]
+    source: plan.WorkSource
+    sentence: str
+    other_code: str | None
+    superseded: Sequence[str]
+    results: str
+    retry_failed: bool
+    recompute_other_code: bool
+    seen: Mapping[str, object] | None
+    trained: bool = False
 
     def __repr__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(self.lines())
 
     @property
     def trials(self) -> Mapping[str, TrialSpec]:
@@ -89,18 +105,20 @@ class SweepPlan:
         """A line for each kind of doubtful value, with its path; none of them refuses the sweep."""
         return remarks(self.trials.values(), self.spec.search)
 
-    def _lines(self) -> list[str]:
+    def lines(self) -> list[str]:
         lines = [f"{self.spec.name}: {self.sentence}"]
         lines += [f"  {sentence}" for sentence in (self.other_code or "").splitlines()]
         if (changes := self.changes) is not None:
-            said = f"{changes.added:,} added, {changes.kept:,} kept, {changes.dropped:,} no longer planned"
-            lines.append(f"  since the last start: {said}")
+            counts = f"{changes.added:,} added, {changes.kept:,} kept, {changes.dropped:,} no longer planned"
+            lines.append(f"  since the last start: {counts}")
+        return [*lines, *self.left_out, *self.remarks, state(self.settled, len(self.pending))]
+
+    @property
+    def left_out(self) -> list[str]:
+        """A line for each condition of the space, with the number of settings that it leaves out, which may be 0."""
         of = f" of {counted(self.source.settings, 'setting')} left out: "
         conditions = dict.fromkeys(node.value.text for node in self.spec.exclusions)
-        lines += [f"  {self.source.left_out[condition]:,}{of}{condition}" for condition in conditions]
-        counts = collections.Counter(self.settled.values())
-        parts = [f"{counts['finished']:,} done", *(f"{counts[key]:,} {key}" for key in OTHERS if counts[key])]
-        return [*lines, *self.remarks, "  " + " · ".join([*parts, f"{len(self.pending):,} to run"])]
+        return [f"  {self.source.left_out[condition]:,}{of}{condition}" for condition in conditions]
 
     def examples(self) -> list[str]:
         """Lines with the first settings that a search has drawn; none for a search that takes all settings."""
@@ -131,8 +149,13 @@ class SweepPlan:
     def event(self) -> events.SweepPlanned:
         """How much is planned, as far as the source knows by now."""
         kept = collections.Counter(status for status in self.settled.values() if status in self.source.done)
-        done = kept["finished"] + kept["stopped"]
-        return events.SweepPlanned(self.spec.name, len(self.trials), done, kept["failed"], self.source.steps)
+        return events.SweepPlanned(
+            name=self.spec.name,
+            trials=len(self.trials),
+            done=kept["finished"] + kept["stopped"],
+            failed=kept["failed"],
+            steps=self.source.steps,
+        )
 
 
 def plan_sweep(
@@ -161,8 +184,13 @@ def plan_sweep(
         seals = store.seals()
         committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
         done = plan.done_statuses(spec.search.stops_trials, retry_failed)
-        values = functools.partial(finite_values, store)
-        planned = functools.partial(work_source, spec, store, committed, done, values, origin.fingerprint)
+
+        def values(trials: Iterable[TrialSpec], metric: str) -> list[float] | None:
+            return finite_values(store, trials, metric)
+
+        def planned() -> tuple[plan.WorkSource, str]:
+            return work_source(spec, store, committed, done, values, origin.fingerprint)
+
         source, sentence = planned()
         LoadedCode(source.planned.values()).require_unchanged()
         counting = {key: seal for key, seal in seals.items() if seal.status in done}
@@ -172,9 +200,9 @@ def plan_sweep(
         superseded, kept = [key for key in others if key in again], [key for key in others if key not in again]
         told = [(superseded, True), (kept, False)]
         sentences = [other_code.sentence(store, keys, seals, recompute) for keys, recompute in told if keys]
-        for key in superseded:
-            del committed[key]
         if superseded:
+            for key in superseded:
+                del committed[key]
             source, _ = planned()
     return SweepPlan(
         spec=spec,
@@ -191,3 +219,12 @@ def plan_sweep(
         recompute_other_code=recompute_other_code,
         seen=seen,
     )
+
+
+def state(settled: Mapping[str, Status], pending: int) -> str:
+    counts = collections.Counter(settled.values())
+    parts = [
+        f"{counts['finished']:,} done",
+        *(f"{counts[key]:,} {key}" for key in ("stopped", "failed") if counts[key]),
+    ]
+    return "  " + " · ".join([*parts, f"{pending:,} to run"])

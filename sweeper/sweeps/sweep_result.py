@@ -25,13 +25,21 @@ from sweeper.sweeps.sweep_plan import SweepPlan
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class SweepResult:
-    """What came out of a sweep; printed, it is the table and the lines at the end of `python -m sweeper.run`."""
+    """What came out of a sweep; printed, it is the table and the lines at the end of `python -m sweeper.run`.
 
-    plan: SweepPlan  # what was planned; an adaptive search has planned more meanwhile
-    rows: pa.Table  # those of the planned trials, with the columns of the store
-    unfinished: Mapping[str, Sequence[str]]  # ids of trials by the reason; of failed ones the reason is their error
-    vain_checkpoints: int  # number of checkpoints that were removed, and whose steps nobody needs any more
-    address: str | None  # cluster, as it was typed
+    Attributes:
+        plan: What was planned. An adaptive search has planned more meanwhile.
+        rows: The rows of the planned trials, with the columns of the store.
+        unfinished: Ids of the trials that are not finished, by the reason; of failed trials the reason is their error.
+        vain_checkpoints: Number of checkpoints that were removed, and whose steps nobody needs any more.
+        address: Cluster, as it was typed.
+    """
+
+    plan: SweepPlan
+    rows: pa.Table
+    unfinished: Mapping[str, Sequence[str]]
+    vain_checkpoints: int
+    address: str | None
 
     def __repr__(self) -> str:
         return Output.text_of(self.tell)
@@ -68,7 +76,8 @@ class SweepResult:
         if len(frame):
             table, lines = ending(frame, self.plan.spec, self._elsewhere, self.plan.results, self.address)
             output.table(table)
-            figures = [*lines, *figures]
+            for line in lines:
+                output.say(line)
         for line in figures:
             output.say(line)
         for text in self.refused_settings:
@@ -76,7 +85,9 @@ class SweepResult:
         planned = counted(len(self.plan.trials), "trial")
         if self.complete:
             early = int((frame["status"] == "stopped").sum())
-            output.say(f"{len(frame):,} of {planned} committed" + f", {early:,} of them stopped early" * bool(early))
+            output.say(
+                f"{len(frame):,} of {planned} committed" + (f", {early:,} of them stopped early" if early else "")
+            )
             return
         verb = inflected(len(self.plan.trials), "is", "are")
         output.complain(f"{sum(map(len, self.unfinished.values())):,} of {planned} {verb} not finished:")

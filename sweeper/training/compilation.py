@@ -100,9 +100,9 @@ def kept(
 ) -> Program:
     """As `compiled`, but once for all arguments of equal structure, shapes and types, while the program is kept.
 
-    Structure is that of `TrialSpec.for_programs`; the executable takes the trial itself. What is compiled is called as
-    `function(trial, *arguments, *static)`, with one trial or stacked ones; the program is called without `static`. A
-    `jax.ShapeDtypeStruct` will do for an array among `arguments`.
+    The structure of a trial is that of `TrialSpec.for_programs`. What is compiled is the call
+    `function(trial, *arguments, *static)`, for one trial or for stacked trials. The program is called without `static`.
+    An array among `arguments` may be a `jax.ShapeDtypeStruct`.
     """
     global _seconds, _cpu_seconds
     seen = trial.for_programs()

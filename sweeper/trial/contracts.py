@@ -101,12 +101,19 @@ class Network(abc.ABC):
 
 
 class LinearAttention(NamedTuple):
-    """One head of linear attention: token i that reads token j adds (h_i query) (h_j key)^T (h_j value) output."""
+    """One head of linear attention: token i that reads token j adds (h_i query) (h_j key)^T (h_j value) output.
 
-    query: Float[Array, "width feature"]  # matrix from a token to its query
-    key: Float[Array, "width feature"]  # matrix from a token to its key
-    value: Float[Array, "width feature"]  # matrix from a token to its value
-    output: Float[Array, "feature width"]  # matrix from a value back to a token
+    Attributes:
+        query: Matrix from a token to its query.
+        key: Matrix from a token to its key.
+        value: Matrix from a token to its value.
+        output: Matrix from a value back to a token.
+    """
+
+    query: Float[Array, "width feature"]
+    key: Float[Array, "width feature"]
+    value: Float[Array, "width feature"]
+    output: Float[Array, "feature width"]
 
     def score(self) -> Float[Array, "width width"]:
         """S with q_i · k_j = h_i S h_j^T."""
@@ -121,11 +128,16 @@ class Polynomial(NamedTuple):
     """A network of residual layers with one head of linear attention each, and an affine read-out.
 
     Its logits are a polynomial of the embedded tokens. A task may expand the polynomial and share its terms.
+
+    Attributes:
+        layers: The attention of each layer, first to last.
+        readout: Matrix from a token to its logits.
+        bias: Added to the logits.
     """
 
-    layers: tuple[LinearAttention, ...]  # the attention of each layer, first to last
-    readout: Float[Array, "width output"]  # matrix from a token to its logits
-    bias: Float[Array, " output"]  # added to the logits
+    layers: tuple[LinearAttention, ...]
+    readout: Float[Array, "width output"]
+    bias: Float[Array, " output"]
 
 
 # Tasks
@@ -359,7 +371,8 @@ def check_array(plugin: object, method: str, what: str, value: Any, kind: type, 
     method gives; `kind` is one of numpy's abstract types, and an axis of length None may have any.
     """
     expected = ", ".join(name if length is None else f"{length} {name}s" for name, length in axes.items())
-    of, form, kind_name = f"{what} of " * bool(what), f"[{expected}]" if axes else "a number", kind.__name__.strip("_")
+    of, form = f"{what} of " if what else "", f"[{expected}]" if axes else "a number"
+    kind_name = kind.__name__.strip("_")
     if not isinstance(value, bool | int | float | complex | np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct):
         raise broken(plugin, method, f"{of}type {type(value).__name__}", f"{form} ({kind_name})")
     shape, lengths = np.shape(value), list(axes.values())

@@ -121,8 +121,7 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
     paths, names = set(varying(records)), entry_names(records)
     differing = []
     for name in sorted({*paths, *alike}):
-        # `task` and `optimizer` are columns that hold the name of a nested record.
-        if any(name in (other, f"{other}.name") or name.endswith(f".{other}") for other in (*mentioned, "seed")):
+        if any(_covers(other, name) for other in (*mentioned, "seed")):
             continue
         values = rows[name] if name not in paths else [record.get(name) for record in records]
         values = sorted(dict.fromkeys(values), key=value_order)
@@ -132,8 +131,14 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
     return differing
 
 
+def _covers(name: str, entry: str) -> bool:
+    # `task` and `optimizer` are columns that hold the name of a nested record.
+    return entry == name or entry.endswith(f".{name}") or entry == f"{name}.name"
+
+
 def _value(value: Any) -> str:
+    if isinstance(value, list) and len(value) > 3:
+        return f"{_value(value[0])} ... {_value(value[-1])} ({len(value)} values)"
     if isinstance(value, list):
-        ends = f"{_value(value[0])} ... {_value(value[-1])} ({len(value)} values)"
-        return ends if len(value) > 3 else " or ".join(map(_value, value))
+        return " or ".join(map(_value, value))
     return "none" if value is None else value_text(value)

@@ -93,7 +93,9 @@ class VoteCurves(Lines[VotesPanel]):
 
     def remarks(self) -> list[str]:
         seeds, several = self.seeds_remark()
-        parts = [seeds, *[f"band of averages: {self.spread_name()}; faint markers: single seeds"] * several]
+        parts = [seeds]
+        if several:
+            parts.append(f"band of averages: {self.spread_name()}; faint markers: single seeds")
         if any(map(_standard_errors, self.all_lines())):
             parts.append(f"bars: {ERRORS:g} standard errors, for the draw of the seeds r")
         parts += self.mean_remarks()

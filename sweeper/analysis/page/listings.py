@@ -1,6 +1,7 @@
 """The page's lists: trials with settings, metrics and cost, failures, what made the trials, and starts of sweeps."""
 
 import collections
+import datetime
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -191,11 +192,8 @@ def trial_origins(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
     fields: tuple[Field[list[Row]], ...] = (
         (Column("commit", REVISION), lambda alike: (alike[0]["commit"], alike[0]["dirty"])),
         (Column("trials", COUNT), len),
-        (
-            Column("first start", MOMENT),
-            lambda alike: min(filter(None, (row["started"] for row in alike)), default=None),
-        ),
-        (Column("last end", MOMENT), lambda alike: max(filter(None, (row["finished"] for row in alike)), default=None)),
+        (Column("first start", MOMENT), lambda alike: min(_moments(alike, "started"), default=None)),
+        (Column("last end", MOMENT), lambda alike: max(_moments(alike, "finished"), default=None)),
         (Column("device"), lambda alike: alike[0]["device"]),
         (Column("lock", CODE), lambda alike: (alike[0]["lock_hash"] or "")[:10]),
         (Column("versions"), lambda alike: _versions(alike[0]["versions"])),
@@ -203,6 +201,10 @@ def trial_origins(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
     )
     note = "“+ changes”: the files differed from the commit. The lock is the hash of the locked dependencies."
     return tabulated("What made the trials", fields, listed, note), [kinds_of(alike) for alike in listed]
+
+
+def _moments(rows: Iterable[Row], name: str) -> list[datetime.datetime]:
+    return [row[name] for row in rows if row[name]]
 
 
 def _versions(text: str | None) -> str:
