@@ -302,7 +302,7 @@ def test_a_long_list_runs_in_waves_that_grow_with_the_workers(monkeypatch, tmp_p
     monkeypatch.setattr(tune_driver, "WAVE_OF_A_WORKER", 5)
     scratch, begun, heard = tune_driver.scratch, [], Heard()
     monkeypatch.setattr(tune_driver, "scratch", lambda: begun.append(len(heard.all(events.PackEnded))) or scratch())
-    trials = [coloring_trial(seed=seed) for seed in range(20)]
+    trials = [coloring_trial(seed=seed) for seed in range(30)]
     work = tuple(plan.Work(pack, ()) for pack in packs(trials, lanes=1))
     source = plan.ListedWork(plan.Plan({}, {}, 1, len(trials), work, frozenset()))
     planned = events.SweepPlanned("waves", trials=len(trials), done=0, failed=0, steps=0)
