@@ -202,6 +202,7 @@ def test_workers_join_are_preempted_and_come_back_and_leave_with_their_head(slur
     slurm.run("scancel", first)
 
 
+@pytest.mark.exhaustive
 def test_what_a_cancelled_worker_trained_is_trained_by_the_next(slurm):
     head = slurm.head("--set", "resources={lanes: 1, cpus: 2}")
     worker = slurm.worker(head, "n2")

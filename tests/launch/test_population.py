@@ -134,17 +134,15 @@ def _population(workers: int, **variables: str) -> Iterator[Population]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.exhaustive), 2, 4])
 def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undisturbed, workers):
     with _population(workers) as population:
         assert _equal(_evolved(population.evaluator(_trials(), CODE)), undisturbed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "optimizer",
-    ["snes", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("open_es", "sep_cma_es"))],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("optimizer", ["snes", "open_es", "sep_cma_es"])
 def test_workers_give_the_numbers_of_none_with_every_strategy_and_a_growing_m(ray_of_four_cores, optimizer):
     with _population(2) as population:
         evaluate = population.evaluator(_trials(optimizer), CODE)

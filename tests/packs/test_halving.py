@@ -148,7 +148,7 @@ def test_a_winner_is_the_trial_that_was_never_interrupted(space, undisturbed, tm
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lanes", ["null", "3", pytest.param("4", marks=pytest.mark.long)])
+@pytest.mark.parametrize("lanes", ["null", "3"])
 def test_neither_workers_nor_order_nor_deaths_nor_lanes_change_a_bit(space, undisturbed, tmp_path, lanes):
     spec, rng = space(f"resources.lanes={lanes}"), random.Random(lanes)
     store, starts = Store.open(tmp_path), 0
