@@ -341,7 +341,8 @@ def check_pairs(trial: TrialSpec, rtol: float, atol: float, platform: str = "cpu
 def check_objective(trial: TrialSpec) -> None:
     """As `check_values`, of an objective."""
     objective = trial.objective
-    losses = jnp.stack([jnp.zeros(trial.batch_size), jnp.ones(trial.batch_size), jnp.arange(trial.batch_size) / 7.0])
+    count = trial.batch_size
+    losses = np.stack([np.zeros(count), np.ones(count), np.arange(count) / 7]).astype(np.float32)
     with vectorisation.built_for("cpu"), jax_settings.one_thread():
         found = jax.jit(jax.vmap(_objective, (None, 0)))(trial, losses)
     for gives, values in zip(("", " as its gradient"), map(np.asarray, found), strict=True):
@@ -391,7 +392,7 @@ def _digests(trial: TrialSpec) -> dict[str, str]:
     programs: dict[str, str] = {}
 
     def traced(method: str, function: Any, *arguments: Any) -> Any:
-        with vectorisation.built_for("cpu"):
+        with vectorisation.built_for("cpu"), jax_settings.one_thread():
             program = compilation.traced(function, trial.for_programs(), *arguments)
             text = program.lower(lowering_platforms=("cpu",)).as_text()
         programs[method] = hashlib.sha256(text.encode()).hexdigest()

@@ -42,8 +42,8 @@ AS_USER = [] if os.geteuid() else ["setpriv", "--bounding-set=-dac_override,-dac
 def test_the_driver_never_starts_jax():
     """Jax in the driver would hold a GPU that a trial needs, and warn of its threads when the driver starts Ray.
 
-    So the driver checks panels, which needs the names of all metrics, without asking JAX for its platform. Only the
-    private `jax._src` says whether JAX has started: every public question starts it.
+    So the driver checks panels, which needs the names of all metrics, and what plug-ins compute, without asking JAX for
+    its platform. Only the private `jax._src` says whether JAX has started: every public question starts it.
     """
     code = (
         "from pathlib import Path\n"
@@ -51,12 +51,13 @@ def test_the_driver_never_starts_jax():
         "from sweeper import launch\n"
         "from sweeper.commands import run\n"
         "from sweeper.sweeps import training\n"
-        "from sweeper.packs import plan\n"
+        "from sweeper.packs import conformance, plan\n"
         "from sweeper.space import search_space\n"
         "for path in map(Path('search_spaces').joinpath, ('quickstart.yaml', 'gridworld_small.yaml', 'recall.yaml')):\n"
         "    space = search_space.read(path)\n"
         "    space.expand()\n"
         "    search_space.check_panels(space)\n"
+        "conformance.check_values(search_space.read(Path('search_spaces/quickstart.yaml')).expand().trials[:1])\n"
         "assert not bridge.backends_are_initialized()"
     )
     done = python("-c", code)
