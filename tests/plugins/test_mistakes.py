@@ -68,6 +68,25 @@ VALUES = {
     ),
 }  # fmt: skip
 
+ABILITIES = "    # What it is judged by.\n\n    def abilities(self):\n        return contracts.Abilities("
+JUDGED = "lambda inputs, answers: answers != inputs.prize[:, None, None]"
+
+PAIRS = {
+    "sampled": ({OUTCOMES_LOSS: f"{OUTCOMES_LOSS}, sampled=2 + logits[..., 0] ** 2"},
+                " as sampled, must be at most 1"),
+    "negative variance": ({OUTCOMES_LOSS: f"{OUTCOMES_LOSS}, variance=-jnp.ones(len(logits))"},
+                          "outcomes gives -1 as variance, must be at least 0"),
+    "a vote for another answer": (
+        {OUTCOMES_LOSS: f"{OUTCOMES_LOSS}, answers=logits.argmax(axis=-1)[..., None]",
+         "    # What it is judged by.\n": f"{ABILITIES}voting=contracts.Voting({JUDGED}, 3))\n"},
+        "outcomes gives correct that differs from what abilities().voting says of its answers, must be the same",
+    ),
+    "a group too many": (
+        {"    # What it is judged by.\n": f"{ABILITIES}groups=contracts.Groups(2, lambda inputs: inputs.prize + 2))\n"},
+        " as a group, must be from 0 to 1",
+    ),
+}  # fmt: skip
+
 
 @pytest.fixture
 def project(tmp_path, monkeypatch, forgotten):
@@ -113,6 +132,20 @@ def test_a_mistake_that_values_show_is_found_before_the_first_pack(project, old,
     with pytest.raises(ContractError) as refused:
         conformance.check_values([trial])
     assert str(refused.value).startswith("tasks/gates.py, line ")
+    assert message in str(refused.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("edits", "message"), PAIRS.values(), ids=PAIRS)
+def test_a_mistake_that_a_few_pairs_show(project, edits, message):
+    *before, last = edits.items()
+    file = project / "tasks" / "gates.py"
+    for old, new in before:
+        file.write_text(file.read_text().replace(old, new))
+    trial = _trial(project, *last)
+    conformance.check_shapes([trial])
+    with pytest.raises(ContractError) as refused:
+        conformance.check_pairs(trial, 1e-3, 1e-4)
     assert message in str(refused.value)
 
 
