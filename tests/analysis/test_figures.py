@@ -904,6 +904,8 @@ def test_zero_on_a_logarithmic_axis_is_shown_or_told(kind, qs, values, scales, r
         assert [text.get_text() for text in axes.get_xticklabels()] == list(map(style.number, sorted(map(float, qs))))
         places = axes.lines[-1].get_xdata()
         assert list(places) == sorted(set(places)), "0 stands before all others"
+        if math.inf in qs:
+            np.testing.assert_allclose(places, [0.001, 0.01, 0.1, 1.0], err_msg="0 and infinity stand one step away")
 
 
 @pytest.mark.parametrize("kind", ["curve", "scatter"])
