@@ -3,12 +3,15 @@
 Losses of argmax decisions have no gradient. Here decisions are drawn from the softmax of the logits. The surrogate has
 the value of the sampled losses, and its gradient estimates that of the expected losses: the log-probability of every
 decision is weighed by what followed it, less what followed the same decision with other seeds r (a leave-one-out
-baseline). The objective then weighs the inputs, as it does for losses with a gradient.
+baseline). The objective then weighs the inputs, as it does for losses with a gradient, and it weighs those of a seed r
+by the losses of the other seeds. A q-norm of means of few seeds is larger for losses that vary between seeds, as those
+of a mixture of walks do: weights that know the losses that they weigh would punish the mixture.
 
 A baseline depends on other seeds and on the past alone, so that the estimate is right on average for an objective that
 is a mean. Where no other seed takes a decision, the baseline is the mean loss of the others less the costs so far.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -19,6 +22,10 @@ from sweeper.training.objective import batch_of_losses, drawn_pairs, next_state,
 from sweeper.training.trainer import share_left
 from sweeper.trial.contracts import Episodes, Network
 from sweeper.trial.trial_spec import PolicyGradient, TrialSpec
+
+MARGINAL_ENTROPY_FALLS = 0.6, 0.95
+"""Shares of the steps at which the marginal bonus begins to fall and at which it is 0: walks are to part while the
+decisions lose their own randomness, and in the end the objective alone decides how often each is taken."""
 
 
 class PolicyCurve(NamedTuple):
@@ -52,6 +59,17 @@ def surrogate(episodes: Episodes, marginal_bonus: Float[Array, ""] | float = 0.0
     return sampled + (score - jax.lax.stop_gradient(score))
 
 
+def weighed_by_others(
+    value: Callable[[Float[Array, " input"]], Float[Array, ""]], losses: Float[Array, "input seed"]
+) -> Float[Array, ""]:
+    """The objective of the mean losses; its gradient weighs the losses of each seed r by the means of the others."""
+    total, count = jax.lax.stop_gradient(losses.sum(axis=1, keepdims=True)), losses.shape[1]
+    others = (total - jax.lax.stop_gradient(losses)) / (count - 1) if count > 1 else total
+    weights = jax.vmap(jax.grad(value), in_axes=1, out_axes=1)(others)
+    weighed = (weights * losses).sum(axis=0).mean()
+    return jax.lax.stop_gradient(value(losses.mean(axis=1))) + (weighed - jax.lax.stop_gradient(weighed))
+
+
 def entropy(episodes: Episodes) -> Float[Array, ""]:
     """Entropy of the decisions of an input, in nats."""
     return (episodes.taken * episodes.entropy).sum(axis=-1).mean()
@@ -68,10 +86,15 @@ def trained(
     inputs, seeds = drawn_pairs(trial, inputs_key, seeds_key)
     episodes = sample(network, inputs, seeds, decisions_key)
     left = share_left(optimizer.schedule, step / trial.steps)
-    marginal = 0.0 if optimizer.marginal_entropy_bonus is None else left * optimizer.marginal_entropy_bonus
-    batch, broken = batch_of_losses(trial, inputs, surrogate(episodes, marginal), step)
+    begin, end = MARGINAL_ENTROPY_FALLS
+    marginal = 0.0
+    if optimizer.marginal_entropy_bonus is not None:
+        marginal = jnp.clip((end - step / trial.steps) / (end - begin), 0.0, 1.0) * optimizer.marginal_entropy_bonus
+    losses = surrogate(episodes, marginal)
+    batch, broken = batch_of_losses(trial, inputs, losses, step)
     state = next_state(trial, batch, state)
-    loss, disorder = trial.objective.value(batch, state), entropy(episodes)
+    loss = weighed_by_others(lambda means: trial.objective.value(batch._replace(losses=means), state), losses)
+    disorder = entropy(episodes)
     first, last = optimizer.entropy_bonus, optimizer.final_entropy_bonus
     bonus = last + (first - last) * left
     own = jax.lax.stop_gradient(own_curves(trial, network, inputs, seeds, batch, state))

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 from models.transformer import Model
 from sweeper.packs.packing import stack
-from sweeper.training.policy_gradient import entropy, surrogate
+from sweeper.training.policy_gradient import entropy, surrogate, weighed_by_others
 from sweeper.training.trainers import trainer_of
 from sweeper.trial.contracts import Episodes
 from sweeper.trial.trial_spec import TrialSpec
@@ -56,6 +56,23 @@ def test_a_decision_that_is_not_taken_has_no_gradient():
     episodes = _episodes(jnp.zeros((3, 3, 2)), np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]]))
     gradient = jax.grad(lambda own: surrogate(episodes._replace(log_probability=own)).sum())(episodes.log_probability)
     np.testing.assert_array_equal(gradient != 0, episodes.taken)
+
+
+def test_each_seed_is_weighed_by_the_losses_of_the_others():
+    losses = jnp.array([[1.0, 2.0, 6.0], [3.0, 3.0, 4.0]])
+
+    def norm(means):
+        return jnp.linalg.norm(means, 5)
+
+    value, gradient = jax.value_and_grad(weighed_by_others, argnums=1)(norm, losses)
+    assert float(value) == pytest.approx(float(norm(losses.mean(axis=1))))
+    for seed in range(3):
+        others = losses[:, [other for other in range(3) if other != seed]].mean(axis=1)
+        np.testing.assert_allclose(gradient[:, seed], jax.grad(norm)(others) / 3, rtol=1e-6)
+    # One seed has no others, and a mean weighs all inputs alike.
+    alone = jax.grad(weighed_by_others, argnums=1)(norm, losses[:, :1])
+    np.testing.assert_allclose(alone[:, 0], jax.grad(norm)(losses[:, 0]), rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(weighed_by_others, argnums=1)(jnp.mean, losses), 1 / 6, rtol=1e-6)
 
 
 def test_the_marginal_bonus_moves_the_gradient_and_not_the_value():
