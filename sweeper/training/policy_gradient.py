@@ -5,7 +5,7 @@ the value of the sampled losses, and its gradient estimates that of the expected
 decision is weighed by what followed it, less what followed the same decision with other seeds r (a leave-one-out
 baseline). The objective then weighs the inputs, as it does for losses with a gradient, and it weighs those of a seed r
 by the losses of the other seeds. A q-norm of means of few seeds is larger for losses that vary between seeds, as those
-of a mixture of walks do: weights that know the losses that they weigh would punish the mixture.
+of a mixture of walks do. If a loss entered its own weight, the mixture would be punished.
 
 A baseline depends on other seeds and on the past alone, so that the estimate is right on average for an objective that
 is a mean. Where no other seed takes a decision, the baseline is the mean loss of the others less the costs so far.

@@ -40,7 +40,7 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
     [
         (process_faults.driver_killed, 1),
         (process_faults.driver_doubled, 1),
-        pytest.param(process_faults.terminated, 1, marks=pytest.mark.exhaustive),
+        (process_faults.terminated, 1),
         pytest.param(process_faults.nodes_killed, 3, marks=pytest.mark.exhaustive),
         pytest.param(storage_faults.results_moved, 1, marks=pytest.mark.exhaustive),
         pytest.param(storage_faults.checkpoints_damaged, 1, marks=pytest.mark.exhaustive),

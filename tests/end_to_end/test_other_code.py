@@ -61,7 +61,6 @@ def test_an_edit_during_a_sweep_reaches_none_of_its_packs(checkout):
         assert row["fingerprint"] == before.fingerprint(TrialSpec.model_validate_json(row["spec"]))
 
 
-@pytest.mark.exhaustive  # the fault `code_changed` does the same
 def test_a_checkpoint_of_code_that_was_edited_is_not_continued(checkout):
     arguments = ("one.yaml", "--address", "local", "--results")
     interrupted = Command(checkout, *arguments, "results")

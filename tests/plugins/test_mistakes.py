@@ -102,12 +102,14 @@ def _unannotated(text: str) -> str:
     return re.sub(r"\) -> [^\n]*:\n", "):\n", text)
 
 
-def _trial(project: Path, old: str = "", new: str = "") -> TrialSpec:
+def _trial(project: Path, *edits: tuple[str, str]) -> TrialSpec:
     file = project / "tasks" / "gates.py"
-    text = _unannotated(file.read_text()).replace(old, new)
-    if "SIZE =" in new:
-        text = text.replace("return 1 - jax", "return SIZE * jax")
-    assert not old or new in text
+    text = _unannotated(file.read_text())
+    for old, new in edits:
+        text = text.replace(old, new)
+        if "SIZE =" in new:
+            text = text.replace("return 1 - jax", "return SIZE * jax")
+        assert new in text
     file.write_text(text)
     fields = {"model": {"name": "transformer", "width": 8, "key_size": 8}, "evaluation": {"seeds": 12, "votes": [5]}}
     return TrialSpec.model_validate({"task": {"name": "gates"}, "steps": 100, "batch_size": 12, **fields})
@@ -115,7 +117,7 @@ def _trial(project: Path, old: str = "", new: str = "") -> TrialSpec:
 
 @pytest.mark.parametrize(("old", "new", "message"), SHAPES.values(), ids=SHAPES)
 def test_a_mistake_that_shapes_show_is_found_at_planning(project, old, new, message):
-    trial = _trial(project, old, new)
+    trial = _trial(project, (old, new))
     if "leading axis" in message:
         trial = trial.model_copy(update={"objective": trial.objective.model_copy(update={"m": 11})})
     with pytest.raises(ContractError) as refused:
@@ -127,7 +129,7 @@ def test_a_mistake_that_shapes_show_is_found_at_planning(project, old, new, mess
 @pytest.mark.slow
 @pytest.mark.parametrize(("old", "new", "message"), VALUES.values(), ids=VALUES)
 def test_a_mistake_that_values_show_is_found_before_the_first_pack(project, old, new, message):
-    trial = _trial(project, old, new)
+    trial = _trial(project, (old, new))
     conformance.check_shapes([trial])
     with pytest.raises(ContractError) as refused:
         conformance.check_values([trial])
@@ -138,11 +140,7 @@ def test_a_mistake_that_values_show_is_found_before_the_first_pack(project, old,
 @pytest.mark.slow
 @pytest.mark.parametrize(("edits", "message"), PAIRS.values(), ids=PAIRS)
 def test_a_mistake_that_a_few_pairs_show(project, edits, message):
-    *before, last = edits.items()
-    file = project / "tasks" / "gates.py"
-    for old, new in before:
-        file.write_text(file.read_text().replace(old, new))
-    trial = _trial(project, *last)
+    trial = _trial(project, *edits.items())
     conformance.check_shapes([trial])
     with pytest.raises(ContractError) as refused:
         conformance.check_pairs(trial, 1e-3, 1e-4)
@@ -150,7 +148,7 @@ def test_a_mistake_that_a_few_pairs_show(project, edits, message):
 
 
 def test_planning_ends_with_the_message_and_leaves_nothing(project):
-    _trial(project, *SHAPES["loss of every door"][:2])
+    _trial(project, SHAPES["loss of every door"][:2])
     for command in (["run", "search_spaces/gates.yaml"], ["run", "search_spaces/gates.yaml", "--dry-run"]):
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 2, done.output
@@ -161,7 +159,7 @@ def test_planning_ends_with_the_message_and_leaves_nothing(project):
 
 @pytest.mark.slow
 def test_a_start_refuses_what_the_values_show_before_it_writes(project):
-    _trial(project, *VALUES["negative"][:2])
+    _trial(project, VALUES["negative"][:2])
     done = CliRunner().invoke(app, ["run", "search_spaces/gates.yaml"])
     assert done.exit_code == 2, done.output
     assert done.output.splitlines()[-1].endswith("must be at least 0")
@@ -170,7 +168,7 @@ def test_a_start_refuses_what_the_values_show_before_it_writes(project):
 
 @pytest.mark.slow
 def test_a_check_says_the_same_as_a_start(project):
-    _trial(project, *SHAPES["loss of every door"][:2])
+    _trial(project, SHAPES["loss of every door"][:2])
     done = CliRunner().invoke(app, ["check", "tasks/gates.py"])
     assert done.exit_code == 2, done.output
     assert {line.partition(": ")[2] for line in done.output.splitlines()} == {"loss gives shape [4], must be a number"}
@@ -247,6 +245,6 @@ def test_a_task_of_ones_own_needs_no_baseline(project):
     text = file.read_text()
     begin, end = text.index("    def sample_seeds"), text.index("    def loss(")
     file.write_text(text[:begin] + text[end:])
-    trial = _trial(project, "return self.doors + self.noise", "return self.doors")
+    trial = _trial(project, ("return self.doors + self.noise", "return self.doors"))
     assert (trial.baseline, trial.objective.m) == ("Aq_r0", 1)
     conformance.check_shapes([trial])
