@@ -12,7 +12,7 @@ tokens and returns those of its own token. The caller keeps them, so that severa
 """
 
 import math
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,8 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from pydantic import Field
 
-from sweeper.trial import contracts
+from sweeper.trial import contracts, vectorisation
+from sweeper.trial.vectorisation import product
 
 Size = Annotated[int, Field(ge=1)]
 
@@ -99,11 +100,8 @@ class LayerNorm(nnx.Module):
         return (x - mean) * jax.lax.rsqrt(variance + 1e-6) * self.scale[...] + self.bias[...]
 
 
-class Memory(NamedTuple):
-    """Keys and values of some tokens, for one block or with a leading block axis."""
-
-    keys: Float[Array, "*block head token feature"]
-    values: Float[Array, "*block head token feature"]
+Memory = Float[Array, "head token key_and_value"]
+"""What one block keeps of tokens: the key of each, then its value."""
 
 
 class Attention(nnx.Module):
@@ -119,32 +117,43 @@ class Attention(nnx.Module):
         self.output = _weights(output, features, sizes.width, factor=factor)
 
     def __call__(self, h: Float[Array, "token width"], mask: Bool[Array, "token token"]) -> Float[Array, "token width"]:
-        scores = jnp.einsum("thf,shf->hts", self._heads(h, self.query), self._heads(h, self.key))
-        mixed = jnp.einsum("hts,shf->thf", self._shares(scores, mask), self._heads(h, self.value))
+        query, key, value = self._projected(h)
+        scores = jnp.einsum("thf,shf->hts", query, key)
+        mixed = jnp.einsum("hts,shf->thf", self._shares(self._masked(scores, mask)), value)
         return mixed.reshape(h.shape[0], -1) @ self.output[...]
 
     def step(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " width"], Memory]:
         """The output for one token that attends to itself and to the tokens of `past` that its masks let through."""
-        own = Memory(self._heads(h, self.key)[:, None], self._heads(h, self.value)[:, None])
+        query, key, value = self._projected(h)
+        own = jnp.concatenate([key, value], axis=-1)[:, None]
         seen = [*past, (own, jnp.ones(1, bool))]
-        query = self._heads(h, self.query)
-        scores = jnp.concatenate([jnp.einsum("hf,hsf->hs", query, memory.keys) for memory, _ in seen], axis=1)
-        shares = self._shares(scores, jnp.concatenate([mask for _, mask in seen]))
+        size = self.sizes.key_size
+        scores = [
+            self._masked(product(memory[..., :size], query[..., None])[..., 0], mask) for memory, mask in seen
+        ]
+        shares = self._shares(jnp.concatenate(scores, axis=1))
         mixed, start = jnp.zeros_like(query), 0
         for memory, mask in seen:
-            part = shares[:, start : start + len(mask)]
-            mixed, start = mixed + jnp.einsum("hs,hsf->hf", part, memory.values), start + len(mask)
+            part = shares[:, None, start : start + len(mask)]
+            mixed, start = mixed + product(part, memory[..., size:])[:, 0], start + len(mask)
         return mixed.reshape(-1) @ self.output[...], own
 
-    def _heads(self, h: Float[Array, "*token width"], weight: nnx.Param) -> Float[Array, "*token head feature"]:
-        return (h @ weight[...]).reshape(*h.shape[:-1], self.sizes.heads, self.sizes.key_size)
+    def _projected(self, h: Float[Array, "*token width"]) -> list[Float[Array, "*token head feature"]]:
+        """Queries, keys and values."""
+        weights = [self.query[...], self.key[...], self.value[...]]
+        if vectorisation.in_turns():
+            parts = [h @ weight for weight in weights]
+        else:  # one kernel instead of three
+            parts = jnp.split(h @ jnp.concatenate(weights, axis=1), 3, axis=-1)
+        return [part.reshape(*h.shape[:-1], self.sizes.heads, self.sizes.key_size) for part in parts]
 
-    def _shares(
+    def _masked(
         self, scores: Float[Array, "*shape token"], mask: Bool[Array, "*masked token"]
     ) -> Float[Array, "*shape token"]:
-        if self.sizes.attention == "softmax":
-            return jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1)
-        return jnp.where(mask, scores, 0.0)
+        return jnp.where(mask, scores, -jnp.inf if self.sizes.attention == "softmax" else 0.0)
+
+    def _shares(self, masked: Float[Array, "*shape token"]) -> Float[Array, "*shape token"]:
+        return jax.nn.softmax(masked, axis=-1) if self.sizes.attention == "softmax" else masked
 
     def matrices(self) -> contracts.LinearAttention:
         """The weights of a linear attention with one head."""
@@ -248,16 +257,17 @@ class Transformer(nnx.Module, contracts.Network):
             h = block(h, mask)
         return self._logits(h)
 
-    def step(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " output"], Memory]:
+    def step(
+        self, h: Float[Array, " width"], past: contracts.Past
+    ) -> tuple[Float[Array, " output"], tuple[Memory, ...]]:
         owns = []
         for index, block in enumerate(self.blocks):
-            h, own = block.step(h, [(Memory(part.keys[index], part.values[index]), mask) for part, mask in past])
+            h, own = block.step(h, [(memory[index], mask) for memory, mask in past])
             owns.append(own)
-        return self._logits(h), jax.tree.map(lambda *parts: jnp.stack(parts), *owns)
+        return self._logits(h), tuple(owns)
 
-    def empty_memory(self, tokens: int) -> Memory:
-        shape = (len(self.blocks), self.sizes.heads, tokens, self.sizes.key_size)
-        return Memory(jnp.zeros(shape), jnp.zeros(shape))
+    def empty_memory(self, tokens: int) -> tuple[Memory, ...]:
+        return (jnp.zeros((self.sizes.heads, tokens, 2 * self.sizes.key_size)),) * len(self.blocks)
 
     def _logits(self, h: Float[Array, "*token width"]) -> Float[Array, "*token output"]:
         return self.readout(h if self.norm is None else self.norm(h))

@@ -17,6 +17,7 @@ An accelerator has no use for a queue: there every cell of every seed is a branc
 steps, and steps of a branch after its end are not counted.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -238,18 +239,18 @@ def _second_episodes_at_once(
     seeds, cells, horizon, never = len(tokens.noise), grid.cells, grid.horizon, grid.horizon + 1
     unmet, own_cell = first.visit == never, jnp.arange(cells)
     start = jnp.minimum(first.visit, horizon).at[:, START].set(horizon)
+    known = jnp.arange(horizon) < start[..., None]
     first_token = first_tokens(tokens, first.last)
 
     def one_step(t: Int[Array, ""], carry: tuple[Any, ...]) -> tuple[Any, ...]:
         at, visit, memory = carry
         h = jnp.where(t == 0, first_token, tokens.reached[0, at]) + placed[start + t]
 
-        def step(h: Any, start: Any, memory: Memory, earlier: Memory) -> tuple[Any, Memory]:
-            past = [(earlier, jnp.arange(horizon) < start), (memory, jnp.arange(horizon) < t)]
-            return network.step(h, past)
+        def step(h: Any, known: Any, memory: Memory, earlier: Memory) -> tuple[Any, Memory]:
+            return network.step(h, [(earlier, known), (memory, jnp.arange(horizon) < t)])
 
         of_seed = jax.vmap(step, in_axes=(0, 0, 0, None))
-        logits, own = jax.vmap(of_seed)(h, start, memory, first.memory)
+        logits, own = jax.vmap(of_seed)(h, known, memory, first.memory)
         at = environment.neighbour(grid, at, jnp.argmax(logits, axis=-1))
         reached = jnp.where(unmet, at[:, START, None] == own_cell, (at == own_cell) & (own_cell != START))
         visit = jnp.where(reached & (visit == never), t + 1, visit)
@@ -268,7 +269,19 @@ def first_tokens(tokens: Tokens, last: Int[Array, " seed"]) -> Float[Array, "see
 
 def written(memory: Memory, own: Memory, place: Int[Array, ""]) -> Memory:
     """The memory with one token written to a place of its token axis, the last but one."""
-    return jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, place, -2), memory, own)
+    return jax.tree.map(lambda kept, new: _updated(kept, new, place), memory, own)
+
+
+@jax.custom_batching.custom_vmap
+def _updated(kept: Array, new: Array, place: Array) -> Array:
+    return jax.lax.dynamic_update_slice_in_dim(kept, new, place, -2)
+
+
+@_updated.def_vmap
+def _updated_all(size: int, batched: Sequence[bool], kept: Array, new: Array, place: Array) -> tuple[Array, bool]:
+    """Of a batch it is the same operation, as all have one place; JAX would make it a scatter, several kernels."""
+    kept, new = (x if given else jnp.broadcast_to(x, (size, *x.shape)) for x, given in zip((kept, new), batched[:2]))
+    return _updated(kept, new, place), True
 
 
 def noise_token(grid: Grid, noise: Float[Array, " noise"]) -> Float[Array, " feature"]:
