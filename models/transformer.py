@@ -128,9 +128,7 @@ class Attention(nnx.Module):
         own = jnp.concatenate([key, value], axis=-1)[:, None]
         seen = [*past, (own, jnp.ones(1, bool))]
         size = self.sizes.key_size
-        scores = [
-            self._masked(product(memory[..., :size], query[..., None])[..., 0], mask) for memory, mask in seen
-        ]
+        scores = [self._masked(product(memory[..., :size], query[..., None])[..., 0], mask) for memory, mask in seen]
         shares = self._shares(jnp.concatenate(scores, axis=1))
         mixed, start = jnp.zeros_like(query), 0
         for memory, mask in seen:

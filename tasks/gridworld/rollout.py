@@ -280,8 +280,9 @@ def _updated(kept: Array, new: Array, place: Array) -> Array:
 @_updated.def_vmap
 def _updated_all(size: int, batched: Sequence[bool], kept: Array, new: Array, place: Array) -> tuple[Array, bool]:
     """Of a batch it is the same operation, as all have one place; JAX would make it a scatter, several kernels."""
-    kept, new = (x if given else jnp.broadcast_to(x, (size, *x.shape)) for x, given in zip((kept, new), batched[:2]))
-    return _updated(kept, new, place), True
+    assert not batched[2]
+    arrays = zip((kept, new), batched[:2], strict=True)
+    return _updated(*(x if given else jnp.broadcast_to(x, (size, *x.shape)) for x, given in arrays), place), True
 
 
 def noise_token(grid: Grid, noise: Float[Array, " noise"]) -> Float[Array, " feature"]:
