@@ -19,7 +19,7 @@ def driver_killed(checkout: Path, folder: Path, times: int, draw: random.Random)
     """kill -9 of the driver at random moments: while it starts, while Ray starts, while packs train."""
     packs, seeds = 4 * times, 4
     file, results = folder / "chaos.yaml", folder / "results"
-    file.write_text(space(packs, seeds, steps=500))
+    file.write_text(space(packs, seeds, steps=2000))
     books, again, hits, in_training = Books(results), 0, 0, 0
     while hits < times:
         before = books.check()
@@ -32,7 +32,7 @@ def driver_killed(checkout: Path, folder: Path, times: int, draw: random.Random)
         else:
             files = progress_files(results)
             alive = start.until(lambda files=files: progress_files(results) != files) and start.sleep(
-                draw.uniform(0, 4)
+                draw.uniform(0, 2)
             )
         if not alive:
             break

@@ -39,12 +39,16 @@ class Command:
 
     def wait(self) -> tuple[int, str]:
         """Exit code and everything printed."""
-        return self.process.wait(), self._log.read_text()
+        return self.process.wait(), self.text()
+
+    def text(self) -> str:
+        """What it has printed so far."""
+        return self._log.read_text()
 
     def until(self, condition: Callable[[], object]) -> None:
         """Wait for an event that happens while the command runs."""
         while not condition():
-            assert self.process.poll() is None, f"the command ended too early:\n{self._log.read_text()}"
+            assert self.process.poll() is None, f"the command ended too early:\n{self.text()}"
             time.sleep(0.05)
 
     def workers(self) -> list[int]:

@@ -272,6 +272,7 @@ def test_killed_and_interrupted_sweeps_end_with_the_same_numbers(undisturbed, ch
     os.kill(one_of_them, signal.SIGKILL)
     interrupted.until(lambda: list(store.glob("checkpoints/*.ckpt")))
     os.killpg(interrupted.process.pid, signal.SIGHUP)  # what a terminal does that is closed: everybody gets it
+    interrupted.until(lambda: "asked to leave a checkpoint" in interrupted.text())
     os.kill(held, signal.SIGCONT)
     code, text = interrupted.wait()
     assert code == 129, text

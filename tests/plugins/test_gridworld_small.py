@@ -8,7 +8,7 @@ from sweeper.store.store import Store
 from tasks.gridworld import Task
 from tests.processes import python
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.exhaustive]
 
 GENERATIONS = 4
 

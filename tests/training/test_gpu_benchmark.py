@@ -37,6 +37,7 @@ def test_every_part_of_the_benchmark_runs_on_a_cpu():
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_numbers_beyond_their_bound_are_an_error(capsys, monkeypatch):
     numbers = agreement.numbers_of
     factors = iter([1.0 + 1e-4, 1.0])  # the accelerator, then the CPU
@@ -51,6 +52,7 @@ def test_numbers_beyond_their_bound_are_an_error(capsys, monkeypatch):
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 def test_a_training_that_does_not_move_is_an_error(capsys, monkeypatch):
     """Ten steps of warm-up move no weight far, so what is compared is how far."""
     advance, standing = agreement.gradient.advance, iter([True, False])  # the accelerator, then the CPU
