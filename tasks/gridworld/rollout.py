@@ -272,16 +272,19 @@ def written(memory: Memory, own: Memory, place: Int[Array, ""]) -> Memory:
     return jax.tree.map(lambda kept, new: _updated(kept, new, place), memory, own)
 
 
-@jax.custom_batching.custom_vmap
-def _updated(kept: Array, new: Array, place: Array) -> Array:
+def _write(kept: Array, new: Array, place: Array) -> Array:
     return jax.lax.dynamic_update_slice_in_dim(kept, new, place, -2)
+
+
+_updated = jax.custom_batching.custom_vmap(_write)
 
 
 @_updated.def_vmap
 def _updated_all(size: int, batched: Sequence[bool], kept: Array, new: Array, place: Array) -> tuple[Array, bool]:
-    """Of a batch it is the same operation, as all have one place; JAX would make it a scatter, several kernels."""
-    assert not batched[2]
-    arrays = zip((kept, new), batched[:2], strict=True)
+    """Of a batch with one place it is the same operation; JAX would make it a scatter, several kernels."""
+    if batched[2]:  # in a loop that takes as many turns as each member of the batch needs
+        return jax.vmap(_write, [0 if given else None for given in batched])(kept, new, place), True
+    arrays = zip((kept, new), batched, strict=False)
     return _updated(*(x if given else jnp.broadcast_to(x, (size, *x.shape)) for x, given in arrays), place), True
 
 
