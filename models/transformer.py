@@ -21,7 +21,6 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from pydantic import Field
 
 from sweeper.trial import contracts, vectorisation
-from sweeper.trial.vectorisation import product
 
 Size = Annotated[int, Field(ge=1)]
 
@@ -128,12 +127,15 @@ class Attention(nnx.Module):
         own = jnp.concatenate([key, value], axis=-1)[:, None]
         seen = [*past, (own, jnp.ones(1, bool))]
         size = self.sizes.key_size
-        scores = [self._masked(product(memory[..., :size], query[..., None])[..., 0], mask) for memory, mask in seen]
+        scores = [
+            self._masked(vectorisation.product(memory[..., :size], query[..., None])[..., 0], mask)
+            for memory, mask in seen
+        ]
         shares = self._shares(jnp.concatenate(scores, axis=1))
         mixed, start = jnp.zeros_like(query), 0
         for memory, mask in seen:
             part = shares[:, None, start : start + len(mask)]
-            mixed, start = mixed + product(part, memory[..., size:])[:, 0], start + len(mask)
+            mixed, start = mixed + vectorisation.product(part, memory[..., size:])[:, 0], start + len(mask)
         return mixed.reshape(-1) @ self.output[...], own
 
     def _projected(self, h: Float[Array, "*token width"]) -> list[Float[Array, "*token head feature"]]:

@@ -29,11 +29,10 @@ from sweeper.trial.record import Spec
 
 # Networks
 
-Memory = PyTree[Float[Array, "_layer ... _token _feature"]]
+Memory = PyTree[Float[Array, "... _token _feature"]]
 """What a network keeps of tokens that it has read, so that later tokens can read them.
 
-The first axis is the layer, the last but one the token. Heads lie between them, so that products read the tokens of a
-head as they lie in memory.
+The last axis but one is the token. What lies before it, such as heads, is the network's own.
 """
 
 Past = Sequence[tuple[Memory, Bool[Array, "_token"]]]
