@@ -21,8 +21,8 @@ sweep: $(VENV)/runtime
 # spaces with published numbers to compare with.
 PAPER := coloring_two_cores coloring_table_two_cores coloring_halving coloring_worst_cycle \
   recall_two_cores recall_q_two_cores recall_m_two_cores gridworld_two_cores
-FURTHER := coloring_starts coloring_sum coloring_basins coloring_initialisation coloring_length coloring_premise coloring_one_block \
-  coloring_one_draw \
+FURTHER := coloring_starts coloring_sum coloring_basins coloring_initialisation coloring_length coloring_premise \
+  coloring_one_block coloring_one_draw \
   coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores objectives_coloring objectives_gridworld \
   objectives_recall recall_memory_two_cores gridworld_small gridworld_embedding gridworld_imitation \
   gridworld_evolution gridworld_halving gridworld_infinity gridworld_policy_gradient \
@@ -48,13 +48,14 @@ SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/fig
   recall_two_cores/figure-1 recall_q_two_cores/figure-2 recall_q_two_cores/8 gridworld_two_cores/6C \
   gridworld_small/figure-small gridworld_embedding/embedding gridworld_two_cores/figure-7 gridworld_two_cores/10 \
   coloring_starts/figure-starts coloring_basins/basins coloring_sum/sum \
-  coloring_initialisation/initialisation coloring_halving/figure-halving coloring_premise/premise coloring_premise/losses \
-  coloring_one_block/figure-block \
+  coloring_initialisation/initialisation coloring_halving/figure-halving \
+  coloring_premise/premise coloring_premise/losses coloring_one_block/figure-block \
   coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles coloring_batch_two_cores/success-batch ski_rental/figure-rental \
   gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation \
   coloring_worst_cycle/figure-cycle objectives_coloring/figure-objectives \
   gridworld_halving/winners gridworld_infinity/infinity gridworld_policy_gradient/figure-gradient \
-  gridworld_gradient_halving/winners gridworld_searches/searches gridworld_worst_treasure/figure-worst objectives_gridworld/figure-objectives objectives_recall/figure-objectives
+  gridworld_gradient_halving/winners gridworld_searches/searches gridworld_worst_treasure/figure-worst \
+  objectives_gridworld/figure-objectives objectives_recall/figure-objectives
 
 # Documents with tables from published/.
 FILLED := docs/reproduction.md docs/beyond-the-paper.md

@@ -141,11 +141,8 @@ class Attention(nnx.Module):
     def _projected(self, h: Float[Array, "*token width"]) -> list[Float[Array, "*token head feature"]]:
         """Queries, keys and values."""
         weights = [self.query[...], self.key[...], self.value[...]]
-        if vectorisation.in_turns():
-            parts = [h @ weight for weight in weights]
-        else:  # one kernel instead of three
-            parts = jnp.split(h @ jnp.concatenate(weights, axis=1), 3, axis=-1)
-        return [part.reshape(*h.shape[:-1], self.sizes.heads, self.sizes.key_size) for part in parts]
+        heads = *h.shape[:-1], self.sizes.heads, self.sizes.key_size
+        return [part.reshape(heads) for part in vectorisation.products(h, weights)]
 
     def _masked(
         self, scores: Float[Array, "*shape token"], mask: Bool[Array, "*masked token"]

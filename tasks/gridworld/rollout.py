@@ -88,7 +88,7 @@ def trajectory(grid: Grid, network: Network, treasure: Int[Array, ""], noise: Fl
         state, token, memory = carry
         h = network.content(token[None])[0] + placed[t]
         logits, own = network.step(h, [(memory, jnp.arange(length) < t)])
-        memory = jax.tree.map(lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new, t, -2), memory, own)
+        memory = written(memory, own, t)
         after, event = environment.step(grid, treasure, state, jnp.argmax(logits))
         taken = Trajectory(token, logits, event.cell, state.episode, event.found)
         reached = reached_token(grid, len(noise), event.cell, environment.reward(event.found))

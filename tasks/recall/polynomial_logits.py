@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int
 
 from sweeper.trial import contracts
-from sweeper.trial.vectorisation import in_turns, product
+from sweeper.trial.vectorisation import in_turns, product, products
 
 
 def two_layers(network: contracts.Network) -> contracts.Polynomial | None:
@@ -84,11 +83,8 @@ def expanded(
         return jnp.swapaxes(x, -1, -2)
 
     def under(h: Float[Array, "... row width"], *matrices: Float[Array, "width _"]) -> list[Float[Array, "... _ row"]]:
-        """h @ matrix for each matrix, features first: for an accelerator by a single product."""
-        if in_turns():
-            return [features_first(h @ matrix) for matrix in matrices]
-        ends = np.cumsum([matrix.shape[1] for matrix in matrices])[:-1]
-        return jnp.split(features_first(h @ jnp.concatenate(matrices, axis=1)), ends, axis=-2)
+        """h @ matrix for each matrix, features first."""
+        return [features_first(part) for part in products(h, matrices)]
 
     def projections(key: Array, value: Array, query: Array, *second: Array) -> Projections:
         pairs = features_first(key)[..., :, None] * features_first(value)[..., None, :]

@@ -114,9 +114,15 @@ class Slurm:
         )
 
     def state(self, job: str) -> str:
-        """Such as RUNNING; UNKNOWN while Slurm's controller is too busy to answer."""
-        found = re.search(r"JobState=(\w+)", self.run("scontrol", "show", "job", job, check=False))
-        return found[1] if found else "UNKNOWN"
+        """Such as RUNNING; waits while Slurm's controller is too busy to answer."""
+        found: list[str] = []
+
+        def answered() -> list[str]:
+            found.extend(re.findall(r"JobState=(\w+)", self.run("scontrol", "show", "job", job, check=False)))
+            return found
+
+        self.until(answered)
+        return found[0]
 
     def logs(self) -> str:
         """What all jobs have printed."""
@@ -132,12 +138,8 @@ class Slurm:
 
     def ended(self, *jobs: str) -> list[str]:
         """The last states of jobs, once they have one."""
-        self.until(lambda: not {self.state(job) for job in jobs} & UNDECIDED)
+        self.until(lambda: not {self.state(job) for job in jobs} & {"PENDING", "RUNNING", "COMPLETING"})
         return [self.state(job) for job in jobs]
-
-
-UNDECIDED = {"PENDING", "RUNNING", "COMPLETING", "UNKNOWN"}
-"""States of a job that has not ended."""
 
 
 @pytest.fixture
