@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from sweeper.store.trial_file import check_network
-from sweeper.training import compilation, evaluation
+from sweeper.training import compilation, evaluation, trainers
 from sweeper.training.objective import drawn_pairs, next_state
 from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.contracts import (
@@ -98,7 +98,7 @@ def _check_abilities(task: Task) -> None:
         raise broken(task, "abilities", f"{voting.wrong_answers} as voting.wrong_answers", "at least 1")
     if voting is not None and (rules := set(voting.rules.values()) - {"joint", "partwise"}):
         raise broken(task, "abilities", f"{min(rules)!r} among voting.rules", "joint or partwise")
-    if taken := {"train_loss", "mean_loss", "tail_loss", "worst_loss"} & abilities.curves.keys():
+    if taken := trainers.CURVES & abilities.curves.keys():
         raise broken(task, "abilities", f"{min(taken)!r} among curves", "another name: trainers have that curve")
     if groups is not None and groups.count < 1:
         raise broken(task, "abilities", f"{groups.count} as groups.count", "at least 1")

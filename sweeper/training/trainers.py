@@ -14,6 +14,9 @@ _TRAINERS: Mapping[type, Trainer[Any]] = {
     Evolution: evolution.TRAINER,
 }
 
+CURVES = frozenset(name for trainer in _TRAINERS.values() for name in trainer.curves)
+"""Names of training curves that a task or an objective cannot have."""
+
 
 def trainer_of(trial: TrialSpec) -> Trainer[Any]:
     """The trainer of a trial, or of trials stacked along a lane axis."""

@@ -24,6 +24,8 @@ CORRECT = "logits.argmax(axis=-1) == inputs.prize[:, None]"
 OUTCOMES_LOSS = "loss=self.losses(network, inputs, seeds)"
 RANDOM = "must be the same: all randomness comes through keys and seeds r, none from numpy.random"
 
+ABILITIES = "    # What it is judged by.\n\n    def abilities(self):\n        return contracts.Abilities("
+
 SHAPES = {
     # After compiling: Incompatible shapes for broadcasting (sweeper/training/best_seed.py, line 36).
     "loss of every door": (LOSS, LOSS.removesuffix("[x.prize]"), "loss gives shape [4], must be a number"),
@@ -46,6 +48,9 @@ SHAPES = {
                                "outcomes gives answers, must be None, as abilities has no voting"),
     "a measure that abilities lacks": (OUTCOMES_LOSS, f"{OUTCOMES_LOSS}, measures={{'doors': logits.max(axis=-1)}}",
                                        "outcomes gives the measures doors, must be those of abilities: none"),
+    "a curve that a trainer has": ("    # What it is judged by.\n",
+                                   f"{ABILITIES}curves={{'entropy': lambda *_: 0.0}})\n",
+                                   "abilities gives 'entropy' among curves, must be another name"),
 }  # fmt: skip
 
 VALUES = {
@@ -68,7 +73,6 @@ VALUES = {
     ),
 }  # fmt: skip
 
-ABILITIES = "    # What it is judged by.\n\n    def abilities(self):\n        return contracts.Abilities("
 JUDGED = "lambda inputs, answers: answers != inputs.prize[:, None, None]"
 
 PAIRS = {
