@@ -55,10 +55,10 @@ LIBRARY_FOLDERS = ("site-packages", "dist-packages")
 """Names of the folders that packages are installed in."""
 
 NO_NUMERICS = (
-    "sweeper.messages", "sweeper.trial.plugins", "sweeper.store", "sweeper.packs", "sweeper.sweeps", "sweeper.analysis",
+    "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.store", "sweeper.trial.fingerprint",
+    "sweeper.trial.plugins", "sweeper.trial.provenance",
 )  # fmt: skip
-"""Modules that compute no numbers although numerics import them: where code is, how its mistakes are worded, and what
-the functions of `import sweeper` import."""
+"""Modules and packages that compute no numbers although numerics import them, but for what `NUMERICS` names."""
 
 
 class OtherCodeError(UserError, RuntimeError):
@@ -131,7 +131,7 @@ def captured() -> Code:
             found[name] = sources.digest(_Reached(reached.files - numerics.files, reached.libraries))
         return found
 
-    code = Code(
+    return Code(
         numerics=sources.digest(numerics),
         tasks=digests("task"),
         models=digests("model"),
@@ -140,8 +140,6 @@ def captured() -> Code:
         imported=imported,
         settings=jax_settings.flags(),
     )
-    source_meaning.keep()
-    return code
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
@@ -327,7 +325,8 @@ class _Sources:
         files: list[_File] = []
         if top == "sweeper":
             if module.startswith(NUMERICS) or not module.startswith(NO_NUMERICS):
-                for length in range(len(rest) + 1):
+                # `sweeper/__init__.py` computes nothing; it imports the rooms of `import sweeper`.
+                for length in range(1, len(rest) + 1):
                     path = plugins.PACKAGE.joinpath(*rest[:length])
                     files += [
                         _File(self._name(file), file)

@@ -6,24 +6,20 @@ import tempfile
 from pathlib import Path
 
 
-def private_folder(name: str, make: bool = True, within: str | None = None) -> Path | None:
+def private_folder(name: str, within: str | None = None) -> Path | None:
     """A folder for this user alone, the same for every process of the user; None if no safe folder can be made.
-
-    Without `make` None as well if the folder is not there: who only reads leaves nothing behind.
 
     The folder lies in a folder of the temporary directory, or of `within`, that is named by the user's id and has mode
     0700. A folder that belongs to another user, or that others may enter, is not used.
     """
     try:
         parent = Path(within or tempfile.gettempdir()) / f"sweeper-{os.getuid()}"
-        if make:
-            parent.mkdir(mode=0o700, exist_ok=True)
+        parent.mkdir(mode=0o700, exist_ok=True)
         status = parent.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
             return None
         folder = parent / name
-        if make:
-            folder.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
     except OSError:
         return None
     return folder if folder.is_dir() else None

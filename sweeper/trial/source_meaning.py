@@ -1,26 +1,14 @@
-"""What a Python file says: a digest that comments, docstrings and formatting do not change, and what it names.
-
-To parse all files of the numerics takes a fifth of a second, in every start and in every worker. So what files say is
-kept on this machine, by the digest of their bytes: nothing is kept of a file that has changed.
-"""
+"""What a Python file says: a digest that comments, docstrings and formatting do not change, and what it names."""
 
 import ast
 import contextlib
 import functools
 import hashlib
 import json
-import os
 import re
-import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from sweeper.trial.private_folder import private_folder
-
-MOST_KEPT = 2000
-"""Files of which is kept what they say; the oldest are forgotten."""
 
 
 class Meaning(NamedTuple):
@@ -36,57 +24,9 @@ def words(text: str) -> list[str]:
     return re.findall(r"[\w-]+", text)
 
 
-_new: dict[str, Meaning] = {}
-"""What this process has read and not kept yet."""
-
-
 @functools.cache  # a process captures its code several times, and hardly a file differs in between
 def meaning(data: bytes, package: tuple[str, ...]) -> Meaning:
     """What a Python file with these bytes says, which is in packages of these names."""
-    key = hashlib.sha256(json.dumps(package).encode() + data).hexdigest()
-    if key in (kept := _kept()):
-        return kept[key]
-    _new[key] = _read(data, package)
-    return _new[key]
-
-
-def keep() -> None:
-    """Keep what this process has read, for later ones."""
-    if not _new or (file := _file(make=True)) is None:
-        return
-    kept = _kept()
-    kept.update(_new)
-    _new.clear()
-    with contextlib.suppress(OSError):  # a full disk: the next process reads the files again
-        descriptor, name = tempfile.mkstemp(dir=file.parent)
-        try:
-            with open(descriptor, "w") as written:
-                json.dump(dict(list(kept.items())[-MOST_KEPT:]), written)
-            os.replace(name, file)
-        finally:
-            Path(name).unlink(missing_ok=True)
-
-
-@functools.cache
-def _kept() -> dict[str, Meaning]:
-    """What earlier processes have kept, and this one."""
-    try:
-        file = _file(make=False)
-        entries = {} if file is None else json.loads(file.read_bytes())
-        return {key: Meaning(said, tuple(imports), tuple(words)) for key, (said, imports, words) in entries.items()}
-    except (OSError, ValueError, TypeError, AttributeError):  # there is none, or it was damaged
-        return {}
-
-
-@functools.cache
-def _file(make: bool) -> Path | None:
-    """The file in which it is kept, for this version of Python and of this module; None if there is no safe folder."""
-    version = f"{sys.version_info.major}.{sys.version_info.minor}-{digest(Path(__file__).read_bytes())}"
-    folder = private_folder("source-meanings", make)
-    return None if folder is None else folder / f"{version}.json"
-
-
-def _read(data: bytes, package: tuple[str, ...]) -> Meaning:
     # Python will say what is wrong with a file when it is loaded.
     with contextlib.suppress(SyntaxError, ValueError):
         tree = ast.parse(data)

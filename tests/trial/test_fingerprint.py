@@ -71,6 +71,8 @@ def test_it_is_twenty_digits_and_the_same_for_a_copy_of_the_checkout(checkout):
         ("sweeper/packs/pack_training.py", "CURVE_POINTS = 200", "CURVE_POINTS = 100", set(ALL)),
         ("sweeper/packs/work_sources.py", "WINDOW = 8", "WINDOW = 9", set()),
         ("sweeper/trial/plugins.py", "KINDS: tuple", "OTHERS: tuple", set()),
+        ("sweeper/space/holes.py", "import ", "import abc\nimport ", set()),
+        ("sweeper/__init__.py", "import ", "import abc\nimport ", set()),
     ],
 )
 def test_changed_code_concerns_the_trials_that_it_computes(checkout, path, old, new, others):
