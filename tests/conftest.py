@@ -55,7 +55,6 @@ hypothesis.settings.load_profile("deterministic")
 
 WITH_RAY = (
     "launch",
-    "sweeps/test_first_packs.py",
     *(f"end_to_end/test_{name}.py" for name in ("chaos", "cluster_files", "nodes", "project")),
 )
 """What imports Ray when it is collected, which takes seconds."""

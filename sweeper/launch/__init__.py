@@ -20,12 +20,10 @@ from sweeper.launch import environment  # isort: skip  # before all that takes t
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.cluster import connected, refuse_too_large
-from sweeper.launch.compiling import FirstPacks
 from sweeper.launch.failures import LaunchError, SetupError
 from sweeper.launch.job import Job, Launched, NetworkEvaluation, Training
 
 __all__ = [
-    "FirstPacks",
     "Job",
     "LaunchError",
     "Launched",

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -28,13 +28,14 @@ import ray
 from sweeper.interruption import Interruption, last_words
 from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
-from sweeper.launch.compiling import FirstPacks, compiled_ahead
 from sweeper.launch.environment import worker_environment
 from sweeper.launch.failures import LaunchError, SetupError, reason
 from sweeper.messages import counted
 from sweeper.space.resources import Resources
+from sweeper.trial.fingerprint import Code
 from sweeper.trial.jax_settings import variables
 from sweeper.trial.private_folder import private_folder
+from sweeper.trial.trial_spec import TrialSpec
 
 CONNECT_SECONDS = 30  # after this time without an answer a cluster counts as refusing the driver
 HEAD_SECONDS = 1.0  # seconds between two checks of the head
@@ -75,12 +76,16 @@ def _knock(address: str) -> None:
 
 @contextlib.contextmanager
 def connected(
-    address: str | None, resources: Resources, interruption: Interruption, first: FirstPacks | None = None
+    address: str | None,
+    resources: Resources,
+    interruption: Interruption,
+    code: Code | None = None,
+    trials: Sequence[TrialSpec] = (),
 ) -> Iterator[str | None]:
     """Connects to a running cluster (see `running_cluster`) or starts a local one, and leaves no process behind.
 
-    Yields the address of the cluster, None for a local one. On that, programs of the `first` packs are compiled while
-    Ray and its workers start. Ray takes over SIGTERM when it starts, and here the start takes it back.
+    Yields the address of the cluster, None for a local one. Ray takes over SIGTERM when it starts, and here the start
+    takes it back. `code` is what the start computes with, and `trials` have all plug-ins of the start.
 
     Raises:
         LaunchError: there is no connection.
@@ -101,10 +106,8 @@ def connected(
                 snapshot = ended.enter_context(code_snapshot())
                 if cluster is None:
                     environment |= snapshot.environment()
-                    if first is not None:
-                        ended.enter_context(compiled_ahead(first, resources, environment, snapshot.project))
-                if first is not None:
-                    snapshot.require_loadable(first.trials, first.code, environment)
+                if code is not None:
+                    snapshot.require_loadable(trials, code, environment)
                 if cluster is None:
                     ended.enter_context(ray_internals.fresh_token())
                     # Workers work in the working directory of `ray.init`, and look for modules there before they look

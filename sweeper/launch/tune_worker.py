@@ -8,13 +8,13 @@ import time
 import traceback
 from typing import Any
 
+import jax
 import ray
 from ray import tune
 from ray.exceptions import RayError
 from ray.util import get_current_placement_group
 
 from sweeper.events import PackProgressed
-from sweeper.launch.compiling import keep_programs
 from sweeper.launch.environment import worker_environment
 from sweeper.launch.failures import PluginRaised, commit_failed, reason
 from sweeper.launch.job import WorkKind
@@ -34,6 +34,7 @@ from sweeper.training.trainer import Trainer
 from sweeper.training.trainers import trainer_of
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import OtherCodeError
+from sweeper.trial.private_folder import private_folder
 from sweeper.trial.provenance import Provenance
 
 REPORT_SECONDS = 1.0  # seconds of training between two reports, as long as the driver keeps up
@@ -49,6 +50,19 @@ IDLE_SHARE = 0.1
 Tune lets a worker go on after it has read the worker's report, and reads some hundreds of reports a second. Without
 this a thousand workers would wait for each other.
 """
+
+
+LEAST_COMPILE_SECONDS = 0.1  # programs that compile faster are not kept
+
+
+def keep_programs() -> None:
+    """Have jax keep compiled programs in a folder of this machine.
+
+    The folder holds machine code: a folder that other users may write to, or have made, is not used.
+    """
+    if (folder := private_folder("jax-cache")) is not None:
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_COMPILE_SECONDS)
 
 
 class PackWorker(tune.Trainable):

@@ -10,7 +10,6 @@ from sweeper import events
 from sweeper.events import Listener
 from sweeper.interruption import SIGNALS, Interruption
 from sweeper.messages import UserError
-from sweeper.packs.packing import Pack
 from sweeper.sweeps.output import Output
 
 if TYPE_CHECKING:
@@ -40,23 +39,22 @@ def launched(
     listeners: Sequence[Listener],
     output: Output,
     interruption: Interruption,
-    first_packs: Sequence[Pack] = (),
 ) -> "launch.Launched":
-    """Run all packs of a job; the programs of `first_packs` may be compiled before there are workers.
+    """Run all packs of a job.
 
     A `SweepError` if no cluster can run the packs; KeyboardInterrupt if it died of the signal that this process got.
     """
     from sweeper import launch  # Ray takes seconds to import
 
-    code = job.provenance.code
     plugged = {
         (trial.task.name, trial.model.name, trial.objective.name): trial for trial in job.source.planned.values()
     }
-    first = None if code is None else launch.FirstPacks(first_packs, code, tuple(plugged.values()))
     try:
         with events.Stream(listeners, warn=output.complain) as stream:
             stream.emit(job.planned())
-            with launch.connected(address, job.resources, interruption, first) as cluster:
+            with launch.connected(
+                address, job.resources, interruption, job.provenance.code, tuple(plugged.values())
+            ) as cluster:
                 stream.emit(events.SweepStarted(cluster))
                 return launch.launch(job, stream, interruption)
     except launch.LaunchError as error:

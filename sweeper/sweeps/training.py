@@ -31,8 +31,6 @@ from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import LoadedCode
 from sweeper.trial.trial_spec import trial_id
 
-EAGER = 32  # packs whose programs may be compiled before there are workers
-
 
 @dataclasses.dataclass(frozen=True)
 class OnEvent:
@@ -90,8 +88,7 @@ def train(
 
             kind = launch.Training(plan.spec.search.early_stopping)
             job = launch.Job(plan.source, plan.event, plan.store, plan.origin, plan.spec.resources, kind, concurrency)
-            first = [work.pack.part(work.pending) for work in plan.source.upcoming()[:EAGER] if work.pending]
-            losses, refused = on_cluster.launched(job, address, hearing, output, interruption, first)
+            losses, refused = on_cluster.launched(job, address, hearing, output, interruption)
         if interruption.signum is not None:
             committed = plan.store.committed()
             left = sum(committed.get(key) not in plan.source.done for key in plan.trials)

@@ -50,7 +50,7 @@ def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict
     `margin`, `wrong_entropy`, `part_margin` if parts are voted on one by one, and two per vote and group size such as
     `majority_5` and `votes_5`. Outcomes that no task may have are a `ContractError`.
     """
-    measured = jax.tree.map(np.asarray, program(trial, network)(trial, network))
+    measured = jax.tree.map(np.asarray, compilation.kept(_measured, trial, network)(trial, network))
     columns, only_metrics = _values(measured.columns), _values(measured.only_metrics)
     lowest = {"loss": measured.lowest_loss, **{name: columns[name].min() for name in _LIMITED if name in columns}}
     for name, value in lowest.items():
@@ -66,11 +66,6 @@ def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict
 def _own(abilities: Abilities, protocol: Mapping[str, float]) -> dict[str, float]:
     """The task's own metrics by name."""
     return {metric.name: value for metric, value in abilities.own_metrics(protocol).items()}
-
-
-def program(trial: TrialSpec, network: Network) -> Any:
-    """This process's program for the evaluation of a trial without a lane axis; shapes will do for its network."""
-    return compilation.kept(_measured, trial, network)
 
 
 class Names(NamedTuple):

@@ -197,15 +197,6 @@ def first_generation(
     return state, [(1, population_objectives, of_block[:3]), told]
 
 
-def prepare(trials: TrialSpec) -> EvolutionState:
-    """Compile the programs of `start` and of the first generation; the shapes of the state."""
-    compilation.kept(init, trials, runs_once=True)
-    state, programs = first_generation(trials)
-    for _, function, arguments in programs:
-        compilation.kept(function, *arguments)
-    return state
-
-
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that a generation needs whose population this process evaluates, as the compiler says."""
     _, programs = first_generation(trials)
@@ -221,7 +212,6 @@ def trainer(evaluate: Evaluator) -> Trainer[EvolutionState]:
         start=start,
         stride=functools.partial(stride, evaluate=evaluate),
         memory=memory,
-        prepare=prepare,
         with_population=trainer,
     )
 

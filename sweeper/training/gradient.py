@@ -172,21 +172,10 @@ def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainStat
     return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
 
 
-def prepare(trials: TrialSpec) -> TrainState:
-    """Compile the programs of `start` and of the first `stride`; the shapes of the state."""
-    compilation.kept(init, trials, runs_once=True)
-    state = jax.eval_shape(init, trials)
-    _first_stride(trials, state)
-    return state
-
-
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that `stride` needs, as the compiler says."""
-    return _first_stride(trials, jax.eval_shape(init, trials)).memory_bytes()
-
-
-def _first_stride(trials: TrialSpec, state: TrainState) -> compilation.Program:
-    return compilation.kept(advance, trials, state, static=(min(STRIDE, trials.steps),), donate_argnums=1)
+    state, length = jax.eval_shape(init, trials), min(STRIDE, trials.steps)
+    return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1).memory_bytes()
 
 
 TRAINER = Trainer(
@@ -196,7 +185,6 @@ TRAINER = Trainer(
     start=start,
     stride=stride,
     memory=memory,
-    prepare=prepare,
 )
 
 POLICY_TRAINER = dataclasses.replace(TRAINER, curves=("train_loss", "mean_loss", "worst_loss", "entropy"))

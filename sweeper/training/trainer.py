@@ -71,9 +71,6 @@ class Trainer(Generic[State]):
     stride: Callable[[TrialSpec, State, int], tuple[State, PyTree]]
     # Bytes of the device that `stride` needs for stacked trials, as the compiler says. Compiles, computes nothing.
     memory: Callable[[TrialSpec], int]
-    # Compiles the programs of `start` and of the first `stride` for stacked trials, and computes nothing; returns a
-    # state of shapes
-    prepare: Callable[[TrialSpec], State]
     # For a trainer that evaluates a population: the same trainer with another `Evaluator`. None for any other trainer.
     with_population: "Callable[[Evaluator], Trainer[State]] | None" = None
 
