@@ -239,7 +239,7 @@ def test_the_queries_of_the_documentation_have_an_answer(swept, page, text):
 
 
 def test_there_are_queries_in_the_documentation():
-    assert len(EXAMPLES) >= 5
+    assert len(EXAMPLES) >= 4
 
 
 def test_who_looks_for_a_sweep_in_trials_is_told_where_it_is(swept):

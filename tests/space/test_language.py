@@ -1,4 +1,4 @@
-"""The language of search spaces: the tables of docs/search-space.md hold, and draws have their distributions."""
+"""The language of search spaces: the examples of docs/search-space.md hold, and draws have their distributions."""
 
 import itertools
 import math
@@ -62,27 +62,75 @@ def codes(cell: str) -> list[str]:
 
 # Worked examples
 
-EXAMPLES = {row[0]: row[1:] for row in table("Worked examples")}
+SEARCH = "search={method: random, trials: 20}"
+RATES = "trial.optimizer.learning_rate={log_uniform: [1e-4, 1e-2]}"
+OTHERS = {
+    "a range with a step": (["trial.optimizer.beta1={uniform: [0.5, 0.9], step: 0.1}"], "5 trials"),
+    "range(8, 65, 8)": (["trial.model.width={int: [8, 64], step: 8}"], "8 trials"),
+    "integers, uniform in the logarithm": (["trial.batch_size={int: [8, 4096], log: true}", SEARCH], "20 trials"),
+    "a linear grid": (["trial.objective.q={linspace: [1, 10, 4]}"], "4 trials"),
+    "a logarithmic grid": (["trial.optimizer.learning_rate={logspace: [1e-4, 1e-1, 4]}"], "4 trials"),
+    "a spaced grid in a random search": (
+        ["trial.objective.q={each: {linspace: [1, 10, 4]}}", RATES, SEARCH],
+        "80 trials",
+    ),
+    "a normal draw": (["trial.optimizer.beta1={normal: [0.8, 0.02]}", SEARCH], "20 trials"),
+    "a log-normal draw": (["trial.optimizer.learning_rate={log_normal: [-7, 0.5]}", SEARCH], "20 trials"),
+}
+"""What the table of holes in the document says."""
+EXAMPLES = {wanted: (codes(written), summary) for wanted, written, summary in table("Worked examples")} | OTHERS
 
 
 @pytest.mark.parametrize("wanted", EXAMPLES)
 def test_a_worked_example_has_the_settings_that_the_document_says(wanted):
     written, summary = EXAMPLES[wanted]
-    spec = space(*codes(written))
+    spec = space(*written)
     assert spec.expand().summary == summary
     if spec.search.DRAWS:
         method = "search.method=optuna"
-        drawn = space(*codes(written), method)
+        drawn = space(*written, method)
         assert drawn.trials_of(drawn.search.study(drawn.variants).ask()).settings >= 1
     else:
-        halving = space(*codes(written), "search={method: halving, starts: 3, rungs: [{steps: 100, keep: 1}]}")
+        halving = space(*written, "search={method: halving, starts: 3, rungs: [{steps: 100, keep: 1}]}")
         assert halving.expand().settings == 3 * spec.expand().settings
 
 
 # Coming from elsewhere
 
 FIELDS = ("trial.model.width", "trial.optimizer.beta1", "trial.optimizer.learning_rate")
-ELSEWHERE = [(tool, codes(there), codes(here)) for tool, there, here in table("Coming from elsewhere")]
+ELSEWHERE = [
+    ("SEML", "{type: choice, options: [8, 16]}", "{choice: [8, 16]}"),
+    ("SEML", "{type: range, min: 8, max: 64, step: 8}", "{int: [8, 56], step: 8}"),
+    ("SEML", "{type: randint, min: 8, max: 64}", "{int: [8, 63]}"),
+    ("SEML", "{type: uniform, min: 0.1, max: 0.5}", "{uniform: [0.1, 0.5]}"),
+    ("SEML", "{type: loguniform, min: 1e-4, max: 1e-1}", "{log_uniform: [0.0001, 0.1]}"),
+    ("SEML", "{type: loguniform, min: 1e-4, max: 1e-1, num: 4}", "{logspace: [0.0001, 0.1, 4]}"),
+    ("W&B", "{values: [8, 16]}", "{choice: [8, 16]}"),
+    ("W&B", "{value: 8}", "8"),
+    ("W&B", "{distribution: int_uniform, min: 8, max: 64}", "{int: [8, 64]}"),
+    ("W&B", "{distribution: log_uniform_values, min: 1e-4, max: 1e-1}", "{log_uniform: [0.0001, 0.1]}"),
+    ("W&B", "{distribution: q_uniform, min: 0.1, max: 0.5, q: 0.1}", "{uniform: [0.1, 0.5], step: 0.1}"),
+    ("W&B", "{distribution: normal, mu: 0.5, sigma: 0.01}", "{normal: [0.5, 0.01]}"),
+    ("W&B", "search.method=bayes", "search.method=optuna"),
+    ("W&B", "search.metric={name: loss, goal: minimize}", "search={metric: loss, mode: min}"),
+    ("Hydra", "choice(8, 16)", "{choice: [8, 16]}"),
+    ("Hydra", "range(8, 64, 8)", "{int: [8, 56], step: 8}"),
+    ("Hydra", "interval(0.1, 0.5)", "{uniform: [0.1, 0.5]}"),
+    ("Hydra", "tag(log, interval(1e-4, 1e-1))", "{log_uniform: [0.0001, 0.1]}"),
+    ("Hydra", "${steps}", "{formula: trial.steps}"),
+    ("Optuna", "{type: int, low: 8, high: 64, log: true}", "{int: [8, 64], log: true}"),
+    ("Optuna", "{type: float, low: 0.1, high: 0.5, step: 0.1}", "{uniform: [0.1, 0.5], step: 0.1}"),
+    ("Optuna", "{type: categorical, choices: [8, 16]}", "{choice: [8, 16]}"),
+    ("Optuna", "search.method=tpe", "search.method=optuna"),
+    ("Optuna", "search.mode=minimize", "search.mode=min"),
+    ("Ray Tune", "{grid_search: [8, 16]}", "{each: [8, 16]}"),
+    ("Ray Tune", "tune.quniform(0.1, 0.5, 0.1)", "{uniform: [0.1, 0.5], step: 0.1}"),
+    ("Ray Tune", "tune.loguniform(1e-4, 1e-1)", "{log_uniform: [0.0001, 0.1]}"),
+    ("Ray Tune", "tune.lograndint(8, 64)", "{int: [8, 63], log: true}"),
+    ("Ray Tune", "tune.qrandint(8, 64, 8)", "{int: [8, 64], step: 8}"),
+    ("Ray Tune", "{sample_from: 'lambda spec: 4 * spec.config.width'}", "{formula: 4 * trial.model.width}"),
+]
+"""What a tool writes, and the words with which it is refused."""
 
 
 def _placed(code: str) -> list[str]:
@@ -99,11 +147,7 @@ def _is_read(*overrides: str) -> bool:
 
 @pytest.mark.parametrize(
     ("there", "here"),
-    [
-        pytest.param(there, here, id=f"{tool}: {there}")
-        for tool, theirs, ours in ELSEWHERE
-        for there, here in zip(theirs, ours, strict=True)
-    ],
+    [pytest.param(there, here, id=f"{tool}: {there}") for tool, there, here in ELSEWHERE],
 )
 def test_what_other_tools_write_is_refused_with_the_words_of_this_language(there, here):
     search = ["search={method: random, trials: 3}"] if "=" not in there else []
@@ -170,7 +214,7 @@ def test_what_other_tools_write_is_refused_with_the_words_of_this_language(there
         (["trial.steps={int: [0, 9], log: true}"], "trial.steps.int[0]: must be above 0 on a logarithmic scale"),
         (["trial.steps={int: [{formula: trial.model.width}, 9]}"], "a formula is no end"),
         (["trial.steps={normal: [100, 0]}"], "the standard deviation must be above 0"),
-        (["trial.steps={normal: [100, 5]}", RANDOM], "an integer belongs here"),
+        (["trial.steps={normal: [100, 5]}", SEARCH], "an integer belongs here"),
         (["trial.optimizer.beta1={normal: [0.5, 0.1]}"], "'normal' needs search.method random or optuna"),
         (["search={method: random, trials: [3, 4]}"], "2 numbers for 1 variant; write one number for all, or one for"),
         (["search={method: optuna, trials: 3, metric: [loss, success], mode: min}"], "2 metrics need as many"),
