@@ -87,6 +87,8 @@ class SweepCallback(NotSaved, tune.Callback):
         self._job, self._stream, self._interruption = job, stream, interruption
         self._orders, self._errors = orders, errors
         self._planned = len(job.source.planned)
+        early_stopping = job.work_kind.early_stopping
+        self._rule = None if early_stopping is None else early_stopping.rule()
         self._progress = ProgressEvents(stream)
         self._running: set[str] = set()
         self._leaving: set[str] = set()
@@ -134,6 +136,8 @@ class SweepCallback(NotSaved, tune.Callback):
             if self._news.get(trial.trial_id, (None, 0.0))[0] != report.progress.news:
                 self._news[trial.trial_id] = (report.progress.news, time.monotonic())
             self._progress.tell(report.progress, lambda: decoded(trial.config).pack.trial_ids)
+            if self._rule is not None and self._rule.stops(report.progress):
+                self._orders.stop_early.remote(report.progress.pack_id)
         if report.printed:
             self._stream.emit(events.PluginPrinted(decoded(trial.config).pack.pack_id, report.printed))
         if report.refused_checkpoint is not None:
@@ -154,6 +158,8 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._running.discard(trial.trial_id)
+        if self._rule is not None:
+            self._rule.ended(trial.config["pack_id"])
         self._end(trial)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:

@@ -11,8 +11,6 @@ from typing import Any
 import ray
 from ray import tune
 from ray.tune.error import TuneError
-from ray.tune.experiment import Trial
-from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from sweeper.events import Stream
@@ -25,7 +23,6 @@ from sweeper.launch.tune_worker import PackWorker
 from sweeper.launch.worker_messages import encoded
 from sweeper.packs.orders import Orders
 from sweeper.packs.plan import WorkSource
-from sweeper.space.early_stopping import StoppingRule
 
 WAVE = 2000
 """Packs of a Tune run with few workers. Tune keeps 90 kB of every pack it has seen, so long lists run in waves."""
@@ -76,23 +73,6 @@ class _Queue(NotSaved, Searcher):
         pass
 
 
-class _EarlyStopping(NotSaved, FIFOScheduler):
-    """Turns the decisions of a rule into orders: the worker itself evaluates and commits the stopped trials."""
-
-    def __init__(self, rule: StoppingRule, orders: Any):
-        super().__init__()
-        self._rule, self._orders = rule, orders
-
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        progress = result["report"].progress
-        if progress is not None and self._rule.stops(progress):
-            self._orders.stop_early.remote(progress.pack_id)
-        return TrialScheduler.CONTINUE
-
-    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        self._rule.ended(trial.config["pack_id"])
-
-
 def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     """Run all work of a source on the cluster that `cluster.connected` has connected.
 
@@ -102,8 +82,6 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     orders = ray.remote(num_cpus=0, max_restarts=-1)(Orders).remote()
     errors = TrialErrors()
     callback = SweepCallback(job, stream, interruption, orders, errors)
-    early_stopping = job.work_kind.early_stopping
-    scheduler = None if early_stopping is None else _EarlyStopping(early_stopping.rule(), orders)
     worker = tune.with_parameters(
         PackWorker,
         orders=orders,
@@ -120,7 +98,6 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
                     worker,
                     tune_config=tune.TuneConfig(
                         search_alg=_Queue(job.source, callback),
-                        scheduler=scheduler,
                         num_samples=-1,
                         max_concurrent_trials=job.concurrency,
                         reuse_actors=True,

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from sweeper.trial.columns import COLUMNS
-from sweeper.trial.trial_spec import NAMED_PARTS, TrialSpec, completed, leaf_values, with_unwritten, with_unwritten_of
+from sweeper.trial.trial_spec import leaf_values, with_unwritten
 
 CARRIED = {
     "task.name": "task",
@@ -45,61 +45,19 @@ _WITHOUT_NAME = ("baseline", "model.name")
 # Entries
 
 
-_FIELDS = sorted(TrialSpec.model_fields)
-
-
 @functools.lru_cache(CACHED)
 def entries(spec: str) -> Mapping[str, Any]:
     """Every entry by its dotted path, also those not written at their value, of JSON as in the column `spec`."""
-    # The specifications of a sweep differ in few parts: each is taken apart once.
-    record: dict[str, Any] = {}
-    parts = _parts(spec)
-    for part, text in parts:
-        known = _entries_of_part(part, text)
-        if known is None:  # it was cut in the wrong place
-            return entries_of(from_json(spec))
-        record |= known
-    if not {*NAMED_PARTS} <= {part for part, _ in parts}:
-        return entries_of(from_json(spec))
-    return completed(record, TrialSpec)
-
-
-def _parts(spec: str) -> list[tuple[str, str]]:
-    """The parts of a canonical specification, each with its JSON unless it has an entry called like a later part."""
-    places, end = [], 0
-    for name in _FIELDS:
-        start = spec.find(f'"{name}":', end)
-        if start > 0 and spec[start - 1] in "{,":
-            places.append((name, start, start + len(name) + 3))
-            end = start
-    stops = [start - 1 for _, start, _ in places[1:]] + [len(spec) - 1]
-    return [(name, spec[begin:stop]) for (name, _, begin), stop in zip(places, stops, strict=False)]
-
-
-@functools.lru_cache(CACHED)
-def _entries_of_part(part: str, text: str) -> Mapping[str, Any] | None:
-    """The entries of a part of a specification; None if the text is no JSON."""
-    try:
-        value = from_json(text)
-    except ValueError:
-        return None
-    if part in NAMED_PARTS:
-        value = with_unwritten_of(part, value)
-    return _flat(part, value)
+    return entries_of(from_json(spec))
 
 
 def entries_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     """As `entries`, of a specification as nested mappings."""
     record = {}
     for part, value in with_unwritten(spec).items():
-        record |= _flat(part, value)
+        leaves = leaf_values(value, f"{part}.") if isinstance(value, Mapping) else [(part, value)]
+        record |= {path: decoded(leaf) for path, leaf in leaves}
     return record
-
-
-def _flat(part: str, value: Any) -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        return {path: decoded(leaf) for path, leaf in leaf_values(value, f"{part}.")}
-    return {part: decoded(value)}
 
 
 _SPELLED = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}

@@ -272,16 +272,12 @@ def with_unwritten(spec: Mapping[str, Any]) -> dict[str, Any]:
     So a trial from before a field has the value that it was trained with. A field that is not written where it equals
     another field, such as `final_q`, stays away there, and so do fields of a plug-in that this checkout lacks.
     """
-    whole = completed(spec, TrialSpec)
-    return whole | {part: with_unwritten_of(part, whole.get(part, {})) for part in NAMED_PARTS}
+    whole = _completed(spec, TrialSpec)
+    parts = {part: whole.get(part, {}) for part in NAMED_PARTS}
+    return whole | {part: _completed(written, _record(part, written.get("name"))) for part, written in parts.items()}
 
 
-def with_unwritten_of(part: str, written: Mapping[str, Any]) -> dict[str, Any]:
-    """As `with_unwritten`, of one of the `NAMED_PARTS`."""
-    return completed(written, _record(part, written.get("name")))
-
-
-def completed(written: Mapping[str, Any], record: type[Spec] | None) -> dict[str, Any]:
+def _completed(written: Mapping[str, Any], record: type[Spec] | None) -> dict[str, Any]:
     """The written fields of a record with the values of its `Unwritten` fields; see `with_unwritten`."""
     missing = {name: value for name, value in _as_before(record).items() if name not in written}
     return {**written, **missing}
