@@ -10,6 +10,7 @@ the start of Python.
 """
 
 import argparse
+import datetime
 import json
 import os
 import subprocess
@@ -19,8 +20,40 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.compaction import TRIAL, fill
-from sweeper.store.store import Store
+import numpy as np
+
+from sweeper.store.store import Store, TrialResult
+from sweeper.trial import provenance
+from sweeper.trial.trial_spec import TrialSpec
+
+TRIAL = {
+    "task": {"name": "coloring", "vertices": 5},
+    "model": {"name": "transformer", "width": 4, "key_size": 4},
+    "baseline": "Aq_R",
+    "objective": {"q": 3.0, "m": 2},
+    "optimizer": {"warmup_steps": 10},
+    "steps": 2000,
+    "batch_size": 8,
+    "evaluation": {"seeds": 10, "votes": [3]},
+}
+
+
+def fill(store: Store, trials: int, network_bytes: int, first: int = 0) -> None:
+    """Commit so many trials, whose seeds begin with `first`, with networks of so many bytes."""
+    network = {"weight": np.ones(network_bytes // 4, np.float32)} if network_bytes else None
+    origin, now = provenance.capture("benchmark"), datetime.datetime.now(datetime.UTC)
+    outcomes = {"success": np.arange(12, dtype=np.float32) / 12}
+    template = TrialSpec.model_validate(TRIAL)
+    for seed in range(first, first + trials):
+        curves = [(100 * step, "train_loss", 1 / (step + seed + 1)) for step in range(1, 21)]
+        trial = template.model_copy(update={"seed": seed})
+        store.commit(
+            TrialResult(
+                trial=trial, status="finished", metrics={"success": 0.5, "loss": seed / (first + trials)},
+                curves=curves, outcomes=outcomes, network=network, timings={"steps_done": 2000.0}, provenance=origin,
+                pack_id="0" * 20, lanes=1, device="cpu", started=now, finished=now,
+            )
+        )  # fmt: skip
 
 
 def space(folder: Path, name: str, trials: int) -> Path:
