@@ -46,9 +46,8 @@ further-figures: $(VENV)/runtime
 # Figures that README and docs show: FIGURES/<space>/<name>.png is docs/figures/<space>-<name>.png.
 SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/figure-cost figure-3 \
   recall_two_cores/figure-1 recall_q_two_cores/figure-2 recall_q_two_cores/8 gridworld_two_cores/6C \
-  gridworld_small/figure-small gridworld_embedding/embedding gridworld_two_cores/figure-7 gridworld_two_cores/10 \
-  coloring_starts/figure-starts coloring_basins/basins coloring_sum/sum \
-  coloring_initialisation/initialisation coloring_halving/figure-halving \
+  gridworld_small/figure-small gridworld_two_cores/figure-7 gridworld_two_cores/10 \
+  coloring_starts/figure-starts coloring_halving/figure-halving \
   coloring_premise/premise coloring_premise/losses coloring_one_block/figure-block \
   coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles coloring_batch_two_cores/success-batch ski_rental/figure-rental \
   gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation \
