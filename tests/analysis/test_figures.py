@@ -226,21 +226,6 @@ def test_a_metric_that_was_not_measured_leaves_out_its_curve_alone_and_keeps_its
     assert len(crosses(composed(results([trial(success=0.5)]), tail))) == 1
 
 
-def test_a_metric_that_an_older_row_lacks_is_derived_by_its_task():
-    def recall(keys, **row):
-        spec = json.loads(trial()["spec"]) | {"task": {"name": "recall", "keys": keys, "value_bits": 5, "seed_bits": 9}}
-        made = trial(**{"extra": {"margin_p5": 0.1}} | row)
-        return made | {"trial_id": str(keys), "task": "recall", "spec": json.dumps(spec)}
-
-    old, new = recall(12, success=0.5), recall(20, success=0.5, extra={"stored_items": 3.0})
-    unmeasured = recall(16)
-    one = panel(kind="curve", x="keys", metric="stored_items", split="task")
-    for trials, expected in (([old, new, unmeasured], {12: 6.0, 20: 3.0}), ([old], {12: 6.0})):
-        (series,) = drawing(one, results(trials)).series
-        assert series.lines[0].points["mean"].to_dict() == expected
-    assert "no column 'stored_items'" in drawing(one, results([unmeasured])).notes[0].text
-
-
 def test_shares_that_are_zero_in_both_are_counted_apart():
     def compared(published, measured, percent=True):
         return Comparison("P", "c", "success", 1.0, published, measured, None, None, 1, (9,), percent, "f")

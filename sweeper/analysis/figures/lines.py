@@ -26,7 +26,7 @@ from sweeper.analysis.figures import references, style
 from sweeper.analysis.figures.drawing import Drawing, Note
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results, abilities_of, task_of
+from sweeper.analysis.results import Results, task_of
 from sweeper.messages import counted
 from sweeper.panels.kinds import LinesPanel
 from sweeper.panels.series import CurveSeries
@@ -284,7 +284,7 @@ def metric_by_seed(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
     The result has columns `x`, `seed`, `value`; trials that lack the metric are not in it. `NoData` if no trial has the
     metric, or either is not a number.
     """
-    values = pd.DataFrame({"x": rows[x], "seed": rows["seed"], "value": _measured(rows, name)}).dropna()
+    values = pd.DataFrame({"x": rows[x], "seed": rows["seed"], "value": rows[column(rows, name)]}).dropna()
     if values.empty:
         raise NoData(f"'{name}' was not measured")
     try:
@@ -304,23 +304,3 @@ def pooled(results: Results, rows: pd.DataFrame, metric: Metric) -> float | None
 def mean_by_seed(values: pd.DataFrame) -> pd.DataFrame:
     """The mean for each training seed at each x (`x`, `seed`, `value`)."""
     return values.groupby(["x", "seed"])["value"].mean().reset_index()
-
-
-def _measured(rows: pd.DataFrame, name: str) -> pd.Series:
-    """A metric of the trials, derived by their task where the row of an older program lacks it and the task can."""
-    values = rows[name] if name in rows else pd.Series(np.nan, rows.index)
-    derived = {index: _own_metrics(rows.loc[index]).get(name) for index in rows.index[values.isna()]}
-    known = {index: value for index, value in derived.items() if value is not None}
-    if name not in rows and not known:
-        return rows[column(rows, name)]
-    return values.fillna(pd.Series(known, dtype=float)) if known else values
-
-
-def _own_metrics(trial: pd.Series) -> dict[str, float]:
-    """The metrics that the task derives from a row, if this checkout has the task and the row has all inputs."""
-    numeric = {str(name): float(value) for name, value in trial.items() if isinstance(value, int | float | np.number)}
-    numbers = {name: value for name, value in numeric.items() if not np.isnan(value)}
-    try:
-        return {metric.name: value for metric, value in abilities_of(trial["spec"]).own_metrics(numbers).items()}
-    except KeyError:
-        return {}
