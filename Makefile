@@ -26,7 +26,7 @@ FURTHER := coloring_starts coloring_sum coloring_basins coloring_initialisation 
   coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores objectives_coloring objectives_gridworld \
   objectives_recall recall_memory_two_cores gridworld_small gridworld_embedding gridworld_imitation \
   gridworld_evolution gridworld_halving gridworld_infinity gridworld_policy_gradient \
-  gridworld_gradient_halving gridworld_searches \
+  gridworld_gradient_halving gridworld_gradient_finalists gridworld_searches \
   gridworld_worst_treasure ski_rental
 FIGURES := figures
 
@@ -53,7 +53,7 @@ SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/fig
   gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation \
   coloring_worst_cycle/figure-cycle objectives_coloring/figure-objectives \
   gridworld_halving/winners gridworld_infinity/infinity gridworld_policy_gradient/figure-gradient \
-  gridworld_gradient_halving/winners gridworld_searches/searches gridworld_worst_treasure/figure-worst \
+  gridworld_gradient_halving/winners gridworld_gradient_finalists/winners gridworld_searches/searches gridworld_worst_treasure/figure-worst \
   objectives_gridworld/figure-objectives objectives_recall/figure-objectives
 
 # Documents with tables from published/.
