@@ -30,7 +30,7 @@ def trial(baseline="Aq_R", q=1.0, seed=0, m=10, steps=20_000, status="finished",
 def results(trials, outcomes=None):
     """Results over made-up trials; `outcomes` gives the success of every input of a trial."""
     columns = {"success": np.nan, "success_p5": np.nan, "majority_30": np.nan}
-    frame = pd.DataFrame([columns | one for one in trials], columns=None if trials else [*columns, *trial()])
+    frame = pd.DataFrame([columns | one for one in trials])
 
     def per_input(trial_id, name):
         return None if outcomes is None or name != "success" else outcomes.get(trial_id)

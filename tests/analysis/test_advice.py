@@ -9,7 +9,7 @@ import pytest
 
 from sweeper.analysis.advice import as_good, seeds_table, votes_of_networks, votes_table
 from sweeper.analysis.results import Results
-from sweeper.analysis.table import entries_text, texts
+from sweeper.analysis.table import texts
 from sweeper.analysis.vote_bounds import votes_needed
 from sweeper.trial.metrics import metric_named
 from tests.trials import coloring_trial
@@ -49,20 +49,6 @@ def tails(values, seeds=2):
 def cells(table):
     titles = [column.title for column in table.columns]
     return [dict(zip(titles, row, strict=True)) for row in texts(table)]
-
-
-def test_settings_are_named_by_the_rule_of_all_tables():
-    """Not by the number of training seeds, nor by a last part that several entries have."""
-    protocols = [trial(margin=0.5, evaluation={"seeds": seeds, "votes": (5,)}) for seeds in (10, 20)]
-    optimizers = [trial(margin=0.5), trial(margin=0.5)]
-    for each, name in zip(optimizers, ("pgpe", "snes"), strict=True):
-        each["spec"] = json.dumps(json.loads(each["spec"]) | {"optimizer": {"name": name}})
-    named = [[each.setting[-1] for each in votes_of_networks(results(*trials))] for trials in (protocols, optimizers)]
-    assert named == [
-        [(("evaluation.seeds", 10),), (("evaluation.seeds", 20),)],
-        [(("optimizer", "pgpe"),), (("optimizer", "snes"),)],
-    ]
-    assert entries_text((*named[0][0], *named[1][1])) == "evaluation.seeds 10, optimizer snes"
 
 
 # Seeds of a training step

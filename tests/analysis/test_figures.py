@@ -13,16 +13,14 @@ import matplotlib.image
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
-from pydantic import TypeAdapter
 
 import tasks.gridworld.minmax
 from sweeper.analysis import figures
 from sweeper.analysis.comparison import Comparison, agreement
 from sweeper.analysis.figures import drawing, histogram, layout, references, selection, style
 from sweeper.analysis.results import Results
-from sweeper.panels.kinds import Panels
 from sweeper.panels.series import Best
+from sweeper.space import search_space
 from tasks.gridworld.environment import Grid
 from tests.analysis.made_up_figures import composed, legends, panel, results, said, texts, trial
 
@@ -63,61 +61,8 @@ def paper_like(seeds=3, qs=range(1, 11), missing=()):
     return results(trials, outcomes)
 
 
-# Shaped like the panels of search_spaces/coloring.yaml, and as crowded.
-PAPER = TypeAdapter(Panels).validate_python(
-    yaml.safe_load(
-        """
-- kind: curve
-  name: 5A
-  figure: "5"
-  title: Success over all cycles
-  x: {column: q, label: Training objective $q$}
-  y: {label: Success (%), percent: true, limits: [0, 100]}
-  metric: success
-  tail: success_p5
-  where: {task: coloring, vertices: 10}
-  series:
-    - {label: "$A_{r_0}$", color: red, where: {baseline: [AE_r0, Aq_r0]}}
-    - {label: "$A_{r_0}$-sampled", color: purple, metric: sampled, tail: sampled_p5, where: {baseline: [AE_r0, Aq_r0]}}
-    - {label: $A_R$, color: blue, where: {baseline: [AE_R, Aq_R]}}
-    - {label: $A_R$-majority (5), color: teal, metric: majority_5, tail: majority_5_p5, where: {baseline: [AE_R, Aq_R]}}
-    - {label: $A_R$-majority (30), color: lime, metric: majority_30, tail: majority_30_p5, where: {baseline: Aq_R}}
-  published:
-    - {series: "$A_{r_0}$", metric: success_p5, source: here, values: {1: 0, 2: 0, 10: 0}}
-    - {series: $A_R$, metric: success, source: here, values: {1: 0.895, 3: 0.96, 10: 0.865}}
-    - {series: $A_R$, metric: success_p5, source: here, values: {1: 0, 3: 0.73, 10: 0.695}}
-- kind: curve
-  name: 5B
-  figure: "5"
-  title: Loss
-  x: q
-  metric: loss
-  tail: loss_p95
-  split: baseline
-- kind: histogram
-  name: 5C
-  figure: "5"
-  title: Success per cycle
-  metric: success
-  where: {baseline: Aq_R}
-  series:
-    - {label: $q=1$, color: red, where: {q: 1}}
-    - {label: $q=2$, color: purple, where: {q: 2}}
-    - {label: $q=10$, color: blue, where: {q: 10}}
-  published:
-    - {series: $q=1$, source: here, fractions: {0: 0.10, 1: 0.895}}
-    - {series: $q=10$, source: here, peak: 0.88}
-- kind: heatmap
-  name: "9"
-  title: Success per cycle
-  x: {column: q, label: Training objective $q$}
-  metric: success
-  series:
-    - {label: "$A_{r_0}$", where: {baseline: Aq_r0}}
-    - {label: $A_R$, where: {baseline: Aq_R}}
-"""
-    )
-)
+SHIPPED = {one.name: one for one in search_space.read("search_spaces/coloring.yaml").panels}
+PAPER = [SHIPPED[name] for name in ("5A", "5B", "5C", "9")]
 
 
 # Which trials
@@ -758,16 +703,6 @@ def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():
 # Files
 
 
-def test_every_panel_is_written_alone_and_with_its_row(tmp_path):
-    report = figures.draw(paper_like(seeds=2, qs=[1, 2, 10]), PAPER, tmp_path)
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == sorted(
-        f"{name}.{suffix}" for name in ("5A", "5B", "5C", "9", "figure-5") for suffix in ("png", "pdf")
-    )
-    assert sorted(report.paths) == sorted(tmp_path.iterdir())
-    assert report.notes == ()
-
-
 def test_no_half_of_a_figure_stays(tmp_path):
     (tmp_path / "5C.pdf").mkdir()  # in the way of the second file
     report = figures.draw(paper_like(seeds=1, qs=[1]), PAPER[2:3], tmp_path)
@@ -791,15 +726,6 @@ def test_figures_of_several_reports_are_ordered_by_the_names_of_their_panels(tmp
     assert matplotlib.image.imread(paths[0]).shape[1] == pytest.approx(figure.bbox.width, abs=1)
     assert figures.draw_together([first, first], tmp_path) == ([], [])  # one figure of different trials
     assert figures.draw_together([first, third], tmp_path) == ([], [])
-
-
-def test_an_empty_store_draws_nothing_and_says_so(tmp_path):
-    report = figures.draw(results([]), PAPER, tmp_path)
-    assert report.paths == ()
-    assert {note.text for note in report.notes} == {"no trial is finished"}
-    published = [one for one in report.comparisons if one.panel == PAPER[0].name]
-    assert len(published) == sum(len(reference.values) for reference in PAPER[0].published)
-    assert {one.measured for one in published} == {None}
 
 
 # Texts that are larger than the axes, axes without a place for 0, labels that are no formulas

@@ -48,15 +48,6 @@ def test_a_dotted_path_names_the_column_of_its_entry_and_of_no_other(store, name
         selection.column(Results.of_store(store).trials, "model.vertices")
 
 
-def test_two_entries_of_one_name_keep_their_paths():
-    spec = {"task": {"name": "t", "size": 3}, "model": {"name": "m", "size": 4}}
-    rows = pa.table({"trial_id": ["a"], "status": ["finished"], "spec": [json.dumps(spec)], "extra_metrics": ["{}"]})
-    frame = Results.of_frame(rows.to_pandas(), lambda *_: None).trials
-    assert selection.column(frame, "task.size") == "task.size"
-    with pytest.raises(selection.NoData, match=r"'size' could be model\.size or task\.size"):
-        selection.column(frame, "size")
-
-
 def test_a_value_for_the_search_is_a_finite_metric_of_a_finished_trial(store, tmp_path):
     trials = [coloring_trial(seed=seed) for seed in (0, 2, 3)]
     # `seeds` is the metric, not the entry of that name

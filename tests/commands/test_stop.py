@@ -1,17 +1,12 @@
 """`python -m sweeper stop` asks through the store, and waits for the answer."""
 
-import threading
-
 import pytest
 from typer.testing import CliRunner
 
-from sweeper import events
 from sweeper.commands import stop
-from sweeper.interruption import Interruption
 from sweeper.listeners import heartbeats
-from sweeper.listeners.heartbeat_writer import HeartbeatWriter
 from sweeper.store.store import Store
-from tests.heartbeats import DEAD, ELSEWHERE, heartbeat, until
+from tests.heartbeats import DEAD, ELSEWHERE, heartbeat
 from tests.results import record
 from tests.tiny_sweeps import with_seeds
 
@@ -26,29 +21,6 @@ def store(tmp_path, monkeypatch):
 
 def asked(store, name="quick"):
     return CliRunner().invoke(stop.app, [name, "--results", store.url])
-
-
-def test_a_driver_is_stopped_as_by_ctrl_c(store):
-    interruption, requested = Interruption(), threading.Event()
-
-    def stop_driver():
-        interruption.ask()
-        requested.set()
-
-    def loop():
-        requested.wait()
-        heart.hear(events.SweepEnded())
-
-    heart, driver = HeartbeatWriter(store, "", stop_driver, seconds=0.01), threading.Thread(target=loop)
-    heart.hear(events.SweepPlanned("quick", trials=1, done=0, failed=0, steps=1))
-    driver.start()
-    until(lambda: heartbeats.heartbeats(store.files))
-    done = asked(store)
-    driver.join()
-    assert (done.exit_code, interruption.signum, interruption.arrived()) == (0, 2, 2)
-    assert done.output.startswith("quick: the driver on ")
-    assert done.output.endswith(" has stopped\n")
-    assert store.listing("drivers") == []
 
 
 def test_a_driver_that_died_here_is_forgotten(store):

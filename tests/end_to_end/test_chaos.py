@@ -47,6 +47,7 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
         pytest.param(code_faults.code_changed, 2, marks=pytest.mark.exhaustive),
         pytest.param(code_faults.drivers_of_different_code, 1, marks=pytest.mark.exhaustive),
         (shared_stores.deletions_beside_everything, 1),
+        pytest.param(shared_stores.halvings_that_share_trials, 1, marks=pytest.mark.exhaustive),
         pytest.param(storage_faults.disk_filled, 1, marks=[needs_mounts, pytest.mark.exhaustive]),
     ],
 )

@@ -14,11 +14,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from sweeper.analysis import sql
-from sweeper.commands import run
-from sweeper.interruption import SIGNALS
 from sweeper.store.store import Store
 from tests.end_to_end.sweep_process import (
     Command,
@@ -416,26 +413,6 @@ def test_an_optuna_search_runs_and_resumes_on_one_thread_a_worker(checkout):
     assert "9 trials so far" in text
     assert "9 done · 0 to run" in text
     assert set(store.sweeps()[-1].trial_ids) == set(store.committed())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["missing.yaml"], "missing.yaml: there is no such file"),
-        (["tiny.yaml", "--set", "trial.objective.q=-1"], "trial.objective.q: must be at least 1, got -1"),
-        (["tiny.yaml", "--results", "nowhere://x"], "nowhere://x"),
-        (["tiny.yaml", "--concurrency", "0"], "concurrency"),
-    ],
-)
-def test_bad_input_is_refused_in_one_message(checkout, monkeypatch, arguments, message):
-    monkeypatch.chdir(checkout)
-    before = {signum: signal.getsignal(signum) for signum in SIGNALS}
-    outcome = CliRunner().invoke(run.app, arguments)
-    for signum, handler in before.items():
-        signal.signal(signum, handler)
-    assert outcome.exit_code == 2, outcome.output
-    assert message in outcome.output
-    assert not (checkout / "results").exists()
 
 
 def test_a_cluster_that_does_not_answer_is_an_error_in_one_line(checkout):

@@ -16,10 +16,8 @@ import pytest
 import ray
 
 from sweeper.launch.cluster import start_local
-from sweeper.launch.environment import worker_environment
 from sweeper.launch.failures import LaunchError
 from sweeper.launch.ray_internals import QUICK_START
-from sweeper.space.resources import Resources
 from sweeper.trial import plugins
 from tests.processes import python
 
@@ -175,33 +173,17 @@ def test_only_what_packs_need_is_started(cluster):
     assert said["has_imported_tune"], "it is imported while Ray starts"
 
 
-def test_a_worker_process_looks_for_garbage_less_often():
-    text = "import gc; usual = gc.get_threshold()[0]; import sweeper.launch; print(gc.get_threshold()[0] > usual)"
-    for variables, less_often in (({}, False), (worker_environment(Resources()), True)):
-        assert python("-c", text, check=True, **variables).stdout.strip() == str(less_often)
-
-
-class Starts:
-    """Starts of Ray, of which the first ones fail."""
-
-    def __init__(self, failures: int):
-        self.left, self.options = failures, []
-
-    def __call__(self, **options: Any) -> None:
-        self.options.append(options)
-        if len(self.options) <= self.left:
-            raise Exception("The current node timed out during startup.")
-
-
 def test_a_start_that_fails_is_tried_once_more_without_private_options(monkeypatch):
-    for failures, attempts in ((0, 1), (1, 2)):
-        monkeypatch.setattr(ray, "init", starts := Starts(failures))
-        start_local({})
-        assert [bool(options.keys() & QUICK_START.keys()) for options in starts.options] == [True, False][:attempts]
-    monkeypatch.setattr(ray, "init", starts := Starts(2))
+    quick = []
+
+    def failing(**options: Any) -> None:
+        quick.append(bool(options.keys() & QUICK_START.keys()))
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", failing)
     with pytest.raises(LaunchError, match=r"Ray did not start on this machine: The current node timed out"):
         start_local({})
-    assert len(starts.options) == 2
+    assert quick == [True, False]
 
 
 def test_too_little_address_space_is_one_sentence(monkeypatch):

@@ -2,16 +2,12 @@
 
 import math
 import os
-import time
 from types import SimpleNamespace
 
 import pytest
-import ray
-from ray._private import node
-from ray.exceptions import RpcError
 
 from sweeper.launch import ray_internals
-from sweeper.launch.cluster import running_cluster, start_local
+from sweeper.launch.cluster import running_cluster
 from sweeper.launch.failures import LaunchError
 from tests.processes import python
 
@@ -101,41 +97,3 @@ def test_packs_run_without_private_parts(tmp_path):
     """With real Ray, in a process of its own, since a process keeps the first token that it has shown."""
     done = python("-c", SWEEP, tmp_path)
     assert (done.returncode, done.stdout) == (0, "3 packs, in a private folder\n"), done.stderr
-
-
-NODE = ray.NodeID.from_random()
-
-
-class Head:
-    """The head of a cluster whose node registers before the third look at it, or that does not answer in time."""
-
-    def __init__(self, busy: bool):
-        self.looks, self.busy = 0, busy
-
-    def get_all_node_info(self, timeout: float) -> dict[ray.NodeID, None]:
-        self.looks += 1
-        if self.busy:
-            raise RpcError("Deadline Exceeded")
-        return {NODE: None} if self.looks == 3 else {}
-
-
-@pytest.mark.parametrize(("head", "looks"), [(Head(busy=False), 3), (Head(busy=True), 1)])
-def test_a_node_that_starts_is_looked_for_often(monkeypatch, head, looks):
-    def started(self: object) -> None:
-        done.append("started")
-
-    done: list[str] = []
-    monkeypatch.setattr(node.Node, "start_ray_processes", started)
-    monkeypatch.setattr(ray_internals, "LOOK_OFTEN_SECONDS", 1e6)  # a busy machine may take any time
-    ray_node = SimpleNamespace(get_gcs_client=lambda: head, node_id=NODE.hex())
-
-    def init(**options: object) -> None:
-        begun = time.monotonic()
-        node.Node.start_ray_processes(ray_node)
-        done.append(f"{head.looks} looks")
-        assert time.monotonic() - begun < ray_internals.LOOK_OFTEN_SECONDS
-
-    monkeypatch.setattr(ray, "init", init)
-    start_local({}, meanwhile=lambda: done.append("meanwhile"))
-    assert done == ["started", "meanwhile", f"{looks} looks"]
-    assert node.Node.start_ray_processes is started

@@ -12,6 +12,8 @@ from sweeper.packs.progress_events import ProgressEvents, label, varying
 from tests.trials import coloring_trial
 
 FAST = {"warmup_steps": 10, "learning_rate": 0.01}
+WALK = {"name": "gridworld_imitation", "height": 2, "width": 2, "horizon": 4}
+WIDE = {"task": WALK | {"width": 3}, "model": {"name": "transformer", "width": 6, "key_size": 4}}
 
 
 def trials(count=1, **changes):
@@ -33,6 +35,7 @@ def trials(count=1, **changes):
         ((*trials(), *trials(objective={"name": "cvar", "m": 2})), trials(), "coloring Aq_R objective=q_norm"),
         ((*trials(), *trials(objective={"q": 3.0, "final_q": 9.0, "m": 2})),
          trials(objective={"q": 3.0, "final_q": 9.0, "m": 2}), "coloring Aq_R final_q=9"),
+        ((*trials(task=WALK), *trials(**WIDE)), trials(**WIDE), "gridworld_imitation Aq_R task.width=3 model.width=6"),
     ],
 )  # fmt: skip
 def test_a_label_says_what_varies(planned, pack, words):

@@ -71,27 +71,6 @@ def interrupted(run):
 
 
 @pytest.mark.slow  # trains
-def test_ctrl_c_leaves_a_checkpoint_from_which_the_next_call_goes_on(space, tmp_path, monkeypatch):
-    spec = sweeper.read_space(space, {"trial.steps": 300})
-    begun = []
-
-    def noted(run):
-        begun.append(run.training.step)
-        return ADVANCE(run)
-
-    monkeypatch.setattr(pack_run.PackRun, "advance", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True)
-    store = Store.open(tmp_path / "results")
-    assert store.listing("checkpoints")
-    monkeypatch.setattr(pack_run.PackRun, "advance", noted)
-    result = sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True)
-    assert result.trials["status"].tolist() == ["finished"]
-    assert begun[0] > 0
-    assert not store.listing("checkpoints")
-
-
-@pytest.mark.slow  # trains
 def test_a_plan_looks_again_at_a_store_that_has_changed(space, tmp_path):
     """What another call has committed meanwhile is neither trained nor superseded again."""
     spec, results = sweeper.read_space(space, {"trial.steps": 20}), tmp_path / "results"

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -76,33 +75,6 @@ def study_of(journal: Path):
     from optuna.storages.journal import JournalFileBackend
 
     return load_study(study_name="cycles", storage=JournalStorage(JournalFileBackend(str(journal))))
-
-
-def test_trials_of_different_objectives_are_runs_named_by_what_varies(store):
-    other = result({"objective": {"name": "cvar", "m": 2}}, metrics=METRICS)
-    store.commit(other)
-    ids = (IDS[0], trial_id(other.trial))
-    labels = {run.trial_id: run.label for run in sweep_of(store, ids).runs}
-    objectives = [f"coloring transformer Aq_R objective={name}" for name in ("q_norm", "cvar")]
-    assert [labels[each] for each in ids] == objectives
-
-
-def test_labels_tell_entries_with_equal_last_parts_apart(store):
-    walk = {"name": "gridworld", "height": 2, "horizon": 4, "noise": 3}
-    others = []
-    for width, model_width, optimizer in ((2, 4, "pgpe"), (3, 4, "snes"), (3, 6, "snes")):
-        model = {"name": "transformer", "width": model_width, "key_size": 4}
-        fields = {"task": walk | {"width": width}, "model": model, "evaluation": {"seeds": 10, "votes": []}}
-        others.append(result(fields | {"optimizer": {"name": optimizer, "population": 4}}))
-    for other in others:
-        store.commit(other)
-    ids = [trial_id(other.trial) for other in others]
-    labels = {run.trial_id: run.label for run in sweep_of(store, ids).runs}
-    assert [labels[each] for each in ids] == [
-        "gridworld transformer Aq_R task.width=2 model.width=4 optimizer=pgpe",
-        "gridworld transformer Aq_R task.width=3 model.width=4 optimizer=snes",
-        "gridworld transformer Aq_R task.width=3 model.width=6 optimizer=snes",
-    ]
 
 
 def test_a_metric_called_like_an_entry_has_the_name_of_its_column(store):
@@ -224,7 +196,7 @@ def test_tensorboard_reads_its_events(store, tmp_path):
         assert file.read_bytes() == (again / file.relative_to(tmp_path / "logs")).read_bytes()
 
 
-def test_optuna_and_its_dashboard_open_the_journal(store, tmp_path):
+def test_optuna_opens_the_journal(store, tmp_path):
     journal = tmp_path / "journal.log"
     grown(store, journal, "optuna")
     study = study_of(journal)
@@ -234,22 +206,6 @@ def test_optuna_and_its_dashboard_open_the_journal(store, tmp_path):
     assert study.best_trial.intermediate_values == {100: 0.2, 200: 0.1}
     states = {each.user_attrs["trial_id"]: each.state.name for each in study.get_trials()}
     assert states == dict(zip(IDS, ("COMPLETE", "COMPLETE", "PRUNED"), strict=True))
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    dashboard = subprocess.Popen(
-        [Path(sys.executable).with_name("optuna-dashboard"), journal, "--host", "127.0.0.1", "--port", str(port)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        (summary,) = _answer(f"http://127.0.0.1:{port}/api/studies", dashboard)["study_summaries"]
-        assert summary["study_name"] == "cycles"
-        details = _answer(f"http://127.0.0.1:{port}/api/studies/{summary['study_id']}", dashboard)
-        assert sorted(each["values"][0] for each in details["trials"]) == [0.25, 0.25, 0.5]
-    finally:
-        dashboard.terminate()
-        dashboard.wait()
 
 
 @pytest.mark.parametrize("end", [0, 5, 11, 60, "after a line", "within the last", "zeros", "half a line more"])
@@ -286,17 +242,6 @@ def test_what_is_no_journal_stays_as_it_is(store, tmp_path, content):
     journal.write_bytes(content)
     assert "name another file" in exported(store, journal, "optuna", code=2)
     assert journal.read_bytes() == content
-
-
-def _answer(url: str, server: subprocess.Popen) -> dict:
-    """What the server says, as soon as it answers."""
-    while True:
-        assert server.poll() is None
-        try:
-            with urllib.request.urlopen(url) as answer:
-                return json.load(answer)
-        except OSError:
-            time.sleep(0.1)
 
 
 def test_a_parameter_that_some_trials_lack_is_a_range_and_true_is_not_one(store, tmp_path):

@@ -10,16 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks.compiled_program import (
-    COMPILER,
-    DEVICES,
-    Compiled,
-    Request,
-    compiled,
-    counts_of_text,
-    program_names,
-    traced,
-)
+from benchmarks.compiled_program import COMPILER, DEVICES, Compiled, Request, compiled, program_names, traced
 from models import transformer
 from sweeper.packs import device_memory
 from sweeper.packs.packing import Pack, cells, stack
@@ -87,23 +78,23 @@ def _last(space: str) -> TrialSpec:
     return [trial for trial in trials if not trial.single_seed][-1]
 
 
-LARGEST = {
+MEASURED = {
     ("coloring", "stride"): (8_448, 9.4),
     ("recall", "stride"): (12_854, 1_193.5),
     ("gridworld_small", "tell"): (488, 6.1),
     ("gridworld_imitation", "stride"): (15_466, 608.9),
     ("ski_rental", "population"): (35, 11.5),
 }
-"""Kernels, and memory in MB, of a program of each task; a fifth more of either is an error."""
+"""Kernels, and memory in MB, of a program of each task; a fifth more or less of either is an error."""
 
 
 @pytest.mark.slow
 @needs_compiler
 def test_training_of_each_task_compiles_for_a_gpu():
-    results = _compiled([Request(canonical(_last(space)), program) for space, program in LARGEST])
-    for (space, (kernels, memory)), result in zip(LARGEST.items(), results, strict=True):
-        assert result.run.kernels <= 1.2 * kernels, (space, result)
-        assert result.memory <= 1.2e6 * memory, (space, result)
+    results = _compiled([Request(canonical(_last(space)), program) for space, program in MEASURED])
+    for (space, (kernels, memory)), result in zip(MEASURED.items(), results, strict=True):
+        assert 0.8 * kernels <= result.run.kernels <= 1.2 * kernels, (space, result)
+        assert 0.8e6 * memory <= result.memory <= 1.2e6 * memory, (space, result)
 
 
 @pytest.mark.long
@@ -190,49 +181,6 @@ def test_products_are_exact(space):
 @pytest.mark.slow
 def test_a_trial_may_ask_for_rounded_products():
     assert any("[HIGH, HIGH]" in text for text in _products(coloring_trial(precision="tensorfloat32"), "stride"))
-
-
-# How kernels are counted
-
-TEXT = """\
-HloModule jit_f, is_scheduled=true
-
-%fused_add (param_0: f32[4]) -> f32[4] {
-  %param_0 = f32[4]{0} parameter(0)
-  ROOT %add.1 = f32[4]{0} add(%param_0, %param_0)
-}
-
-%body (arg: (s32[], f32[4])) -> (s32[], f32[4]) {
-  %arg = (s32[], f32[4]{0}) parameter(0)
-  %get-tuple-element.1 = f32[4]{0} get-tuple-element(%arg), index=1
-  %fusion.1 = f32[4]{0} fusion(%get-tuple-element.1), kind=kLoop, calls=%fused_add
-  %product = (f32[4]{0}, s8[64]{0}) custom-call(%fusion.1, %fusion.1), custom_call_target="__cublas$gemm"
-  ROOT %tuple.1 = (s32[], f32[4]{0}) tuple(%get-tuple-element.1, %fusion.1)
-}
-
-%condition (arg: (s32[], f32[4])) -> pred[] {
-  %arg = (s32[], f32[4]{0}) parameter(0)
-  ROOT %fusion.2 = pred[] fusion(%arg), kind=kLoop, calls=%fused_add
-}
-
-ENTRY %main (x: f32[4]) -> f32[4] {
-  %x = f32[4]{0} parameter(0)
-  %copy.1 = f32[4]{0} copy(%x)
-  %tuple.2 = (s32[], f32[4]{0}) tuple(%x, %copy.1)
-  %while.1 = (s32[], f32[4]{0}) while(%tuple.2), condition=%condition, body=%body, COUNT
-  ROOT %get-tuple-element.2 = f32[4]{0} get-tuple-element(%while.1), index=1
-}
-"""
-
-
-def test_the_body_of_a_loop_counts_as_often_as_it_runs():
-    run = counts_of_text(TEXT.replace("COUNT", 'backend_config={"known_trip_count":{"n":"7"}}'))
-    assert (run.kernels, run.outside, run.library_calls) == (1 + 7 * 2, 1, 7)
-    assert run.moved == 2 * 16 + 7 * (2 * 16 + 16 + 64 + 2 * 16)
-
-
-def test_a_loop_that_ends_by_what_it_computes_counts_once_with_its_condition():
-    assert counts_of_text(TEXT.replace("COUNT", 'metadata={op_name="while"}'))[:3] == (1 + 2 + 1, 1, 1)
 
 
 # Both forms compute the same

@@ -17,19 +17,15 @@ from sweeper.training import evolution, gradient, strategies
 from sweeper.training.trainer import FAILURES
 from sweeper.trial.evolution_strategies import PGPE, SNES, OpenES, SepCMAES
 from sweeper.trial.record import canonical
-from sweeper.trial.trial_spec import TrialSpec
+from tests.trials import coloring_trial
 
 NETWORK = {"name": "transformer", "width": 6, "key_size": 5}
 
 
 def _trial(**entries):
-    fields = {
-        "task": {"name": "coloring", "vertices": 5}, "model": NETWORK, "baseline": "Aq_R",
-        "objective": {"q": 2.0, "m": 3},
-        "optimizer": {"name": "pgpe", "population": 20, "initial_std": 0.1, "center_learning_rate": 0.03}, "steps": 30,
-        "batch_size": 8,
-    }  # fmt: skip
-    return TrialSpec.model_validate(fields | entries)
+    optimizer = {"name": "pgpe", "population": 20, "initial_std": 0.1, "center_learning_rate": 0.03}
+    fields = {"model": NETWORK, "objective": {"q": 2.0, "m": 3}, "optimizer": optimizer, "steps": 30}
+    return coloring_trial(**fields | entries)
 
 
 def _run(trials, generations, evaluate=evolution.in_process):
@@ -168,20 +164,6 @@ def test_an_annealed_q_is_that_of_the_step(trainer, optimizer):
         assert bool((weights[0] == weights[1]).all()) is equal
 
 
-@pytest.mark.slow
-def test_rates_and_seeds_are_lanes_of_one_program_and_lanes_do_not_touch_each_other():
-    pgpe = {"name": "pgpe", "population": 20}
-    trials = [
-        _trial(seed=seed, optimizer=pgpe | {"center_learning_rate": rate, "initial_std": std})
-        for seed, rate, std in ((0, 0.03, 0.1), (1, 0.01, 0.03), (0, 0.001, 0.1))
-    ]
-    assert len({jax.tree.structure(trial) for trial in trials}) == 1
-    together, _ = _run(trials, 2)
-    for index, trial in enumerate(trials):
-        alone, _ = _run([trial], 2)
-        np.testing.assert_array_equal(alone.strategy.mean[0], together.strategy.mean[index])
-
-
 STRATEGIES = ({"name": "pgpe"}, {"name": "open_es"}, {"name": "snes"}, {"name": "sep_cma_es"})
 
 
@@ -199,6 +181,7 @@ def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
     entries = {"objective": {"q": 2.0, "m": 1}, "steps": 3}
     optimizers = [each | {"population": 20, "final_m": 4} for each in (optimizer, _other(optimizer))]
     trials = [_trial(optimizer=each, seed=seed, **entries) for seed, each in enumerate(optimizers)]
+    assert evolution.blocks(trials[0]) == 2
 
     together, curves = _run(trials, 3)
     for lane, trial in enumerate(trials):
@@ -325,13 +308,6 @@ def test_what_joined_later_is_not_written_where_it_means_as_before():
     assert PGPE(final_center_learning_rate=0.0) != PGPE()
     for record in (PGPE(final_std_learning_rate=0.001, max_std=0.5), OpenES(final_std=0.01), SNES(), SepCMAES()):
         assert type(record).model_validate(canonical(record)) == record
-
-
-def test_blocks_are_the_same_in_any_order():
-    assert evolution.blocks(_trial()) == 2
-    one, _ = _run([_trial()], 3)
-    other, _ = _run([_trial()], 3, _backwards)
-    np.testing.assert_array_equal(one.strategy.mean, other.strategy.mean)
 
 
 def test_individuals_without_a_finite_objective_are_ranked_last():

@@ -5,7 +5,6 @@ import re
 import sys
 from collections import Counter
 
-import jax
 import pytest
 
 from benchmarks.gpu import __main__, agreement, lanes, part
@@ -104,18 +103,6 @@ def test_without_an_accelerator_there_is_one_process(capfd, monkeypatch):
     assert capfd.readouterr().out.count("started") == 1
 
 
-def test_nothing_begins_after_the_time_is_over(capsys):
-    assert __main__.main(["--seconds", "0"]) == 1, "what was not compared is not right"
-    titles = [f"agreement of {name}" for name in SPACES] + ["lanes"] + [f"profile of {name}" for name in PROFILED]
-    assert re.findall(r"^(.*): no time left\.$", capsys.readouterr().out, re.MULTILINE) == titles
-    rates, right = lanes.print_lanes([1, 2], toy=True, until=0.0)
-    assert not right
-    assert not any(rates.values())
-    assert not lanes.print_whole_space(rates, toy=True, until=INF)
-    assert not lanes.print_whole_space({kind: {1: 1.0} for kind in lanes.KINDS}, toy=True, until=0.0)
-    assert capsys.readouterr().out.count("no time left") == 3
-
-
 def test_what_does_not_come_back_ends_with_the_process():
     hanging = "import threading; from benchmarks.gpu import part\nwith part.ended_after(0.01): threading.Event().wait()"
     ended = python("-c", hanging)
@@ -151,22 +138,6 @@ def test_a_process_that_dies_or_hangs_ends_nothing_else(capfd, monkeypatch):
     ]  # fmt: skip
 
 
-def test_one_that_hangs_leaves_time_for_the_next(monkeypatch):
-    """On a clock that only the processes move, of which none comes back."""
-    now = [0.0]
-    monkeypatch.setattr(__main__.time, "monotonic", lambda: now[0])
-
-    def hanging(command, variables, ends):
-        spent.append(ends - now[0])
-        now[0] = ends
-        return 1
-
-    spent: list[float] = []
-    monkeypatch.setattr(__main__, "exit_code", hanging)
-    assert __main__.main(["--seconds", "1000", "--parts", "agreement"]) == 1
-    assert spent == [295, 147.5, 73.75], "each had half of 590 seconds, and after 450 none begins"
-
-
 def test_the_processes_of_a_profile_have_no_cuda_graphs_and_all_have_a_cpu(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_deterministic_ops=true")
     monkeypatch.setenv("JAX_PLATFORMS", "cuda")
@@ -192,27 +163,3 @@ def test_the_first_process_opens_no_device():
     version = importlib.metadata.version("jax")
     assert re.search(rf"^Needed: .*jax {version}, .*jax-cuda\S+ {version}.*driver", report, re.MULTILINE)
     assert re.search(rf"^Here: .*jax {version}, .*driver .*commit .*JAX_PLATFORMS=nosuch", report, re.MULTILINE)
-
-
-def test_rows_go_from_coarse_to_fine_and_end_with_the_time_and_the_memory(capsys, monkeypatch):
-    """On a clock that only the rows move: a second to prepare a row, and a hundredth for each lane."""
-    now = [0.0]
-    monkeypatch.setattr(lanes.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(lanes, "measured_peaks", lambda _: lanes.DevicePeaks(1.0, 1.0, 1.0))
-
-    def row(title, kind, number, *_, **__):
-        now[0] += 1 + 0.01 * number
-        if kind.name == "recall" and number > 100:
-            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
-        return lanes.Row(1.0, 1.0, 0.01)
-
-    monkeypatch.setattr(lanes, "print_row", row)
-    rates, right = lanes.print_lanes([1, 64, 512, 8, 256, 16], toy=True, until=42.0)
-    assert right
-    colouring, single, recall, grid = (list(rate) for rate in rates.values())
-    assert colouring == single == [1, 64, 512, 8, 16], "256 lanes would have ended too late, 16 did not"
-    assert recall == [1, 64, 8], "more than 512 lanes are too many, fewer are not"
-    assert grid == [1, 64, 512, 8]
-    out = capsys.readouterr().out
-    assert out.count("out of memory") == 1
-    assert out.count("no time left") == 2
