@@ -18,6 +18,7 @@ from sweeper.sweeps.evaluation import plan_evaluation, unreadable_networks
 from sweeper.training import evaluation
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import trial_id
+from tests.damage import DAMAGES, flipped
 from tests.results import failure, result
 from tests.trials import coloring_trial
 
@@ -155,7 +156,7 @@ def spoil(store, key):
     """Flip a bit of a network; a start does not read so far."""
     name = store.seals([key])[key].name
     data = store.read_bytes(name)
-    store.write_bytes(name, data[:50] + bytes([data[50] ^ 1]) + data[51:])
+    store.write_bytes(name, flipped(data, 50))
 
 
 def test_a_damaged_network_is_passed_over_and_its_trial_is_set_aside(store):
@@ -194,18 +195,15 @@ def test_a_trial_of_other_versions_is_left_out(store, monkeypatch):
 
 # Damage
 
-DAMAGES = {
-    "emptied": lambda data: b"",
-    "truncated": lambda data: data[: len(data) // 2],
-    "flipped": lambda data: data[:40] + bytes([data[40] ^ 4]) + data[41:],
-}
+
+SPOILT = DAMAGES | {"flipped in front": lambda data: flipped(data, 40, 2)}
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", SPOILT)
 def test_a_damaged_evaluation_costs_itself(store, damage, caplog):
     evaluate(store)
     name = next(name for name in store.listing("evaluations") if IDS[1] in name)
-    store.write_bytes(name, DAMAGES[damage](store.read_bytes(name)))
+    store.write_bytes(name, SPOILT[damage](store.read_bytes(name)))
     assert count(store) == 2
     assert store.read_bytes(f"quarantine/{name}") is not None
     assert sum(name in record.getMessage() for record in caplog.records) == 1

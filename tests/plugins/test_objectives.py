@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
 
 from objectives import group_dro
-from sweeper.packs import checkpoint
+from sweeper.packs import checkpoint, conformance_suite
 from sweeper.packs.packing import stack
 from sweeper.store.store import Store
 from sweeper.training import evolution, trainers
@@ -24,7 +24,7 @@ from sweeper.trial.trial_spec import TrialSpec, canonical, trial_id
 from tests.trials import coloring_trial
 
 PARAMETERS: dict[str, list[dict]] = {
-    "q_norm": [{}, {"q": 10.0}, {"q": "inf"}, {"q": 2.0, "final_q": 8.0}],
+    "q_norm": [{}, {"q": 10.0}, {"q": 100.0}, {"q": "inf"}, {"q": 2.0, "final_q": 8.0}],
     "cvar": [{}, {"alpha": 1.0}, {"alpha": 0.3}],
     "entropic_risk": [{}, {"t": 1e-4}, {"t": 30.0}],
     "group_dro": [{}, {"step_size": 3.0}],
@@ -79,32 +79,10 @@ def _told(objective: Objective, *batches: Batch) -> Any:
 # One batch
 
 
-@pytest.mark.slow
 @objective_cases
-@given(losses_of_batches, groups_of_batches, st.randoms(use_true_random=False))
-@settings(max_examples=40)
-def test_the_order_of_the_inputs_does_not_count(objective, losses, groups, random):
-    order = np.array(random.sample(range(12), 12))
-    batch, shuffled = _batch(objective, losses, groups), _batch(objective, losses[order], groups[order])
-    state, other = _told(objective, batch), _told(objective, shuffled)
-    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4), state, other)
-    np.testing.assert_allclose(
-        _value(objective, batch, state), _value(objective, shuffled, state), rtol=1e-4, atol=1e-6
-    )
-
-
-@pytest.mark.slow
-@objective_cases
-@given(losses_of_batches, groups_of_batches, st.integers(0, 11), st.floats(0, 100, width=32))
-@settings(max_examples=40)
-def test_a_larger_loss_gives_no_smaller_value(objective, losses, groups, index, more):
-    raised = losses.copy()
-    raised[index] += more
-    state = _told(objective, _batch(objective, losses, groups))
-    before, after = (_value(objective, _batch(objective, each, groups), state) for each in (losses, raised))
-    assert after >= before - 1e-4 * abs(before) - 1e-6
-    gradient = _gradient()(jnp.asarray(losses), objective, _batch(objective, losses, groups), state)
-    assert bool((gradient >= 0).all())
+@pytest.mark.parametrize("check", conformance_suite.OBJECTIVE_CHECKS)
+def test_an_objective_is_what_its_contract_says(objective, check):
+    check(coloring_trial(objective=objective))
 
 
 @objective_cases
@@ -130,7 +108,8 @@ def test_value_gradient_and_state_are_finite_at_extreme_losses(objective, losses
     batch = _batch(objective, losses)
     state = _told(objective, *[batch] * 3)
     assert np.isfinite(_value(objective, batch, state))
-    assert bool(jnp.isfinite(_gradient()(batch.losses, objective, batch, state)).all())
+    gradient = _gradient()(batch.losses, objective, batch, state)
+    assert bool((jnp.isfinite(gradient) & (gradient >= 0)).all())
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state))
 
 
@@ -138,8 +117,8 @@ def test_value_gradient_and_state_are_finite_at_extreme_losses(objective, losses
 
 
 def _q_norm(objective: Any, losses: np.ndarray) -> float:
-    inverse = 0.75 / objective.q + 0.25 / objective.final_q
-    return losses.max() if inverse == 0 else np.mean(losses ** (1 / inverse)) ** inverse
+    inverse, most = 0.75 / objective.q + 0.25 / objective.final_q, losses.max()
+    return most if inverse == 0 else most * np.mean((losses / most) ** (1 / inverse)) ** inverse
 
 
 def _cvar(objective: Any, losses: np.ndarray) -> float:
@@ -155,13 +134,16 @@ DEFINITIONS = {"q_norm": _q_norm, "cvar": _cvar, "entropic_risk": _entropic_risk
 
 
 @objective_cases
-def test_the_value_is_that_of_the_definition(objective):
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 10.0, 1e4])
+def test_the_value_is_that_of_the_definition(objective, scale):
     if objective.name not in DEFINITIONS:
         pytest.skip("its definition needs its state")
     for seed in range(5):
-        losses = np.random.default_rng(seed).uniform(0.1, 2, 12)
+        losses = scale * np.random.default_rng(seed).uniform(0.1, 2, 12)
         expected = DEFINITIONS[objective.name](objective, losses)
-        assert _value(objective, _batch(objective, losses)) == pytest.approx(expected, rel=1e-5)
+        batch = _batch(objective, losses)
+        assert _value(objective, batch) == pytest.approx(expected, rel=1e-5)
+        assert float(_gradient()(batch.losses, objective, batch, None).sum()) > 0.8, "it does not underflow"
 
 
 @pytest.mark.parametrize("step_size", [0.01, 3.0])

@@ -15,7 +15,7 @@ from tasks import recall
 from tasks.recall import FILLINGS, Inputs, Task
 from tasks.recall.polynomial_logits import table_logits
 from tests.jaxprs import equations
-from tests.plugins.networks import PartialNetwork, assert_losses_and_gradients_are_plain
+from tests.plugins.networks import PartialNetwork
 
 VARIANTS = {
     "dense embedding": Model(width=6, key_size=5, embedding_layers=2, embedding_scale=1.0),
@@ -87,24 +87,6 @@ def test_the_evaluation_set_asks_for_every_value_at_every_key():
     assert np.abs(np.bincount(others) - len(others) / 4).max() < 5 * np.sqrt(len(others) / 4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "keys"),
-    [
-        (VARIANTS["no embedding, positions"], 4),
-        (VARIANTS["no embedding, positions"].model_copy(update={"width": 9}), 1),
-        # What cannot be expanded must fall back.
-        (Model(width=6, key_size=3, heads=2), 3),
-        (Model(width=6, key_size=3, blocks=1), 3),
-        (Model(width=6, key_size=3, blocks=3), 3),
-    ],
-    ids=["positions", "one key", "two heads", "one block", "three blocks"],
-)
-def test_shared_losses_and_gradients_equal_the_plain_model(model, keys):
-    task = Task(keys=keys, value_bits=2, seed_bits=3)
-    assert_losses_and_gradients_are_plain(task, _network(task, model), *_random(task, 5, 3), 1e-5)
-
-
 @jax.jit
 def _both_losses_and_gradients(task, model, seed):
     network = jax.tree.map(lambda weight: 1.2 * weight + 0.05, model.build(task, jax.random.key(seed)))
@@ -116,29 +98,37 @@ def _both_losses_and_gradients(task, model, seed):
     return of(task.losses), of(lambda *args: BaseTask.losses(task, *args))
 
 
+DENSE, PLACED = VARIANTS["dense embedding"], VARIANTS["no embedding, positions"]
+LARGE = Task(keys=12, value_bits=3)
 FURTHER = [pytest.mark.long, pytest.mark.exhaustive]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("platform", "keys", "value_bits"),
+    ("platform", "model", "task"),
     [
-        ("cpu", 1, 5),
-        ("cpu", 5, 5),
-        ("cuda", 2, 1),
-        *(pytest.param(*case, marks=FURTHER) for case in [("cpu", 2, 1), ("cpu", 12, 3)]),
-        *(pytest.param("cuda", *case, marks=FURTHER) for case in [(1, 5), (5, 5), (12, 3)]),
+        ("cpu", DENSE, Task(keys=1)),
+        ("cpu", DENSE, Task(keys=5)),
+        ("cuda", DENSE, Task(keys=2, value_bits=1)),
+        ("cpu", PLACED, Task(keys=4, value_bits=2, seed_bits=3)),
+        ("cpu", PLACED.model_copy(update={"width": 9}), Task(keys=1, value_bits=2, seed_bits=3)),
+        # What cannot be expanded must fall back.
+        ("cpu", Model(width=6, key_size=3, heads=2), Task(keys=3)),
+        ("cpu", Model(width=6, key_size=3, blocks=1), Task(keys=3)),
+        ("cpu", Model(width=6, key_size=3, blocks=3), Task(keys=3)),
+        *(pytest.param("cpu", DENSE, task, marks=FURTHER) for task in (Task(keys=2, value_bits=1), LARGE)),
+        *(pytest.param("cuda", DENSE, task, marks=FURTHER) for task in (Task(keys=1), Task(keys=5), LARGE)),
     ],
 )
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=25)
-def test_sharing_equals_the_plain_model_for_any_weights_and_inputs(platform, keys, value_bits, seed):
-    model, task = VARIANTS["dense embedding"], Task(keys=keys, value_bits=value_bits)
+def test_sharing_equals_the_plain_model_for_any_weights_and_inputs(platform, model, task, seed):
     with vectorisation.built_for(platform):
         (shared, shared_gradient), (plain, gradient) = _both_losses_and_gradients(task, model, seed)
-    np.testing.assert_allclose(shared, plain, rtol=1e-4, atol=1e-6)
+    rtol = 1e-4 if model is DENSE else 1e-5  # which gives the largest numbers
+    np.testing.assert_allclose(shared, plain, rtol=rtol, atol=1e-6)
     for one, other in zip(jax.tree.leaves(shared_gradient), jax.tree.leaves(gradient), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5 * (1 + np.abs(other).max()))
+        np.testing.assert_allclose(one, other, rtol=10 * rtol, atol=1e-5 * (1 + np.abs(other).max()))
 
 
 def _matrix_products(program):

@@ -18,6 +18,7 @@ from sweeper.store.seal import SnapshotSeal
 from sweeper.store.store import Store
 from sweeper.store.trial_file import trial_file
 from sweeper.trial.trial_spec import trial_id
+from tests.damage import DAMAGES, flipped
 from tests.power_cuts import power_cuts
 from tests.results import failure, outcomes, result
 
@@ -207,28 +208,19 @@ def test_times_decide_once_the_clock_has_ticked(tmp_path, monkeypatch):
 
 # Damage
 
-DAMAGES = {
-    "deleted": None,
-    "emptied": lambda data: b"",
-    "truncated": lambda data: data[: len(data) // 2],
-    "cut by a byte": lambda data: data[:-1],
-    "longer": lambda data: data + b"\0",
-    "flipped in a page": lambda data: data[:200] + bytes([data[200] ^ 4]) + data[201:],
-    "flipped in the footer": lambda data: data[:-200] + bytes([data[-200] ^ 1]) + data[-199:],
-    "foreign": lambda data: b"PAR1" + b"x" * 100 + b"PAR1",
-}
+SPOILT = DAMAGES | {"deleted": None, "flipped in a page": lambda data: flipped(data, 200, 2)}
 
 
 def spoil(results, damage):
     name = only(results)
-    change = DAMAGES[damage]
+    change = SPOILT[damage]
     data = results.read_bytes(name)
     results.delete(name)
     if change is not None:
         results.write_bytes(name, change(data))
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", SPOILT)
 def test_a_damaged_snapshot_costs_no_trial(results, damage):
     fill(results)
     before = facts(results)
@@ -241,7 +233,7 @@ def test_a_damaged_snapshot_costs_no_trial(results, damage):
     assert len(results.listing("snapshots")) == 1
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", SPOILT)
 @pytest.mark.parametrize("moment", range(4))
 def test_a_snapshot_that_is_damaged_during_a_read_costs_no_trial(compacted, damage, moment, monkeypatch):
     results, before = compacted
@@ -250,7 +242,7 @@ def test_a_snapshot_that_is_damaged_during_a_read_costs_no_trial(compacted, dama
     def spoilt_before(operation):
         def run(*arguments, **options):
             if next(operations) == moment and results.listing("snapshots"):
-                path, change = Path(results.root, name), DAMAGES[damage]
+                path, change = Path(results.root, name), SPOILT[damage]
                 data = path.read_bytes()
                 path.unlink()
                 if change is not None:
@@ -273,9 +265,7 @@ def test_every_flipped_bit_of_a_snapshot_costs_time_alone(tmp_path):
     path = tmp_path / only(results)
     whole = path.read_bytes()
     for position in range(0, len(whole), 331):
-        damaged = bytearray(whole)
-        damaged[position] ^= 1 << (position % 8)
-        path.write_bytes(damaged)
+        path.write_bytes(flipped(whole, position, position % 8))
         assert facts(results) == before, position
 
 
@@ -332,7 +322,7 @@ def test_a_damaged_trial_behind_a_snapshot_is_found_by_verify(compacted):
     ids = sorted(before[0])
     path = next(path for path in Path(results.root).rglob(f"trials/**/{ids[0]}.parquet"))
     state, data = path.stat(), path.read_bytes()
-    path.write_bytes(data[:3000] + bytes([data[3000] ^ 1]) + data[3001:])
+    path.write_bytes(flipped(data, 3000))
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
     assert results.verify() == [ids[0]]
     assert sorted(results.committed()) == ids[1:]

@@ -26,6 +26,7 @@ from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.trial import fingerprint
 from sweeper.trial.trial_spec import canonical, trial_id
 from tests import results
+from tests.damage import DAMAGES, flipped
 from tests.results import PROVENANCE, STARTED, WEIGHTS, failure, outcomes, result
 
 FINISHED, OTHER = trial_id(result().trial), trial_id(result({"seed": 1}).trial)
@@ -378,24 +379,18 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path):
 
 # Damage
 
-DAMAGES = {
-    "emptied": lambda data: b"",
-    "truncated": lambda data: data[: len(data) // 2],
-    "cut by a byte": lambda data: data[:-1],
+SPOILT = DAMAGES | {
     "cut in front": lambda data: data[1:],
-    "longer": lambda data: data + b"\0",
     "longer in front": lambda data: b"\0" + data,
-    "flipped in the row": lambda data: data[:-6000] + bytes([data[-6000] ^ 4]) + data[-5999:],
-    "flipped in the footer": lambda data: data[:-200] + bytes([data[-200] ^ 1]) + data[-199:],
-    "foreign": lambda data: b"PAR1" + b"x" * 100 + b"PAR1",
+    "flipped in the row": lambda data: flipped(data, -6000, 2),
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", SPOILT)
 def test_a_damaged_trial_is_set_aside_and_its_trial_is_pending(results, damage, caplog):
     results.commit(result())
     results.commit(result({"seed": 1}))
-    overwrite(results, FINISHED, DAMAGES[damage])
+    overwrite(results, FINISHED, SPOILT[damage])
     assert results.trials()["trial_id"].to_pylist() == [OTHER], "the other rows stay readable"
     assert FINISHED in caplog.text
     assert "quarantine" in caplog.text
@@ -412,9 +407,7 @@ def test_every_flipped_bit_of_a_trial_is_found(local):
     whole = file(local).read_bytes()
     head = trial_file.parts(whole, relative(), ["status"]) and int(seal._proof(whole)[0])
     for position in range(0, len(whole), 37):
-        damaged = bytearray(whole)
-        damaged[position] ^= 1 << (position % 8)
-        file(local).write_bytes(damaged)
+        file(local).write_bytes(flipped(whole, position, position % 8))
         if position < head:  # a start reads the tail; who reads outcomes or the network reads all
             assert local.verify() == [FINISHED], position
         assert local.committed() == {}, position
