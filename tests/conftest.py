@@ -92,12 +92,15 @@ def signals():
 
 
 @pytest.fixture
-def forgotten(tmp_path):
-    """Forgets after a test what was imported from its folder."""
+def project(tmp_path, monkeypatch):
+    """The present folder is a project, without a task; what was imported from it is forgotten after the test."""
+    monkeypatch.setattr(plugins, "PROJECT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tasks").mkdir()
     modules = set(sys.modules)
     paths = {kind: list(sys.modules[f"{kind}s"].__path__) for kind in plugins.KINDS}
     plugins.load.cache_clear()
-    yield
+    yield tmp_path
     for name in set(sys.modules) - modules:
         if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
             del sys.modules[name]

@@ -24,11 +24,9 @@ def _blocks(language: str, document: Path = GUIDE) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, forgotten):
-    """An empty folder in which commands are given."""
-    monkeypatch.setattr(plugins, "PROJECT", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
+def folder(project):
+    """The folder in which commands are given."""
+    yield project
     _forget()
 
 

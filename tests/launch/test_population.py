@@ -23,6 +23,7 @@ from sweeper.training import evolution
 from sweeper.training.trainer import Evaluator
 from sweeper.trial import fingerprint, plugins
 from sweeper.trial.trial_spec import TrialSpec
+from tests.trials import coloring_trial
 
 pytestmark = pytest.mark.slow
 
@@ -60,13 +61,13 @@ class Task(coloring.Task):
 
 def _trials(optimizer: str = "pgpe", task: str = "coloring") -> tuple[TrialSpec, ...]:
     """Two lanes, and four blocks the last of which is not full."""
+    evolving = {"name": optimizer, "population": 60, "initial_std": 0.1}
     fields = {
         "task": {"name": task, "vertices": 4}, "model": {"name": "transformer", "width": 6, "key_size": 5},
-        "baseline": "Aq_R", "objective": {"q": 2.0, "m": 3}, "steps": GENERATIONS, "batch_size": 8,
-        "optimizer": {"name": optimizer, "population": 60, "initial_std": 0.1}
-        | ({} if optimizer == "pgpe" else {"final_m": 6}),
+        "objective": {"q": 2.0, "m": 3}, "steps": GENERATIONS,
+        "optimizer": evolving if optimizer == "pgpe" else evolving | {"final_m": 6},
     }  # fmt: skip
-    return tuple(TrialSpec.model_validate(fields | {"seed": seed}) for seed in (0, 1))
+    return tuple(coloring_trial(**fields, seed=seed) for seed in (0, 1))
 
 
 @pytest.fixture(scope="module")
@@ -160,12 +161,10 @@ def test_a_worker_of_other_code_computes_nothing(ray_of_four_cores):
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None) -> Path:
+def project(project: Path) -> Path:
     """A project with the task `mortal`; its file `.order`, which is no code, kills one process."""
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks" / "mortal.py").write_text(MORTAL.format(order=str(tmp_path / ".order")))
-    monkeypatch.setattr(plugins, "PROJECT", tmp_path)
-    return tmp_path
+    (project / "tasks" / "mortal.py").write_text(MORTAL.format(order=str(project / ".order")))
+    return project
 
 
 @pytest.mark.long

@@ -93,12 +93,10 @@ PAIRS = {
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch, forgotten):
-    """A folder with the task `gates` that `sweeper new task` writes."""
-    monkeypatch.setattr(plugins, "PROJECT", tmp_path)
-    monkeypatch.chdir(tmp_path)
+def project(project):
+    """A project with the task `gates` that `sweeper new task` writes."""
     assert CliRunner().invoke(app, ["new", "task", "gates"]).exit_code == 0
-    return tmp_path
+    return project
 
 
 def _unannotated(text: str) -> str:

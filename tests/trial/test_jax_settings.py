@@ -74,13 +74,11 @@ def restored():
 
 
 @pytest.fixture
-def setter(tmp_path, monkeypatch, forgotten):
+def setter(project):
     """Writes the task `setter` into a project."""
-    monkeypatch.setattr(plugins, "PROJECT", tmp_path)
-    (tmp_path / "tasks").mkdir()
 
     def write(at_import: str = "", in_trace: str = "pass") -> None:
-        (tmp_path / "tasks" / "setter.py").write_text(SETTER.format(at_import=at_import, in_trace=in_trace))
+        (project / "tasks" / "setter.py").write_text(SETTER.format(at_import=at_import, in_trace=in_trace))
 
     return write
 

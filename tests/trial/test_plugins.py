@@ -38,15 +38,6 @@ class Objective(objective_contract.Objective):
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch, forgotten):
-    """An empty project folder in place of this checkout's."""
-    folder = tmp_path / "project"
-    (folder / "tasks").mkdir(parents=True)
-    monkeypatch.setattr(plugins, "PROJECT", folder)
-    return folder
-
-
-@pytest.fixture
 def package(tmp_path, monkeypatch):
     """An installed package `mazes` with the task `maze`."""
     site = tmp_path / "site"
