@@ -4,6 +4,7 @@ import pytest
 
 from sweeper.store.store import Store
 from tests.end_to_end.sweep_process import Command, copy_checkout
+from tests.tiny_sweeps import with_seeds
 
 pytestmark = pytest.mark.slow
 
@@ -56,16 +57,8 @@ class Task(coloring.Task):
         return super().losses(network, inputs, seeds)
 '''
 
-SPACE = """
-trial:
-  task: {name: bad, vertices: 5, does: {choice: [open, exit, interrupt, generator, own, mute, well]}}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: Aq_R
-  batch_size: 8
-  objective: {q: 2, m: 2}
-  evaluation: {seeds: 10, votes: [5]}
-  steps: 50
-"""
+DOES = "does: {choice: [open, exit, interrupt, generator, own, mute, well]}"
+SPACE = with_seeds(1).replace("name: coloring", f"name: bad, {DOES}").replace("steps: 250", "steps: 50")
 
 
 @pytest.fixture(scope="module")

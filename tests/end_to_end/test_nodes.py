@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import ray
@@ -24,6 +23,7 @@ from sweeper.launch.cluster import connected
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from tests.end_to_end.sweep_process import copy_checkout
+from tests.tiny_sweeps import with_seeds
 
 WITNESS = '''
 """Colouring that writes down which process of which node traces it, and waits there until it may go on."""
@@ -62,24 +62,9 @@ class Task(coloring.Task):
         return super().losses(model, inputs, seeds)
 '''
 
-SPACE = """
-name: nodes
-trial:
-  task: {{name: witness, vertices: 4}}
-  model: {{name: transformer, width: 4, key_size: 4}}
-  baseline: Aq_R
-  batch_size: 8
-  evaluation: {{seeds: 10, votes: [5]}}
-  objective: {{q: {{choice: {powers}}}, m: 2}}
-  optimizer: {optimizer}
-  steps: {steps}
-  seed: {{seeds: 1}}
-resources: {resources}
-"""
+SPACE = with_seeds(1).replace("coloring, vertices: 5", "witness, vertices: 4")
 
-ADAM = "{warmup_steps: 10}"
-PGPE = "{name: pgpe, population: 60, initial_std: 0.1}"
-
+PGPE = "trial.optimizer={name: pgpe, population: 60, initial_std: 0.1}"
 
 pytestmark = pytest.mark.long
 
@@ -99,7 +84,7 @@ class Sighting:
 class Sweep:
     """`python -m sweeper.run` against a cluster."""
 
-    def __init__(self, folder: Path, address: str, **space: Any):
+    def __init__(self, folder: Path, address: str, *changes: str):
         copy_checkout(folder / "checkout")
         self._said = folder / "said"
         self._said.mkdir()
@@ -107,12 +92,13 @@ class Sweep:
         (folder / "checkout" / "tasks" / "witness.py").write_text(
             WITNESS.format(folder=str(self._said), gate=str(self._gate))
         )
-        (folder / "checkout" / "space.yaml").write_text(SPACE.format(**space))
+        (folder / "checkout" / "space.yaml").write_text(SPACE)
         self.results = folder / "results"
         self._log = folder / "log"
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "sweeper.run", "space.yaml", "--results", self.results, "--address", address],
+                [sys.executable, "-m", "sweeper.run", "space.yaml", "--results", self.results, "--address", address,
+                 *(f"--set={change}" for change in changes)],
                 cwd=folder / "checkout", stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 
@@ -147,8 +133,8 @@ def cluster() -> Iterator[Nodes]:
 def start(tmp_path: Path, cluster: Nodes) -> Iterator[Callable[..., Sweep]]:
     started: list[Sweep] = []
 
-    def sweep(**space: Any) -> Sweep:
-        started.append(Sweep(tmp_path / str(len(started)), cluster.address, **space))
+    def sweep(*changes: str) -> Sweep:
+        started.append(Sweep(tmp_path / str(len(started)), cluster.address, *changes))
         return started[-1]
 
     yield sweep
@@ -178,7 +164,7 @@ def test_packs_and_population_workers_find_their_nodes(cluster, start):
     gpu = cluster.join(num_cpus=2, num_gpus=1)
 
     # Two packs share the GPU at the same time, though the other node is free.
-    sweep = start(powers="[1, 2]", optimizer=ADAM, steps=300, resources="{gpus: 0.5, lanes: 1}")
+    sweep = start("trial.objective.q={choice: [1, 2]}", "resources={gpus: 0.5, lanes: 1}")
     _until(lambda: len(sweep.heard()) == 2, sweep)
     sweep.go_on()
     sweep.finish()
@@ -188,7 +174,7 @@ def test_packs_and_population_workers_find_their_nodes(cluster, start):
     assert len({one.pid for one in heard}) == 2
 
     # The pack's own process needs the GPU; its workers take the cores of both nodes, and see the GPU on neither.
-    sweep = start(powers="[2]", optimizer=PGPE, steps=3, resources="{gpus: 0.5, population_workers: 4}")
+    sweep = start(PGPE, "trial.steps=3", "resources={gpus: 0.5, population_workers: 4}")
     sweep.go_on()
     sweep.finish()
     workers = {one.pid: one for one in sweep.heard() if "GPU" not in one.reserved}
@@ -200,7 +186,7 @@ def test_packs_and_population_workers_find_their_nodes(cluster, start):
 
 def test_a_node_that_joins_is_used_and_a_node_that_dies_is_survived(cluster, start):
     first = cluster.join(num_cpus=1)
-    sweep = start(powers="[1, 2, 3, 4]", optimizer=ADAM, steps=300, resources="{}")
+    sweep = start("trial.objective.q={choice: [1, 2, 3, 4]}")
     _until(lambda: {one.node for one in sweep.heard()} == {first.node_id}, sweep)
 
     second = cluster.join(num_cpus=1)

@@ -16,6 +16,7 @@ from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.processes import python
 from tests.results import result
+from tests.tiny_sweeps import with_seeds
 
 TASK = '''
 """Colouring under another name."""
@@ -74,18 +75,12 @@ MEETING = """
         return super().losses(model, inputs, seeds)
 """
 
-SPACE = """
-trial:
-  task: {name: mine}
-  model: {name: tiny}
-  baseline: Aq_R
-  batch_size: 8
-  objective: {q: 2, m: 2}
-  optimizer: {warmup_steps: 10}
-  evaluation: {seeds: 10, votes: [5]}
-  steps: 50
-  seed: {seeds: 2}
-"""
+SPACE = (
+    with_seeds(2)
+    .replace("{name: coloring, vertices: 5}", "{name: mine}")
+    .replace("{name: transformer, width: 4, key_size: 4}", "{name: tiny}")
+    .replace("steps: 250", "steps: 50")
+)
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ from tests.end_to_end.sweep_process import (
     until,
 )
 from tests.processes import python
+from tests.tiny_sweeps import with_seeds
 
 FAULTY = '''
 """Colouring that fails on request."""
@@ -112,16 +113,10 @@ TRIAL = """
   evaluation: {seeds: 10, votes: [5]}
 """
 
-SWEEP = f"""
-name: tiny
-trial: {TRIAL}
-  task: {{name: coloring, vertices: 5}}
-  objective: {{q: {{choice: [1, 2, 3, .inf]}}, m: 2}}
-  optimizer: {{warmup_steps: 10}}
-  steps: 5000
-  seed: {{seeds: 2}}
-resources: {{checkpoint_seconds: 0.5}}
-"""
+SWEEP = (
+    with_seeds(2).replace("q: 3", "q: {choice: [1, 2, 3, .inf]}").replace("steps: 250", "steps: 5000")
+    + "resources: {checkpoint_seconds: 0.5}\n"
+)
 
 # One pack at a time: the first sets the mark at which the second falls behind.
 BREAKDOWN = f"""
@@ -137,13 +132,7 @@ variants:
 search: {{early_stopping: {{metric: loss, mode: min, every: 500, grace_steps: 1000, reduction_factor: 2}}}}
 """
 
-DEADLY = f"""
-trial: {TRIAL}
-  task: {{name: faulty, vertices: 5, fault: die}}
-  objective: {{q: 2, m: 2}}
-  optimizer: {{warmup_steps: 0}}
-  steps: 500
-"""
+DEADLY = with_seeds(1).replace("coloring, vertices: 5", "faulty, vertices: 5, fault: die")
 
 OPTUNA = f"""
 trial: {TRIAL}

@@ -18,20 +18,14 @@ from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import trial_id
+from tests import tiny_sweeps
 
-SPACE = """
-trial:
-  task: {name: coloring, vertices: 4}
-  model: {name: transformer, width: 4, key_size: 4}
-  baseline: Aq_R
-  objective: {q: {choice: [2, 4]}, m: 2}
-  optimizer: {warmup_steps: 10}
-  steps: 500
-  batch_size: 4
-  evaluation: {seeds: 5, votes: []}
-  seed: {choice: [3]}
-search: {method: halving, starts: 4, rungs: [{steps: 200, keep: 2}, {steps: 400, keep: 1}]}
-"""
+SPACE = (
+    tiny_sweeps.SPACE.replace("q: 3", "q: {choice: [2, 4]}")
+    .replace("steps: 250", "steps: 500")
+    .replace("{seeds: 1}", "{choice: [3]}")
+    + "search: {method: halving, starts: 4, rungs: [{steps: 200, keep: 2}, {steps: 400, keep: 1}]}\n"
+)
 
 ORIGIN = provenance.capture("test")
 DONE = done_statuses(early_stopping=True, retry_failed=False)

@@ -17,6 +17,7 @@ from sweeper.trial.trial_spec import TrialSpec
 from tasks.gridworld import Task, environment, sampled_episodes
 from tasks.gridworld.environment import Grid
 from tasks.gridworld.rollout import noise_token, reached_token
+from tests.trials import coloring_trial
 
 COSTS = np.array([[1.0, 4.0], [2.0, 7.0], [0.5, 3.0]])
 """Cost of either action of each decision of an episode; the first action of the first decision ends the episode."""
@@ -151,16 +152,12 @@ def _trial(seed: int, **fields) -> TrialSpec:
     entries = {
         "task": {"name": "gridworld", "height": 2, "width": 2, "horizon": 3, "noise": 2},
         "model": {"name": "transformer", "width": 4, "key_size": 3, "attention": "softmax", "embedding_scale": 4.0},
-        "baseline": "Aq_R",
-        "objective": {"q": 4, "m": 4},
+        "objective": {"q": 4, "m": 4}, "batch_size": 3,
         "optimizer": {
             "name": "policy_gradient", "entropy_bonus": 0.2, "marginal_entropy_bonus": 0.1, "warmup_steps": 0,
         },
-        "steps": 250,
-        "batch_size": 3,
-        "seed": seed,
     }  # fmt: skip
-    return TrialSpec.model_validate(entries | fields)
+    return coloring_trial(**entries | fields, seed=seed)
 
 
 @pytest.mark.slow
