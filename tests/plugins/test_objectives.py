@@ -40,7 +40,6 @@ TASK = coloring_trial().task  # cycles of five vertices, in six groups
 
 objective_cases = pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
 name_cases = pytest.mark.parametrize("name", plugins.names("objective"))
-losses_of_batches = hnp.arrays(np.float32, (12,), elements=st.floats(0, 100, width=32))
 groups_of_batches = hnp.arrays(np.int32, (12,), elements=st.integers(0, 5))
 
 
