@@ -152,6 +152,7 @@ def _walks(grid: Grid, network: Network, noise: Float[Array, "seed noise"], key:
 
     unmet = visit == never
     start = jnp.minimum(visit, horizon).at[:, START].set(horizon)
+    known = clock < start[..., None]
     first_token = first_tokens(tokens, last)
 
     def running(visit: Int[Array, "seed cell"]) -> Array:
@@ -163,10 +164,10 @@ def _walks(grid: Grid, network: Network, noise: Float[Array, "seed noise"], key:
         t, at, visit, memory, actions, reached = carry
         h = jnp.where(t == 0, first_token, tokens.reached[0, at]) + placed[start + t]
 
-        def step(h: Any, start: Any, memory: Any, earlier: Any) -> tuple[Any, Any]:
-            return network.step(h, [(earlier, clock < start), (memory, clock < t)])
+        def step(h: Any, known: Any, memory: Any, earlier: Any) -> tuple[Any, Any]:
+            return network.step(h, [(earlier, known), (memory, clock < t)])
 
-        logits, own = jax.vmap(jax.vmap(step, in_axes=(0, 0, 0, None)))(h, start, memory, earlier)
+        logits, own = jax.vmap(jax.vmap(step, in_axes=(0, 0, 0, None)))(h, known, memory, earlier)
         action = jax.random.categorical(jax.random.fold_in(second_key, t), logits)
         at = environment.neighbour(grid, at, action)
         found = jnp.where(unmet, at[:, START, None] == own_cell, (at == own_cell) & (own_cell != START))
