@@ -38,9 +38,8 @@ TRIAL = {
 }
 
 
-def fill(store: Store, trials: int, network_bytes: int, first: int = 0) -> None:
-    """Commit so many trials, whose seeds begin with `first`, with networks of so many bytes."""
-    network = {"weight": np.ones(network_bytes // 4, np.float32)} if network_bytes else None
+def fill(store: Store, trials: int, first: int = 0) -> None:
+    """Commit so many trials without networks, whose seeds begin with `first`."""
     origin, now = provenance.capture("benchmark"), datetime.datetime.now(datetime.UTC)
     outcomes = {"success": np.arange(12, dtype=np.float32) / 12}
     template = TrialSpec.model_validate(TRIAL)
@@ -50,7 +49,7 @@ def fill(store: Store, trials: int, network_bytes: int, first: int = 0) -> None:
         store.commit(
             TrialResult(
                 trial=trial, status="finished", metrics={"success": 0.5, "loss": seed / (first + trials)},
-                curves=curves, outcomes=outcomes, network=network, timings={"steps_done": 2000.0}, provenance=origin,
+                curves=curves, outcomes=outcomes, network=None, timings={"steps_done": 2000.0}, provenance=origin,
                 pack_id="0" * 20, lanes=1, device="cpu", started=now, finished=now,
             )
         )  # fmt: skip
@@ -96,7 +95,7 @@ def main() -> None:
         half = space(Path(made), "half", 2 * arguments.trials)
         print("| what | wall s | CPU s | peak MB |\n|---|---|---|---|")
         begun, cpu = time.monotonic(), time.process_time()
-        fill(Store.open(results), arguments.trials, network_bytes=0)
+        fill(Store.open(results), arguments.trials)
         seconds, used = time.monotonic() - begun, time.process_time() - cpu
         print(f"| commit of {arguments.trials:,} trials | {seconds:.1f} | {used:.1f} | |", flush=True)
         average = "select q, count(*), avg(success) from trials group by q"
@@ -110,7 +109,7 @@ def main() -> None:
         command("plan, half done", ["sweeper.run", str(half), "--results", results, "--dry-run"])
         command("status", ["sweeper.status", "--results", results])
         command("query over all rows", ["sweeper.query", average, "--results", results])
-        fill(store, 1000, network_bytes=0, first=arguments.trials)
+        fill(store, 1000, first=arguments.trials)
         command("compaction of 1,000 more", ["sweeper.compaction", "--results", results])
 
 

@@ -93,7 +93,7 @@ def signals():
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """The present folder is a project, without a task; what was imported from it is forgotten after the test."""
+    """The working folder is a project without tasks; modules imported from it are forgotten after the test."""
     monkeypatch.setattr(plugins, "PROJECT", tmp_path)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tasks").mkdir()

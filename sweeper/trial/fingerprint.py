@@ -1,7 +1,7 @@
 """Fingerprints of the code and the libraries that compute the numbers of a trial.
 
-The fingerprint of a trial covers the numerics (`NUMERICS` and all modules of this package that these import), the
-versions of `LIBRARIES`, the flags of XLA, and for its task, its model and its objective
+The fingerprint of a trial covers the numerics (`NUMERICS` and the modules of this package that these import, but
+for `NO_NUMERICS`), the versions of `LIBRARIES`, the flags of XLA, and for its task, its model and its objective
 
 - the file of the plug-in, or every file of its package, and the files beside it that are no Python;
 - what these name: a module that they import, and a file, a folder or a module of the project all words of whose name

@@ -22,4 +22,4 @@ def private_folder(name: str, within: str | None = None) -> Path | None:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError:
         return None
-    return folder if folder.is_dir() else None
+    return folder
