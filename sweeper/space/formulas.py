@@ -1,8 +1,8 @@
-"""Formulas: arithmetic over the entries of a trial, read by the parser of this module and never by Python.
+"""Formulas: arithmetic over the entries of a trial, read by Python's parser and computed by this module.
 
 A formula stands where a value may stand, `{formula: 4 * trial.model.width}`; under `exclude` formulas are conditions.
-Operators, their precedence and the functions are Python's. A word that is no path is itself, as in YAML, so that
-`trial.baseline == AE_R` needs no quotes.
+Operators, their precedence and the functions are Python's, and nothing is evaluated by Python. A word that is no path
+is itself, as in YAML, so that `trial.baseline == AE_R` needs no quotes.
 
 Invariants:
     - A formula has numbers, words, true, false, null and the entries of its own trial, and nothing else.
@@ -11,9 +11,12 @@ Invariants:
       with rest and made whole by these digits, so that 0.1 + 0.2 is 0.3.
 """
 
+import ast
+import itertools
 import math
 import operator
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,11 +24,11 @@ from typing import Any
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import Refused, shown
-from sweeper.space.yaml_tree import MAX_DEPTH, Node, entry_at, joined
+from sweeper.space.yaml_tree import Node, entry_at, joined
 from sweeper.trial.field_types import infinity
 
-MAX_TOKENS = 200
-"""Most numbers, words and signs of a formula, so that its tree is shallow enough to be walked."""
+MAX_CHARACTERS, MAX_OPERATIONS = 2_000, 100
+"""Most characters of a formula, and most of its operations inside each other: the tree is walked by recursion."""
 
 SIGNIFICANT_DIGITS = 12
 
@@ -48,7 +51,7 @@ class Formula:
     @property
     def words(self) -> list[tuple[str, bool]]:
         """The words that are compared with something, and whether they stand to the left of the comparison."""
-        compared = (part for part in _parts(self.tree) if part[0] in (*_COMPARISONS, "in"))
+        compared = (part for part in _parts(self.tree) if part[0] in (*_COMPARED.values(), "in"))
         sides = ((side, side is part[1]) for part in compared for side in part[1:])
         return [(side[1], left) for side, left in sides if side[0] == "value" and isinstance(side[1], str)]
 
@@ -71,7 +74,7 @@ def parsed(node: Node, instead: str = "") -> Node:
     if not isinstance(node.value, str):
         raise Refused(node.path, f"expected a formula, got {shown(node.value)}{instead}", node.where)
     try:
-        return replace(node, value=Formula(node.value, _Parser(node.value).whole()))
+        return replace(node, value=Formula(node.value, _read(node.value)))
     except _NoValue as error:
         raise Refused(node.path, str(error), node.where) from None
 
@@ -82,156 +85,97 @@ class _NoValue(Exception):
 
 # Text
 
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<number>(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?)
-    |(?P<word>[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d{1,6}\])*)
-    |(?P<text>'[^']*'|"[^"]*")
-    |(?P<sign>\*\*|//|[<>=!]=|&&|\|\||[-+*/%<>(),\[\]=!^&|?:]))""",
-    re.VERBOSE,
-)
-_STEP = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]")
-_CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None, "inf": math.inf}
-_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+_CONSTANTS = {"true": True, "false": False, "null": None, "inf": math.inf}
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+}  # fmt: skip
+_COMPARED: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+}  # fmt: skip
+_ELSEWHERE = re.compile(r"&&?|\|\|?|\^|(?<![<>=!])=(?!=)|!(?!=)|\?|\bif\b")
+"""Signs and words of other languages, or of Python's statements, that a formula has not."""
 _INSTEAD = {"=": "==", "&&": "and", "&": "and", "||": "or", "|": "or", "!": "not", "^": "**"}
 _EXAMPLE = "trial.model.width"
 
 
-class _Parser:
-    """Reads one formula by recursive descent."""
+def _read(text: str) -> Tree:
+    """What a text computes, read by Python's parser."""
+    line = re.sub(r"\s+", " ", text).strip()
+    if len(line) > MAX_CHARACTERS:
+        raise _NoValue(f"a formula has at most {MAX_CHARACTERS:,} characters")
+    if found := _ELSEWHERE.search(re.sub(r"'[^']*'|\"[^\"]*\"", "", line)):
+        if (instead := _INSTEAD.get(found[0])) is None:
+            raise _NoValue("a formula has no conditions; use variants, or a choice of whole records")
+        raise _NoValue(f"'{found[0]}' is written {instead}")
+    try:
+        with warnings.catch_warnings(action="ignore"):  # such as 1 is 1, which is refused below
+            return _tree(ast.parse(line, mode="eval").body)
+    except SyntaxError as error:
+        raise _NoValue(f"cannot be read from {shown(line[(error.offset or 1) - 1 :])} on") from None
+    except (MemoryError, RecursionError, ValueError):  # ValueError: a byte of 0
+        raise _NoValue("cannot be read") from None
 
-    def __init__(self, text: str):
-        self._tokens: list[tuple[str, str]] = []
-        at = 0
-        text = text.rstrip()
-        while at < len(text):
-            match = _TOKEN.match(text, at)
-            if match is None:
-                raise _NoValue(f"cannot be read from {shown(text[at:].strip())} on")
-            kind = next(kind for kind in ("number", "word", "text", "sign") if match[kind] is not None)
-            self._tokens.append((kind, match[kind]))
-            if len(self._tokens) > MAX_TOKENS:
-                raise _NoValue(f"a formula has at most {MAX_TOKENS} numbers, words and signs")
-            at = match.end()
-        self._at, self._depth = 0, 0
 
-    def whole(self) -> Tree:
-        tree = self._either()
-        if self._at < len(self._tokens):
-            raise self._unexpected()
-        return tree
+def _tree(node: ast.expr, depth: int = 0) -> Tree:
+    if depth > MAX_OPERATIONS:
+        raise _NoValue(f"has more than {MAX_OPERATIONS} operations inside each other")
 
-    @property
-    def _next(self) -> str | None:
-        return self._tokens[self._at][1] if self._at < len(self._tokens) else None
+    def below(operand: ast.expr) -> Tree:
+        return _tree(operand, depth + 1)
 
-    def _taken(self, *texts: str) -> str | None:
-        """The next token if it is one of these, which is passed then."""
-        if self._next not in texts or self._tokens[self._at][0] == "text":
-            return None
-        self._at += 1
-        return self._tokens[self._at - 1][1]
+    match node:
+        case ast.Constant(bool() | int() | float() | str() | None as value):
+            return "value", _bounded(value)
+        case ast.Name(name) if name != "trial":
+            return "value", _CONSTANTS.get(name, name)
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            return "entry", _location(node)
+        case ast.BoolOp(op, operands):
+            return "and" if isinstance(op, ast.And) else "or", *map(below, operands)
+        case ast.UnaryOp(ast.Not(), operand):
+            return "not", below(operand)
+        case ast.UnaryOp(ast.USub(), operand):
+            return "-", ("value", 0), below(operand)
+        case ast.BinOp(left, op, right) if type(op) in _BINARY:
+            return _BINARY[type(op)], below(left), below(right)
+        case ast.Compare(first, ops, others):
+            pairs = itertools.pairwise([first, *others])
+            links = [_link(op, below(left), right, below) for op, (left, right) in zip(ops, pairs, strict=True)]
+            return links[0] if len(links) == 1 else ("and", *links)
+        case ast.Call(called, arguments, []):
+            if (name := ast.unparse(called)) not in _FUNCTIONS:
+                raise _NoValue(f"there is no function {name} (known: {', '.join(_FUNCTIONS)})")
+            return name, *map(below, arguments)
+    raise _NoValue(f"cannot be read from {shown(ast.unparse(node))} on")
 
-    def _require(self, text: str) -> None:
-        if not self._taken(text):
-            raise self._unexpected(f"'{text}'")
 
-    def _unexpected(self, expected: str = "a value") -> _NoValue:
-        found = self._next
-        if found in _INSTEAD:
-            return _NoValue(f"'{found}' is written {_INSTEAD[found]}")
-        if found in ("?", "if", "else"):
-            return _NoValue("a formula has no conditions; use variants, or a choice of whole records")
-        return _NoValue("ends too early" if found is None else f"expected {expected}, or the end, before '{found}'")
+def _link(op: ast.cmpop, left: Tree, right: ast.expr, below: Callable[[ast.expr], Tree]) -> Tree:
+    """A comparison of two values, or of a value with a list."""
+    match op, right:
+        case ast.In(), ast.List(items):
+            return "in", left, *map(below, items)
+        case ast.NotIn(), ast.List(items):
+            return "not", ("in", left, *map(below, items))
+        case ((ast.In() | ast.NotIn()), _):
+            raise _NoValue(f"expected a list such as [a, b] after in, got {shown(ast.unparse(right))}")
+    if type(op) not in _COMPARED:
+        raise _NoValue("'is' is written ==")
+    return _COMPARED[type(op)], left, below(right)
 
-    def _deeper(self, read: Callable[[], Tree]) -> Tree:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise _NoValue(f"nested deeper than {MAX_DEPTH} levels")
-        tree = read()
-        self._depth -= 1
-        return tree
 
-    def _from_left(self, signs: Sequence[str], operand: Callable[[], Tree]) -> Tree:
-        """Operators of one precedence between operands, from the left."""
-        tree = operand()
-        while sign := self._taken(*signs):
-            tree = sign, tree, operand()
-        return tree
-
-    def _either(self) -> Tree:
-        return self._from_left(("or",), lambda: self._from_left(("and",), self._negated))
-
-    def _negated(self) -> Tree:
-        return ("not", self._deeper(self._negated)) if self._taken("not") else self._compared()
-
-    def _compared(self) -> Tree:
-        """A sum, or a chain such as `1 < x <= 3`, which holds if each of its links does."""
-        left = self._sum()
-        links: list[Tree] = []
-        while self._at < len(self._tokens):
-            if sign := self._taken(*_COMPARISONS):
-                right = self._sum()
-                links.append((sign, left, right))
-                left = right
-            elif self._next in ("in", "not"):
-                negated = self._taken("not")
-                self._require("in")
-                self._require("[")
-                link: Tree = ("in", left, *self._listed("]"))
-                links.append(("not", link) if negated else link)
-            else:
+def _location(node: ast.expr) -> tuple[str | int, ...]:
+    """The place in the trial that a path such as `trial.evaluation.votes[0]` names."""
+    location: list[str | int] = []
+    above = node
+    while not isinstance(above, ast.Name):
+        match above:
+            case ast.Attribute(above, key) | ast.Subscript(above, ast.Constant(int() as key)):
+                location.append(key)
+            case _:
                 break
-        tree = links[0] if links else left
-        for link in links[1:]:
-            tree = "and", tree, link
-        return tree
-
-    def _listed(self, end: str) -> list[Tree]:
-        items = [self._deeper(self._either)]
-        while self._taken(","):
-            items.append(self._deeper(self._either))
-        self._require(end)
-        return items
-
-    def _sum(self) -> Tree:
-        return self._from_left("+-", lambda: self._from_left(("*", "/", "//", "%"), self._signed))
-
-    def _signed(self) -> Tree:
-        if self._taken("-"):
-            return "-", ("value", 0), self._deeper(self._signed)
-        return self._power()
-
-    def _power(self) -> Tree:
-        base = self._value()
-        return ("**", base, self._deeper(self._signed)) if self._taken("**") else base
-
-    def _value(self) -> Tree:
-        if self._taken("("):
-            tree = self._deeper(self._either)
-            self._require(")")
-            return tree
-        if self._at == len(self._tokens):
-            raise self._unexpected()
-        kind, text = self._tokens[self._at]
-        if kind == "sign":
-            raise self._unexpected()
-        self._at += 1
-        if kind == "number":
-            whole = not re.search(r"[.eE]", text)
-            return "value", _bounded(int(text) if whole and len(text) < 20 else float(text))
-        if kind == "text":
-            return "value", text[1:-1]
-        if self._taken("("):
-            if text not in _FUNCTIONS:
-                raise _NoValue(f"there is no function {text} (known: {', '.join(_FUNCTIONS)})")
-            return text, *self._listed(")")
-        if text in _CONSTANTS:
-            return "value", _CONSTANTS[text]
-        if text.startswith(("trial.", "trial[")):
-            return "entry", tuple(key or int(index) for key, index in _STEP.findall(text))[1:]
-        if re.search(r"[.\[]", text) or text == "trial":
-            raise _NoValue(f"'{text}' is no path; an entry is written from the top, such as {_EXAMPLE}")
-        return "value", text
+    if not isinstance(above, ast.Name) or above.id != "trial" or not location:
+        raise _NoValue(f"'{ast.unparse(node)}' is no path; an entry is written from the top, such as {_EXAMPLE}")
+    return tuple(reversed(location))
 
 
 # Values
