@@ -1,4 +1,4 @@
-"""`python -m sweeper copy SWEEP… --to TARGET`: copy sweeps into another store, a folder, a bucket or a .tar file.
+"""`python -m sweeper copy SWEEP… --to TARGET`: copy sweeps into another store.
 
 What the target has stays as it is. A copy that was killed is carried on by the same command.
 
@@ -18,12 +18,12 @@ app = CommandLine()
 
 @app.command()
 def copy(
-    to: Annotated[str, typer.Option(help="Where to: a store, which may exist, or a file that ends in .tar.")],
+    to: Annotated[str, typer.Option(help="Where to: a folder or a URL, which may exist.")],
     sweeps: Annotated[
         list[str] | None, typer.Argument(metavar="SWEEP", help="Sweeps; without any, all that the store has.")
     ] = None,
     results: Annotated[
-        str, typer.Option(help="Where from: a folder, a URL such as s3://bucket/folder, or a .tar file.")
+        str, typer.Option(help="Where from: a folder, or a URL such as s3://bucket/folder.")
     ] = "results",
     outcomes: Annotated[
         str | None,
@@ -39,11 +39,12 @@ def copy(
     """Copy sweeps with all that belongs to their trials into another store, which keeps what it has."""
     from sweeper.store.copying import Kept
     from sweeper.store.copying import copy as copied
-    from sweeper.store.tar_stores import source_store, target_store
+    from sweeper.store.store import Store
 
     names = [] if outcomes == "none" else [name.strip() for name in (outcomes or "").split(",")]
     kept: Kept = None if outcomes is None else names
-    with errors_told(), source_store(results) as source, target_store(to) as target:
+    with errors_told():
+        source, target = Store.existing(results), Store.open(to)
         if outcomes == "drawn":
             from sweeper.analysis.report_sources import drawn_outcomes
 

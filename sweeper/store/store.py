@@ -88,12 +88,12 @@ class Store:
     @classmethod
     def open(cls, url: str | Path, retries: Retries = Retries()) -> "Store":
         """The store at a local folder or a URL such as `s3://bucket/results`; nothing is read or made yet."""
-        local = local_path(url)
+        local = _local_path(url)
         name = urlsplit(str(url)).path if local is None else local
         if name.lower().endswith(_ARCHIVES) and not (local and os.path.isdir(local)):
             raise StoreError(
-                f"{redacted(str(url))} is named like an archive, and a store is a folder or a bucket; `sweeper copy` "
-                "writes and reads files on a disk that end in .tar, without compression, as parquet is compressed"
+                f"{redacted(str(url))} is named like an archive, and a store is a folder or a bucket: unpack it, or "
+                "copy into a folder and pack that, without compression, as parquet is compressed"
             )
         return cls(ObjectFiles.at(str(url)) if local is None else LocalFiles.at(local), retries)
 
@@ -286,7 +286,7 @@ def _seals(rows: pa.Table) -> dict[str, TrialSeal]:
     return dict(zip(rows["trial_id"].to_pylist(), map(seal_of, rows["seal"].to_pylist()), strict=True))
 
 
-def local_path(url: str | Path) -> str | None:
+def _local_path(url: str | Path) -> str | None:
     """The path on this machine that an address means; None for an object store."""
     text = str(url)
     if "://" in text and not text.startswith("file://"):

@@ -15,7 +15,6 @@ from sweeper.store.annotations import (
 from sweeper.store.copying import copy
 from sweeper.store.deletion import delete, of_status, of_sweep
 from sweeper.store.store import Store, StoreError
-from sweeper.store.tar_stores import source_store, target_store
 from tests.filled_stores import IDS, filled
 from tests.power_cuts import power_cuts
 from tests.results import record
@@ -155,11 +154,3 @@ def test_a_copy_has_those_of_its_sweeps_and_trials(tmp_path):
     assert said(target) == EVERYTHING | {"quick": "first too short mine"}
     assert read_annotations(target.files).trials == read_annotations(source.files).trials
     assert Annotations(("keep", "stuck"), ()) in read_annotations(source.files).trials.values()
-
-
-def test_they_travel_in_a_tar_file(tmp_path):
-    file = str(tmp_path / "all.tar")
-    with target_store(file) as target:
-        copy(annotated(filled(tmp_path / "source")), target)
-    with source_store(file) as unpacked:
-        assert said(unpacked) == EVERYTHING

@@ -1,17 +1,15 @@
 """A copy of a sweep equals the sweep, keeps the target's own trials, and survives crashes, damage and strangers."""
 
-import io
-import tarfile
 from pathlib import Path
 
 import pytest
 
-from sweeper.store import copying, files, tar_stores, trial_file
+from sweeper.store import copying, files, trial_file
 from sweeper.store.copying import Copied, copy
 from sweeper.store.evaluations import evaluations_table, stored_evaluations
 from sweeper.store.store import Store, StoreError
 from tests.filled_stores import IDS, contents, evaluate, filled, sound
-from tests.power_cuts import power_cuts, survived
+from tests.power_cuts import power_cuts
 from tests.results import PROVENANCE, WEIGHTS, failure, record, result
 
 
@@ -193,108 +191,7 @@ def test_a_crash_at_every_operation_takes_in_whole_trials_only(tmp_path, monkeyp
         assert target.sweeps() == source.sweeps()
 
 
-# Tar files and commands
-
-
-def test_a_tar_file_appears_as_a_whole(source, tmp_path):
-    file = tmp_path / "all.tar"
-
-    def copy_into_the_file(sweeps=()):
-        with tar_stores.target_store(str(file)) as target:
-            copy(source, target, sweeps)
-
-    copy_into_the_file(["quick"])
-    earlier = file.read_bytes()
-    assert not survived(5, copy_into_the_file)
-    assert file.read_bytes() == earlier
-    copy_into_the_file()
-    with tar_stores.source_store(str(file)) as unpacked:
-        assert contents(unpacked) == contents(source)
-
-
-def test_of_two_copies_into_one_tar_file_at_once_none_is_lost(source, tmp_path):
-    file = str(tmp_path / "all.tar")
-    slow = tar_stores.target_store(file)
-    copy(source, slow.__enter__(), ["quick"])
-    with tar_stores.target_store(file) as fast:
-        copy(source, fast, ["other"])
-    with pytest.raises(StoreError, match="copy again"):
-        slow.__exit__(None, None, None)
-    with tar_stores.source_store(file) as unpacked:
-        assert [start.name for start in unpacked.sweeps()] == ["other"]
-
-
-def test_a_tar_file_with_a_damaged_trial_is_copied_into_again(source, tmp_path):
-    path, file = Path(source.root, source.seals()[IDS[1]].name), str(tmp_path / "all.tar")
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-90] + bytes(90))
-    tar_stores._pack(Path(source.root), Path(file))
-    path.write_bytes(whole)
-    for _ in range(2):
-        with tar_stores.target_store(file) as target:
-            target.committed()  # sets it aside
-            copy(source, target)
-    with tar_stores.source_store(file) as unpacked:
-        assert contents(unpacked) == contents(source)
-
-
-def test_a_tar_file_that_was_cut_anywhere_is_refused(source, tmp_path):
-    file = tmp_path / "all.tar"
-    with tar_stores.target_store(str(file)) as target:
-        copy(source, target)
-    whole = file.read_bytes()
-    with tarfile.open(file) as archive:
-        begins = [member.offset for member in archive]
-        end = archive.offset
-    cuts = [*begins[1:], *(begin + 100 for begin in begins), *(begin + 600 for begin in begins), end, end + 512]
-    spoilt = [whole[:cut] for cut in cuts]
-    spoilt += [whole[: begins[3]] + b"x" * 512 + whole[begins[3] + 512 :], whole + whole]
-    for data in spoilt:
-        file.write_bytes(data)
-        for opened in (tar_stores.source_store, tar_stores.target_store):
-            with pytest.raises(StoreError, match=r"cut off or damaged|is no tar"):
-                opened(str(file)).__enter__()
-        assert file.read_bytes() == data
-    file.write_bytes(whole[: end + 1024])
-    with tar_stores.source_store(str(file)) as unpacked:
-        assert contents(unpacked) == contents(source)
-
-
-def test_a_hostile_tar_file_is_only_data(source, local, tmp_path):
-    good = Path(source.root, source.listing("trials")[0])
-    relative = good.relative_to(source.root)
-    file = tmp_path / "hostile.tar"
-    with tarfile.open(file, "w", format=tarfile.GNU_FORMAT) as archive:
-        archive.add(good, relative)
-        for name in ("/tmp/evil", "../evil", "trials/../../evil", "trials/.hidden", "other/file", "trials"):
-            member = tarfile.TarInfo(name)
-            member.size = 4
-            archive.addfile(member, io.BytesIO(b"evil"))
-        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):
-            member = tarfile.TarInfo(f"trials/{kind}")
-            member.type, member.linkname = kind, "/etc/passwd"
-            archive.addfile(member)
-        holes = tarfile.TarInfo("trials/holes")
-        holes.type = tarfile.GNUTYPE_SPARSE
-        archive.addfile(holes)
-    with tar_stores.source_store(str(file)) as opened:
-        (unpacked,) = [path for path in Path(opened.root).rglob("*") if path.is_file()]
-        assert unpacked.name == good.name
-        assert copy(opened, local) == Copied(trials=1, present=0, evaluations=0, damaged=[])
-    assert not list(tmp_path.rglob("*evil*"))
-
-
-@pytest.mark.parametrize("when", ["1e30", "inf", "nan", "-1e30", "soon"])
-def test_the_dates_of_a_tar_file_do_not_matter(source, local, tmp_path, when):
-    good = Path(source.root, source.listing("trials")[0])
-    file = tmp_path / "dated.tar"
-    with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as archive:
-        member = archive.gettarinfo(good, str(good.relative_to(source.root)))
-        member.pax_headers = {"mtime": when, "atime": when}
-        with good.open("rb") as data:
-            archive.addfile(member, data)
-    with tar_stores.source_store(str(file)) as opened:
-        assert copy(opened, local).trials == 1
+# What a copy keeps
 
 
 def test_outcomes_can_be_kept_by_trial(source, local):

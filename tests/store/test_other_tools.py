@@ -5,7 +5,6 @@ The snippets are those of docs/store.md, on `published/`.
 
 import itertools
 import re
-import subprocess
 import threading
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import pytest
 
 from sweeper.store.copying import copy
 from sweeper.store.store import Store
-from sweeper.store.tar_stores import target_store
 from tests.power_cuts import survived
 from tests.results import failure, outcomes, result
 
@@ -103,13 +101,6 @@ def test_nested_columns_are_read_by_all(store, tmp_path):
     frame = pd.read_parquet(trials, columns=["trial_id", "curves"])
     points = {key: dict(curves or []) for key, curves in zip(frame["trial_id"], frame["curves"], strict=True)}
     assert sorted(points[key]["train_loss"][0]["value"] for key in points if points[key])[:2] == [0.0, 0.2]
-
-
-def test_a_store_in_a_tar_is_a_folder_of_the_same_files(store, tmp_path):
-    with target_store(str(tmp_path / "all.tar")) as target:
-        copy(store, target)
-    subprocess.run(["tar", "--extract", "--file=all.tar", "--one-top-level=by_hand"], cwd=tmp_path, check=True)
-    assert counts(tmp_path / "by_hand" / "trials") == [(8, 8)] * 4
 
 
 @pytest.mark.slow
