@@ -168,6 +168,7 @@ def test_other_rungs_continue_from_the_rows(space, undisturbed, tmp_path):
     assert source_of(wider, store).exhausted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "rungs"),
     [

@@ -110,6 +110,7 @@ def test_neither_the_place_in_a_pack_nor_the_number_of_lanes_changes_a_bit(undis
     assert {row["lanes"] for row in store.trials().to_pylist()} == {len(packs[0])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_no_step_is_repeated_when_seeds_values_and_lanes_of_the_space_change(tmp_path, seed):
     """Every start plans other trials in other packs, and dies while several of them train."""

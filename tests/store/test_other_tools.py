@@ -29,6 +29,7 @@ def snippets():
     return re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
 
 
+@pytest.mark.slow
 def test_the_snippets_of_the_page_agree_on_the_published_store(tmp_path, monkeypatch):
     (tmp_path / "results").symlink_to(ROOT / "published")
     monkeypatch.chdir(tmp_path)

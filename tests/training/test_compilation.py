@@ -112,6 +112,7 @@ def _printed(project: Path, script: str, *arguments: str, **variables: str) -> s
     return python("-c", script, *arguments, check=True, **variables | {plugins.PROJECT_VARIABLE: str(project)}).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scipy", ["before", "after"])
 def test_sums_do_not_depend_on_the_threads_of_the_process(tmp_path, scipy):
     """Those of XLA's kernels, of the LAPACK that XLA calls, and of what a plug-in computes while it is imported."""
