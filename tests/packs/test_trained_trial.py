@@ -51,8 +51,14 @@ def test_weights_of_another_network_are_refused():
         network_of(trial, weights)
 
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "networks.md"
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "networks.md"
 TRIAL = coloring_trial(steps=20)
+
+
+def _example(number):
+    text = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)[number]
+    return compile(text, str(DOCUMENT), "exec")
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +80,24 @@ def test_a_loaded_trial_is_the_trial_with_its_network(folder):
 
 def test_the_example_of_the_document_runs(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
-    (example,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    exec(compile(example, str(DOCUMENT), "exec"), {})
+    exec(_example(0), {})
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert all(re.fullmatch(r"\[[012]( [012]){4}\] \d edges of equal colours", line) for line in lines)
+
+
+@pytest.mark.slow
+def test_better_probabilities_of_the_seeds_are_those_that_the_document_says(tmp_path, monkeypatch, capsys):
+    (tmp_path / "results").symlink_to(ROOT / "published")
+    monkeypatch.chdir(tmp_path)
+    exec(_example(1), {})
+    said = re.fullmatch(r"worst input ([\d.]+); ([\d.]+) with (\d+) of the seeds r\n", capsys.readouterr().out)
+    equal, better, taken = map(float, said.groups())
+    assert 52 / 3 - 1e-3 <= better < equal, "no agent promises less than the exact min-max"
+    assert taken <= 24
+    page = " ".join(DOCUMENT.read_text().split())
+    told = re.search(r"that is ([\d.]+) steps for the worst treasure with equal probabilities, and ([\d.]+) with", page)
+    assert [equal, better] == pytest.approx(list(map(float, told.groups())), abs=0.05), "another CPU rounds otherwise"
 
 
 def test_whoever_cannot_be_loaded_is_told_why_in_one_sentence(tmp_path, monkeypatch):
