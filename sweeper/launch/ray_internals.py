@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from ray.exceptions import RpcError
+from ray.exceptions import OutOfMemoryError, RayActorError, RpcError
 
 from sweeper.trial.jax_settings import variables
 
@@ -181,6 +181,26 @@ def no_trackers() -> AbstractContextManager[None]:
     In public Tune imports those that are installed, for seconds.
     """
     return _replaced(_module("ray.air._internal.usage", "tag_callbacks"), tag_callbacks=lambda callbacks: False)
+
+
+class KilledForMemory(RayActorError):
+    """A worker that Ray has killed because the memory of its node was full."""
+
+
+def memory_kills_are_deaths() -> AbstractContextManager[None]:
+    """Have Tune take a worker that Ray kills for memory for one that died, so that its pack is tried again.
+
+    Tune ends at any error of a worker that is not a `RayActorError`. In public the sweep ends with this reason.
+    """
+    manager = getattr(_module("ray.air.execution._internal.actor_manager"), "RayActorManager", None)
+    failed = getattr(manager, "_actor_task_failed", None)
+    if failed is None:
+        return contextlib.nullcontext()
+
+    def told(self: Any, task: Any, error: Exception) -> None:
+        failed(self, task, KilledForMemory(error_msg=str(error)) if isinstance(error, OutOfMemoryError) else error)
+
+    return _replaced(manager, _actor_task_failed=told)
 
 
 def actor_of(trial: Any) -> Any:

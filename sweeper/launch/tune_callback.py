@@ -16,7 +16,7 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
+from ray.exceptions import RayActorError, RayTaskError
 from ray.tune.experiment import Trial
 
 from sweeper import events
@@ -24,7 +24,7 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.failures import commit_failed, reason
 from sweeper.launch.job import Job
-from sweeper.launch.ray_internals import actor_of
+from sweeper.launch.ray_internals import KilledForMemory, actor_of
 from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, Report, decoded, encoded
 from sweeper.messages import counted, duration
 from sweeper.packs.packing import Pack
@@ -201,7 +201,7 @@ class SweepCallback(NotSaved, tune.Callback):
             self._job.source.put_back(work)
             return
         message = f"its worker died {self._deaths[pack_id]} times"
-        if isinstance(error, OutOfMemoryError):
+        if isinstance(error, KilledForMemory):
             message += ", out of memory"
         self._give_up(work, message, step=int((trial.last_result or {}).get("step", 0)))
         self._end(trial)

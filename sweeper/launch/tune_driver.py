@@ -10,6 +10,7 @@ from typing import Any
 
 import ray
 from ray import tune
+from ray.exceptions import OutOfMemoryError
 from ray.tune.error import TuneError
 from ray.tune.search import Searcher
 
@@ -93,7 +94,13 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     worker = tune.with_resources(worker, tune.PlacementGroupFactory(job.resources.bundles()))
     try:
         while not job.source.exhausted and not callback.stopping:
-            with scratch() as folder, ray_internals.no_trackers(), errors.listening(), interruption.answered_by("note"):
+            with (
+                scratch() as folder,
+                ray_internals.no_trackers(),
+                ray_internals.memory_kills_are_deaths(),
+                errors.listening(),
+                interruption.answered_by("note"),
+            ):
                 tune.Tuner(
                     worker,
                     tune_config=tune.TuneConfig(
@@ -113,7 +120,9 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
                 ).fit()
     except Ended:
         pass
-    except TuneError as error:
+    except (TuneError, RuntimeError) as error:
+        if not (isinstance(error, TuneError) or isinstance(error.__cause__, OutOfMemoryError)):
+            raise
         raise LaunchError(f"Ray Tune gave up: {reason(error)}") from error
     return Launched(callback.losses, callback.refused)
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from sweeper.launch import ray_internals
 from sweeper.launch.cluster import running_cluster
 from sweeper.launch.failures import LaunchError
 from tests.processes import python
+from tests.tiny_sweeps import with_seeds
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +79,7 @@ def test_the_public_ways(public, monkeypatch, tmp_path):
     done = []
     with ray_internals.only_what_is_needed(lambda: done.append("meanwhile")), ray_internals.on_loopback():
         assert done == ["meanwhile"]
-    with ray_internals.staged_in(tmp_path), ray_internals.no_trackers():
+    with ray_internals.staged_in(tmp_path), ray_internals.no_trackers(), ray_internals.memory_kills_are_deaths():
         pass
     assert ray_internals.actor_of(SimpleNamespace()) is None
     assert ray_internals.actor_of(SimpleNamespace(temporary_state=SimpleNamespace(ray_actor="actor"))) == "actor"
@@ -97,3 +99,14 @@ def test_packs_run_without_private_parts(tmp_path):
     """With real Ray, in a process of its own, since a process keeps the first token that it has shown."""
     done = python("-c", SWEEP, tmp_path)
     assert (done.returncode, done.stdout) == (0, "3 packs, in a private folder\n"), done.stderr
+
+
+def test_a_worker_that_ray_kills_for_memory_is_a_death(tmp_path):
+    """Ray kills every worker, as if the memory of the node were always full."""
+    always = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "100"}
+    space = tmp_path / "space.yaml"
+    space.write_text(with_seeds(1))
+    done = python("-m", "sweeper.run", space, "--results", tmp_path / "results", "--address", "local", **always)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search("low on memory|out of memory", done.stdout)
+    assert not re.search("Traceback|Ray Tune gave up", done.stdout + done.stderr)
