@@ -197,8 +197,10 @@ def memory_kills_are_deaths() -> AbstractContextManager[None]:
     if failed is None:
         return contextlib.nullcontext()
 
-    def told(self: Any, task: Any, error: Exception) -> None:
-        failed(self, task, KilledForMemory(error_msg=str(error)) if isinstance(error, OutOfMemoryError) else error)
+    def told(self: Any, *, exception: Exception, **task: Any) -> None:
+        if isinstance(exception, OutOfMemoryError):
+            exception = KilledForMemory(error_msg=str(exception))
+        failed(self, exception=exception, **task)
 
     return _replaced(manager, _actor_task_failed=told)
 
