@@ -209,7 +209,8 @@ def _repetition(ranked: Ranking, space: SweepSpec, results: str, address: str | 
     seeds = range(first, first + max(len(best.rows), LEAST_SEEDS))
     fixed = {"name": f"{space.name}-best", "search": "{method: grid}"}
     fixed |= _filling(space, with_unwritten(json.loads(best.rows["spec"].iloc[0])), seeds)
-    replaced = tuple(f"{path}{end}" for path in fixed for end in ("=", ".", "["))  # an entry, or one above it
+    whole = ["trial"] if "variants" in fixed else []  # which then hold all of the trial
+    replaced = tuple(f"{path}{end}" for path in [*fixed, *whole] for end in ("=", ".", "["))
     overrides = [override for override in space.overrides if not override.startswith(replaced)]
     overrides += [f"{path}={value}" for path, value in fixed.items()]
     words = ["python", "-m", "sweeper.run", str(space.path), "--results", redacted(results)]

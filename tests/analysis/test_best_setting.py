@@ -146,6 +146,14 @@ def test_overrides_of_the_search_stay_unless_the_command_replaces_them(searched)
     assert "search.trials" not in lines[-1]
 
 
+def test_variants_have_the_overrides_of_the_search_in_them(searched):
+    space, rows = searched(VARIANTS, ("trial.steps=300", "resources.lanes=2"))
+    _, lines = ending(rows, space, (), "results", None)
+    setting, _ = retrained(lines)
+    assert setting["steps"] == 300
+    assert "resources.lanes=2" in lines[-1]
+
+
 def test_a_grid_names_no_winner(searched):
     text = SPACE.replace("log_uniform: [1, 30]", "choice: [1, 2, 3]").replace(
         "log_uniform: [1e-6, 1e-1]", "choice: [1, 2]"
