@@ -21,8 +21,12 @@ from typing import Literal, Protocol, runtime_checkable
 Status = Literal["finished", "stopped", "failed"]  # status of a committed row
 
 
+class Event:
+    """What may happen to a sweep."""
+
+
 @dataclass(frozen=True)
-class SweepPlanned:
+class SweepPlanned(Event):
     """The planned trials. Comes again whenever an adaptive search has asked for more."""
 
     name: str
@@ -33,21 +37,21 @@ class SweepPlanned:
 
 
 @dataclass(frozen=True)
-class SweepStarted:
+class SweepStarted(Event):
     """The start is connected to a cluster."""
 
     address: str | None  # host and port of its head; None for a local cluster that belongs to this start
 
 
 @dataclass(frozen=True)
-class ResourcesAwaited:
+class ResourcesAwaited(Event):
     """No node of the cluster has the resources of a pack; a cluster that grows may have them later."""
 
     bundle: Mapping[str, float]  # the resources that no node has, such as {"CPU": 1.0, "GPU": 0.5}
 
 
 @dataclass(frozen=True)
-class PackStarted:
+class PackStarted(Event):
     """A worker has taken up a pack, for the first time or after the death of an earlier worker."""
 
     pack_id: str
@@ -57,7 +61,7 @@ class PackStarted:
 
 
 @dataclass(frozen=True)
-class PackPlaced:
+class PackPlaced(Event):
     """The worker of a pack has said where it is; comes again when another worker takes the pack up."""
 
     pack_id: str
@@ -65,7 +69,7 @@ class PackPlaced:
 
 
 @dataclass(frozen=True)
-class PackProgressed:
+class PackProgressed(Event):
     """How far a pack is; comes about once a second while a worker has it."""
 
     pack_id: str
@@ -86,7 +90,7 @@ class PackProgressed:
 
 
 @dataclass(frozen=True)
-class LanesChosen:
+class LanesChosen(Event):
     """A worker has chosen how many trials of a pack it trains at once; after a lack of memory it chooses again."""
 
     pack_id: str
@@ -96,7 +100,7 @@ class LanesChosen:
 
 
 @dataclass(frozen=True)
-class CheckpointRefused:
+class CheckpointRefused(Event):
     """A pack has a checkpoint that its worker does not continue, and its training starts anew."""
 
     pack_id: str
@@ -105,7 +109,7 @@ class CheckpointRefused:
 
 
 @dataclass(frozen=True)
-class PluginPrinted:
+class PluginPrinted(Event):
     """A task, a model or an objective has printed in a worker."""
 
     pack_id: str  # the pack that the worker was at
@@ -113,7 +117,7 @@ class PluginPrinted:
 
 
 @dataclass(frozen=True)
-class TrialCommitted:
+class TrialCommitted(Event):
     """A trial has its row in the store. Comes once for each trial of a start."""
 
     pack_id: str
@@ -122,7 +126,7 @@ class TrialCommitted:
 
 
 @dataclass(frozen=True)
-class PackFailed:
+class PackFailed(Event):
     """Pending trials of a pack became failed rows: a task or model raised, or workers died too often."""
 
     pack_id: str
@@ -132,7 +136,7 @@ class PackFailed:
 
 
 @dataclass(frozen=True)
-class TrialsLost:
+class TrialsLost(Event):
     """Trials stay without a row for a reason that is not their own, such as a full disk; the next start runs them."""
 
     pack_id: str
@@ -141,7 +145,7 @@ class TrialsLost:
 
 
 @dataclass(frozen=True)
-class WorkerDied:
+class WorkerDied(Event):
     """The process of a worker is gone; its pack goes on elsewhere, from its last checkpoint."""
 
     pack_id: str
@@ -150,7 +154,7 @@ class WorkerDied:
 
 
 @dataclass(frozen=True)
-class WorkerStuck:
+class WorkerStuck(Event):
     """A worker has reported nothing new of its pack for too long, and is ended; the pack is tried in another worker."""
 
     pack_id: str
@@ -159,14 +163,14 @@ class WorkerStuck:
 
 
 @dataclass(frozen=True)
-class PackEnded:
+class PackEnded(Event):
     """No worker has the pack any more."""
 
     pack_id: str
 
 
 @dataclass(frozen=True)
-class SweepStopping:
+class SweepStopping(Event):
     """No more packs are started, and running packs are asked to leave a checkpoint."""
 
     cause: Literal["interrupted", "store refuses"]  # by a signal, or as nothing can be committed
@@ -174,7 +178,7 @@ class SweepStopping:
 
 
 @dataclass(frozen=True)
-class SweepStopped:
+class SweepStopped(Event):
     """The packs that were asked to leave a checkpoint have ended, or had their time to."""
 
     packs: int  # how many were asked
@@ -183,36 +187,13 @@ class SweepStopped:
 
 
 @dataclass(frozen=True)
-class Ticked:
+class Ticked(Event):
     """Time has passed; comes about ten times a second while packs run, for periodic work of listeners."""
 
 
 @dataclass(frozen=True)
-class SweepEnded:
+class SweepEnded(Event):
     """Everything has ended; the last event."""
-
-
-Event = (
-    SweepPlanned
-    | SweepStarted
-    | ResourcesAwaited
-    | PackStarted
-    | PackPlaced
-    | PackProgressed
-    | LanesChosen
-    | CheckpointRefused
-    | PluginPrinted
-    | TrialCommitted
-    | PackFailed
-    | TrialsLost
-    | WorkerDied
-    | WorkerStuck
-    | PackEnded
-    | SweepStopping
-    | SweepStopped
-    | Ticked
-    | SweepEnded
-)
 
 
 @runtime_checkable

@@ -14,21 +14,16 @@ from sweeper.store.annotations import NO_ANNOTATIONS, AllAnnotations, Annotation
 from sweeper.store.store import Store
 from sweeper.store.sweep_records import latest_starts, unknown_sweep
 
-
-class BadAnnotation(UserError, ValueError):
-    """A choice or a change that makes no sense; nothing is written. The message is for the user."""
-
-
 Chosen = tuple[Subject, str]  # what notes and tags are for: a sweep or trials, and what they are called in messages
 
 Change = Callable[[Store, Chosen, list[str]], str]
-"""Changes the notes or tags of what was chosen, and returns a line that says so; a `BadAnnotation` if it cannot be."""
+"""Changes the notes or tags of what was chosen, and returns a line that says so; a `UserError` if it cannot be."""
 
 
 def chosen(store: Store, what: str, where: str | None) -> Chosen:
     """The sweep of this name, the trials of it that a condition chooses, or the trial whose id begins with the name.
 
-    What chooses nothing is a `BadAnnotation`, a condition that is no SQL a `QueryError`.
+    What chooses nothing is a `UserError`, a condition that is no SQL a `QueryError`.
     """
     names = {record.name for record in store.sweeps()}
     if what in names:
@@ -37,12 +32,12 @@ def chosen(store: Store, what: str, where: str | None) -> Chosen:
         of_sweep = f"SELECT DISTINCT trial_id FROM trials JOIN sweeps USING (trial_id) WHERE sweep = '{what}'"
         trial_ids = table(f"{of_sweep} AND {condition(where)}", store)["trial_id"].to_pylist()
         if not trial_ids:
-            raise BadAnnotation(f"no committed trial of {what} has {where}")
+            raise UserError(f"no committed trial of {what} has {where}")
         return Subject(trial_ids=frozenset(trial_ids)), f"{counted(len(trial_ids), 'trial')} of {what}"
     if not re.fullmatch("[0-9a-f]{1,20}", what):
         raise unknown_sweep(what, names)
     if where is not None:
-        raise BadAnnotation("--where chooses among the trials of a sweep, and this is a trial")
+        raise UserError("--where chooses among the trials of a sweep, and this is a trial")
     trial_id = trial_with_prefix(store, what)
     return Subject(trial_ids=frozenset([trial_id])), f"trial {trial_id}"
 
@@ -51,11 +46,11 @@ def add_note(store: Store, choice: Chosen, words: list[str]) -> str:
     """Write the only word as a note."""
     (subject, name), (text,) = choice, words
     if not text.strip():
-        raise BadAnnotation("the note is empty")
+        raise UserError("the note is empty")
     if not text.isascii() and text != text.encode(errors="replace").decode():
-        raise BadAnnotation("the note is no text in UTF-8")
+        raise UserError("the note is no text in UTF-8")
     if len(text) > stored.LONGEST_NOTE:
-        raise BadAnnotation(f"the note has {len(text):,} characters, at most {stored.LONGEST_NOTE:,} are kept")
+        raise UserError(f"the note has {len(text):,} characters, at most {stored.LONGEST_NOTE:,} are kept")
     stored.annotate(store.files, subject, note=text)
     return f"{name}: noted"
 
@@ -68,8 +63,8 @@ def remove_note(store: Store, choice: Chosen, words: list[str]) -> str:
     if len(matching) != 1 and text not in matching:
         beginning = f"begins with {text!r}"
         if not matching:
-            raise BadAnnotation(f"no note of {name} {beginning}")
-        raise BadAnnotation(f"more than one note {beginning}: {'; '.join(map(repr, matching))}")
+            raise UserError(f"no note of {name} {beginning}")
+        raise UserError(f"more than one note {beginning}: {'; '.join(map(repr, matching))}")
     note = matching[0]  # the text itself if it is a note
     stored.remove_notes(store.files, subject, [note])
     return f"{name}: the note {note!r} is gone"
@@ -79,7 +74,7 @@ def add_tags(store: Store, choice: Chosen, words: list[str]) -> str:
     subject, name = choice
     for word in words:
         if not re.fullmatch(stored.TAG, word):
-            raise BadAnnotation(f"{word!r} cannot be a tag: a word of at most 100 characters without blanks and commas")
+            raise UserError(f"{word!r} cannot be a tag: a word of at most 100 characters without blanks and commas")
     had = [set(each.tags) for each in _own(store, subject)]
     new = [word for word in dict.fromkeys(words) if not had or any(word not in tags for tags in had)]
     if new:
@@ -93,7 +88,7 @@ def remove_tags(store: Store, choice: Chosen, words: list[str]) -> str:
     for word in words:
         if word not in own:
             known = f"tags are: {', '.join(sorted(own)) or 'none'}"
-            raise BadAnnotation(f"{name}: no tag {word!r}{did_you_mean(nearest_name(word, own))}; {known}")
+            raise UserError(f"{name}: no tag {word!r}{did_you_mean(nearest_name(word, own))}; {known}")
     stored.remove_tags(store.files, subject, words)
     return f"{name}: without {', '.join(words)}"
 

@@ -31,10 +31,6 @@ from sweeper.trial.entry_names import varying_names
 from sweeper.trial.metrics import equal_but_rounding
 
 
-class DifferenceError(UserError, ValueError):
-    """A comparison that cannot be made; the message is for the user."""
-
-
 class Side(NamedTuple):
     """One of the two sweeps or stores: its name as typed, and its committed trials of the current versions."""
 
@@ -45,7 +41,7 @@ class Side(NamedTuple):
 def side(name: str, results: str) -> Side:
     """The sweep of this name in the store `results`, or else the store at this folder or URL.
 
-    A name that is neither, or has no trial, is a `DifferenceError`.
+    A name that is neither, or has no trial, is a `UserError`.
     """
     store = Store.open(results)
     sweeps = latest_starts(store.sweeps()) if store.exists() else {}
@@ -59,9 +55,9 @@ def side(name: str, results: str) -> Side:
             known = ", ".join(sweeps) or "none"
             place = redacted(results)
             message = f"'{redacted(name)}' is no store, and no sweep of {place}{hint} (known: {known})"
-            raise DifferenceError(message) from error
+            raise UserError(message) from error
     if not len(trials):
-        raise DifferenceError(f"'{redacted(name)}' has no committed trial")
+        raise UserError(f"'{redacted(name)}' has no committed trial")
     return Side(redacted(name), trials)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told
-from sweeper.messages import printable
+from sweeper.messages import UserError, printable
 
 if TYPE_CHECKING:
     from sweeper.analysis.annotating import Change
@@ -67,7 +67,7 @@ def _answer(
     results: str, what: str | None, where: str | None, words: list[str], change: "Change", remove: bool
 ) -> None:
     """Change something if there are words, and otherwise show what is there."""
-    from sweeper.analysis.annotating import BadAnnotation, chosen, listed, present
+    from sweeper.analysis.annotating import chosen, listed, present
     from sweeper.analysis.table import console, terminal
     from sweeper.store.store import Store
 
@@ -75,12 +75,12 @@ def _answer(
         store = Store.existing(results)
         choice = None if what is None else chosen(store, what, where)
         if choice is None and where is not None:
-            raise BadAnnotation("--where chooses among the trials of a sweep: name the sweep")
+            raise UserError("--where chooses among the trials of a sweep: name the sweep")
         if choice is not None and words:
             print(printable(change(store, choice, words)))
             return
         if remove:
-            raise BadAnnotation("--remove takes away what is named: the tags, or the beginning of the note")
+            raise UserError("--remove takes away what is named: the tags, or the beginning of the note")
         annotations = present(store, choice)
         if annotations.sweeps or annotations.trials:
             console().print(terminal(listed(annotations), rule=False))
