@@ -23,7 +23,8 @@ PAPER := coloring_two_cores coloring_table_two_cores coloring_halving coloring_w
   recall_two_cores recall_q_two_cores recall_m_two_cores gridworld_two_cores
 FURTHER := coloring_starts coloring_sum coloring_basins coloring_initialisation coloring_length coloring_premise \
   coloring_one_block coloring_one_draw \
-  coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores objectives_coloring objectives_coloring_fresh objectives_gridworld \
+  coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores \
+  objectives_coloring objectives_coloring_fresh objectives_gridworld \
   objectives_recall recall_length recall_memory_two_cores gridworld_small gridworld_embedding gridworld_imitation \
   gridworld_evolution gridworld_halving gridworld_infinity gridworld_policy_gradient \
   gridworld_gradient_halving gridworld_gradient_finalists gridworld_searches \

@@ -103,7 +103,10 @@ def _read(text: str) -> Tree:
     line = re.sub(r"\s+", " ", text).strip()
     if len(line) > MAX_CHARACTERS:
         raise _NoValue(f"a formula has at most {MAX_CHARACTERS:,} characters")
-    if found := _ELSEWHERE.search(re.sub(r"'[^']*'|\"[^\"]*\"", "", line)):
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", line)
+    if "#" in bare:  # which Python would pass over
+        raise _NoValue(f"cannot be read from {shown(bare[bare.index('#') :])} on")
+    if found := _ELSEWHERE.search(bare):
         if (instead := _INSTEAD.get(found[0])) is None:
             raise _NoValue("a formula has no conditions; use variants, or a choice of whole records")
         raise _NoValue(f"'{found[0]}' is written {instead}")
@@ -152,9 +155,9 @@ def _tree(node: ast.expr, depth: int = 0) -> Tree:
 def _link(op: ast.cmpop, left: Tree, right: ast.expr, below: Callable[[ast.expr], Tree]) -> Tree:
     """A comparison of two values, or of a value with a list."""
     match op, right:
-        case ast.In(), ast.List(items):
+        case ast.In(), ast.List([_, *_] as items):
             return "in", left, *map(below, items)
-        case ast.NotIn(), ast.List(items):
+        case ast.NotIn(), ast.List([_, *_] as items):
             return "not", ("in", left, *map(below, items))
         case ((ast.In() | ast.NotIn()), _):
             raise _NoValue(f"expected a list such as [a, b] after in, got {shown(ast.unparse(right))}")
@@ -169,7 +172,9 @@ def _location(node: ast.expr) -> tuple[str | int, ...]:
     above = node
     while not isinstance(above, ast.Name):
         match above:
-            case ast.Attribute(above, key) | ast.Subscript(above, ast.Constant(int() as key)):
+            case ast.Attribute(above, key) | ast.Subscript(above, ast.Constant(int() as key)) if not isinstance(
+                key, bool
+            ):
                 location.append(key)
             case _:
                 break
