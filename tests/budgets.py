@@ -1,0 +1,94 @@
+"""A test may use so many CPU seconds, with all processes below it; one that uses more fails.
+
+The limits are seconds of CPU, set-up included, so that a busy machine breaks nothing. Long tests have none. The set-up
+of a fixture that several tests share counts for the first of them. What this process imports is not counted: the first
+test that uses a library would pay for all.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+QUICK, SLOW = 1.0, 10.0
+
+EXCEPTIONS: dict[str, float] = {}
+"""What single tests may use instead. This list only gets shorter: a test that needs more is long, or too large."""
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_STARTED = pytest.StashKey[float]()
+
+
+class _Imports:
+    """CPU seconds that this process has spent on importing modules for the first time."""
+
+    def __init__(self) -> None:
+        self.seconds, self._depth = 0.0, 0
+        # The import system calls this function by its name, and only for modules that are not there yet.
+        self._bootstrap: Any = sys.modules["_frozen_importlib"]
+        self._find_and_load = self._bootstrap._find_and_load
+        self._bootstrap._find_and_load = self
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._depth:
+            return self._find_and_load(*arguments)
+        started, self._depth = time.thread_time(), 1
+        try:
+            return self._find_and_load(*arguments)
+        finally:
+            self._depth = 0
+            self.seconds += time.thread_time() - started
+
+
+_IMPORTS = _Imports()
+
+
+def limit(item: pytest.Item) -> float | None:
+    """CPU seconds that a test may use, None for any number."""
+    if item.get_closest_marker("long") is not None:
+        return None
+    return EXCEPTIONS.get(item.nodeid, QUICK if item.get_closest_marker("slow") is None else SLOW)
+
+
+def used() -> float:
+    """CPU seconds of this process without its imports, of its ended children, and of all that live below it."""
+    times = os.times()
+    own = times.user + times.system - _IMPORTS.seconds
+    return own + times.children_user + times.children_system + _living_below(os.getpid())
+
+
+def _living_below(root: int) -> float:
+    """CPU seconds of living descendants; 0 where there is no /proc."""
+    seconds: dict[int, float] = {}
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent, *fields = (folder / "stat").read_text().rpartition(")")[2].split()[1:]
+        except OSError:
+            continue  # it has just ended
+        children.setdefault(int(parent), []).append(pid := int(folder.name))
+        # utime, stime, cutime and cstime of proc_pid_stat(5)
+        seconds[pid] = sum(map(int, fields[9:13])) / _TICKS
+    below = list(children.get(root, ()))
+    for pid in below:
+        below += children.get(pid, ())
+    return sum(seconds[pid] for pid in below)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    item.stash[_STARTED] = used()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    result = yield
+    allowed, spent = limit(item), used() - item.stash[_STARTED]
+    if allowed is not None and spent > allowed:
+        pytest.fail(f"used {spent:.1f} CPU seconds, {allowed:g} are allowed (tests/budgets.py)", pytrace=False)
+    return result
