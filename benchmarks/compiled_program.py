@@ -31,9 +31,10 @@ from jax.sharding import SingleDeviceSharding
 from sweeper.packs.packing import stack
 from sweeper.space import search_space
 from sweeper.training import compilation, evaluation, evolution, gradient
-from sweeper.training.trainers import trainer_of
+from sweeper.training.kinds import trainer_of
 from sweeper.trial import vectorisation
-from sweeper.trial.trial_spec import TrialSpec, canonical
+from sweeper.trial.record import canonical
+from sweeper.trial.trial_spec import TrialSpec
 
 COMPILER = Path(sys.prefix) / "cuda-compiler"
 """Where `make .venv/cuda-compiler` puts the compiler."""

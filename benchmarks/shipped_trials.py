@@ -5,7 +5,8 @@ from typing import Any
 
 from sweeper.space import search_space
 from sweeper.trial.evolution_strategies import Evolution
-from sweeper.trial.trial_spec import TrialSpec, canonical
+from sweeper.trial.record import canonical
+from sweeper.trial.trial_spec import TrialSpec
 
 SPACES = {
     "colouring": "coloring",

@@ -17,7 +17,7 @@ from chaos.finding import Finding
 from chaos.sweeps import Books, Start, newest_checkpoint, space
 from sweeper.store.store import Store, TrialResult
 from sweeper.trial import provenance
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 
 
 def disk_filled(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:

@@ -7,10 +7,11 @@ shapes.
 """
 
 import contextlib
+import json
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import jax
@@ -20,18 +21,18 @@ from sweeper.messages import counted, duration
 from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
 from sweeper.trial import plugins
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import Trial, trial_of
 
 PATIENCE_SECONDS = 20.0  # after this time no further shape is timed
 
 
-def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSpec], Timing] | None = None) -> str:
+def estimate(store: Store, trials: Iterable[Trial], timed: Callable[[Trial], Timing] | None = None) -> str:
     """The cost of trials in words: seconds of one worker, and where the estimate comes from.
 
     The cost of a shape is the median over its rows of the seconds of a step, and of an evaluation. `timed` times a
     trial on this machine; it is None if workers run on machines of another kind.
     """
-    by_shape: dict[Any, list[TrialSpec]] = defaultdict(list)
+    by_shape: dict[Any, list[Trial]] = defaultdict(list)
     for trial in trials:
         by_shape[_shape(trial)].append(trial)
     if not by_shape:
@@ -39,7 +40,7 @@ def estimate(store: Store, trials: Iterable[TrialSpec], timed: Callable[[TrialSp
     by_rows = _of_rows(store, by_shape)
     unknown = [shape for shape in by_shape if shape not in by_rows]
     by_timing, begun = dict[Any, Timing](), time.monotonic()
-    for shape in sorted(unknown, key=lambda shape: -_work(by_shape[shape])):
+    for shape in sorted(unknown, key=lambda shape: -sum(trial.work for trial in by_shape[shape])):
         if timed is None or (by_timing and time.monotonic() - begun > PATIENCE_SECONDS):
             break
         by_timing[shape] = timed(by_shape[shape][0])
@@ -70,7 +71,7 @@ def _of_rows(store: Store, shapes: Collection[Any]) -> dict[Any, Timing]:
         if row["train_seconds"] and row["evaluation_seconds"] and row["steps_done"]:
             # A plug-in may be gone, or have other fields.
             with contextlib.suppress(plugins.PluginError, ValidationError):
-                shape = _shape(TrialSpec.model_validate_json(row["spec"]))
+                shape = _shape(trial_of(json.loads(row["spec"])))
                 rows[shape].append(Timing(row["train_seconds"] / row["steps_done"], row["evaluation_seconds"]))
     return {
         shape: Timing(*(statistics.median(values) for values in zip(*timings, strict=True)))
@@ -79,11 +80,6 @@ def _of_rows(store: Store, shapes: Collection[Any]) -> dict[Any, Timing]:
     }
 
 
-def _work(trials: Sequence[TrialSpec]) -> int:
-    """The number of pairs of an input and a seed r on which the trials train; it grows with the time of training."""
-    return sum(trial.steps * trial.batch_size * trial.objective.m for trial in trials)
-
-
-def _shape(trial: TrialSpec) -> Any:
+def _shape(trial: Trial) -> Any:
     """Equal for trials that cost the same for every step and every evaluation."""
     return jax.tree.structure(trial.model_copy(update={"steps": 1}))

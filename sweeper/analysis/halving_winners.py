@@ -15,7 +15,7 @@ from sweeper.packs.halving import stored_losses
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries, varying_names
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 
 MOST_SEARCHES = 20  # largest number of searches that have a line of their own
 

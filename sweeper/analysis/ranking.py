@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from sweeper.analysis.halving_winners import finished_elsewhere, winner_lines
-from sweeper.analysis.results import abilities_of, current, metric_column, named_frame
+from sweeper.analysis.results import abilities_of, current, metric_column, named_frame, own_goals
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_deviation
 from sweeper.analysis.table import Table, value_text
 from sweeper.messages import counted, redacted
@@ -30,7 +30,7 @@ from sweeper.space.yaml_tree import Node
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.entry_names import entry_names, varying
 from sweeper.trial.metrics import LOSS, SUCCESS, equal_but_rounding
-from sweeper.trial.trial_spec import with_unwritten
+from sweeper.trial.trial import with_unwritten
 
 SHOWN_SETTINGS = 20  # largest number of settings that are shown to people
 LEAST_SEEDS = 5  # training seeds of a repetition, unless the search had more
@@ -139,6 +139,8 @@ def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
     """
     if search is not None and search.goal:
         return Goal(*search.goal)
+    if goals := own_goals(trials["spec"].iloc[0]):
+        return Goal(*next(iter(goals.items())))
     metric, steady = abilities_of(trials["spec"].iloc[0]).tail_metric, SUCCESS._replace(statistic="worst5")
     # Rows of programs before `success_worst5` have the percentile only.
     if metric == SUCCESS.tail and trials[steady.name].notna().any():

@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,11 +26,11 @@ from pydantic_core import from_json
 
 from sweeper.store.evaluations import IN_FILE, evaluations_table, stored_evaluations
 from sweeper.store.store import CURVES, TRIALS, Store
-from sweeper.trial import plugins, trial_spec
+from sweeper.trial import plugins
 from sweeper.trial.columns import METRICS
 from sweeper.trial.contracts import Abilities, Task
 from sweeper.trial.entry_names import CARRIED, TAKEN, decoded, entries, entry_names, last_part
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial import NUMERICS_VERSION, Trial, trial_id
 
 CACHED = 2**14  # largest number of tasks that are cached, and of values of an outcome that are not rounded
 
@@ -43,20 +43,24 @@ def current(rows: pa.Table) -> pa.Table:
     """
 
     @functools.cache
-    def is_current(task: str, model: str, objective: str | None, *written: int | None) -> bool:
-        of_objective = _version("objective", objective or plugins.DEFAULT_OBJECTIVE)
-        here = (_version("task", task), _version("model", model), trial_spec.NUMERICS_VERSION, of_objective)
-        return all(now is None or (then or 1) == now for now, then in zip(here, written, strict=True))
+    def is_current(kind: plugins.Kind, names: tuple[str | None, ...], *written: int | None) -> bool:
+        task, model, objective = names
+        here = [_version(kind, task), NUMERICS_VERSION]
+        if kind == "task":
+            here += [_version("model", model), _version("objective", objective or plugins.DEFAULT_OBJECTIVE)]
+        return all(now is None or (then or 1) == now for now, then in zip(here, written, strict=False))
 
-    columns = [*plugins.KINDS, *(f"{part}_version" for part in trial_spec.Versions._fields)]
-    agree = list(map(is_current, *(rows[name].to_pylist() for name in columns)))
+    names = zip(*(rows[name].to_pylist() for name in ("task", "model", "objective")), strict=True)
+    versions = [rows[f"{part}_version"].to_pylist() for part in ("task", "numerics", "model", "objective")]
+    kinds = ["experiment" if baseline == "experiment" else "task" for baseline in rows["baseline"].to_pylist()]
+    agree = list(map(is_current, kinds, names, *versions))
     return rows if all(agree) else rows.filter(pa.array(agree, pa.bool_()))
 
 
-def _version(kind: plugins.Kind, name: str) -> int | None:
+def _version(kind: plugins.Kind, name: str | None) -> int | None:
     """The version of a plug-in; None if this checkout does not have it."""
     try:
-        return plugins.load(kind, name).VERSION
+        return plugins.load(kind, name).VERSION if name else None
     except plugins.PluginError:
         return None
 
@@ -161,20 +165,31 @@ def _spelled_out(value: Any) -> Any:
 
 
 def task_of(spec: str) -> Task | None:
-    """The task of a specification; None if this checkout does not have it, or not with these fields."""
-    return _task(json.dumps(json.loads(spec)["task"], sort_keys=True))
+    """The task of a specification; None if it has none, this checkout does not have it, or not with these fields."""
+    return _plugin_of(spec, "task")
+
+
+def own_goals(spec: str) -> Mapping[str, Literal["min", "max"]]:
+    """The metrics that an experiment declares, the most important first, and their directions; none of other kinds."""
+    experiment = _plugin_of(spec, "experiment")
+    return {} if experiment is None else experiment.metrics
+
+
+def _plugin_of(spec: str, kind: plugins.Kind) -> Any:
+    fields = json.loads(spec).get(kind)
+    return None if fields is None else _plugin(kind, json.dumps(fields, sort_keys=True))
 
 
 @functools.lru_cache(CACHED)
-def _task(text: str) -> Task | None:
+def _plugin(kind: plugins.Kind, text: str) -> Any:
     fields = json.loads(text)
     try:
-        return plugins.load("task", fields["name"]).model_validate(fields)
+        return plugins.load(kind, fields["name"]).model_validate(fields)
     except (plugins.PluginError, ValidationError):
         return None
 
 
-def finite_values(store: Store, chosen: Iterable[TrialSpec], metric: str) -> list[float] | None:
+def finite_values(store: Store, chosen: Iterable[Trial], metric: str) -> list[float] | None:
     """The finite values of the metric, of the finished trials among these; None if one of them was stopped early."""
     rows = named(store.trials(map(trial_id, chosen)))
     statuses, name = rows["status"].to_pylist(), metric_column(metric, rows.column_names)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.results import abilities_of, metric_column, value_order
+from sweeper.analysis.results import abilities_of, metric_column, own_goals, value_order
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
 from sweeper.trial.contracts import Abilities
@@ -135,8 +135,11 @@ def metrics_of(trials: pd.DataFrame, further: Iterable[str] = ()) -> list[str]:
 
     After those of every table come `further` metrics, and the task's own measures.
     """
-    abilities = [abilities_of(spec) for spec in trials.drop_duplicates("task")["spec"]]
-    names = [name for each in abilities for name in _metrics(trials, each)]
+    specs = trials.drop_duplicates("task")["spec"]
+    goals = {spec: own_goals(spec) for spec in specs}
+    abilities = [abilities_of(spec) for spec in specs if not goals[spec]]
+    names = [name for of_experiment in goals.values() for name in of_experiment]
+    names += [name for each in abilities for name in _metrics(trials, each)]
     own = [measure.name for each in abilities for measure in each.measures]
     columns = dict.fromkeys(metric_column(name, trials.columns) for name in (*names, *further, *own))
     numeric = [name for name in columns if name and pd.api.types.is_numeric_dtype(trials[name])]
@@ -225,5 +228,5 @@ def _title(listed: Sequence[Setting]) -> str:
         return {setting.entries.get(path) for setting in listed}
 
     steps = {counted(count, "step") for count in values("steps")}
-    parts = [*map(values, ("task.name", "model.name", "baseline")), steps, {setting.status for setting in listed}]
+    parts = [*map(values, ("experiment.name", "task.name", "model.name", "baseline")), steps, {setting.status for setting in listed}]
     return " · ".join(part for shared in parts if len(shared) == 1 for part in shared if part is not None)

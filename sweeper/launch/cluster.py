@@ -35,7 +35,7 @@ from sweeper.space.resources import Resources
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.jax_settings import variables
 from sweeper.trial.private_folder import private_folder
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import Trial
 
 CONNECT_SECONDS = 30  # after this time without an answer a cluster counts as refusing the driver
 HEAD_SECONDS = 1.0  # seconds between two checks of the head
@@ -80,7 +80,7 @@ def connected(
     resources: Resources,
     interruption: Interruption,
     code: Code | None = None,
-    trials: Sequence[TrialSpec] = (),
+    trials: Sequence[Trial] = (),
 ) -> Iterator[str | None]:
     """Connects to a running cluster (see `running_cluster`) or starts a local one, and leaves no process behind.
 

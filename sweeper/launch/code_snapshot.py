@@ -26,7 +26,8 @@ from sweeper.trial import plugins
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.private_folder import private_folder
 from sweeper.trial.project_files import ProjectFiles
-from sweeper.trial.trial_spec import TrialSpec, canonical
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import Trial
 
 MOST_BYTES = 450 * 2**20  # size of the largest copy: Ray ships at most 500 MiB, with what an archive adds
 
@@ -47,13 +48,14 @@ class CodeSnapshot(NamedTuple):
         path += filter(None, [os.environ.get("PYTHONPATH")])
         return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), plugins.PROJECT_VARIABLE: str(self.project)}
 
-    def require_loadable(self, trials: Sequence[TrialSpec], code: Code, environment: Mapping[str, str]) -> None:
+    def require_loadable(self, trials: Sequence[Trial], code: Code, environment: Mapping[str, str]) -> None:
         """Load the plug-ins of trials from this copy, in another process; once for every copy and every plug-in.
 
         The environment is that of a worker. A plug-in that cannot be loaded, or a copy of other code than the start's,
         is a `SetupError`.
         """
-        names = {kind: sorted({getattr(trial, kind).name for trial in trials}) for kind in plugins.KINDS}
+        used = {(kind, plugin.name) for trial in trials for kind, plugin in trial.plugin_records.items()}
+        names = {kind: sorted(name for of, name in used if of == kind) for kind in plugins.KINDS}
         known = json.dumps([self.digest, code.model_dump(mode="json"), names, sys.version, sys.prefix])
         folder = private_folder("loaded-copies")
         mark = None if folder is None else folder / hashlib.sha256(known.encode()).hexdigest()[:20]

@@ -30,7 +30,9 @@ from sweeper.training import evolution
 from sweeper.training.trainer import Distribution, Evaluator
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError
-from sweeper.trial.trial_spec import TrialSpec, canonical
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import Trial
+from sweeper.trial.trial_spec import TrialSpec
 
 STACKS = 8  # selections of the trials of a pack that are kept: a device that is too small trains group after group
 
@@ -57,14 +59,14 @@ def _own_code() -> Code:
     return fingerprint.captured()
 
 
-def _values_of_lanes(stacked: TrialSpec) -> tuple[bytes, ...]:
+def _values_of_lanes(stacked: Trial) -> tuple[bytes, ...]:
     """The traced values of each lane, which tell its trial from the others."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(stacked)]
     return tuple(b"".join(leaf[lane].tobytes() for leaf in leaves) for lane in range(len(leaves[0])))
 
 
 @functools.lru_cache(maxsize=STACKS)
-def _stacked(trials: str) -> TrialSpec:
+def _stacked(trials: str) -> Any:
     return stack([TrialSpec.model_validate(trial) for trial in json.loads(trials)])
 
 
@@ -83,7 +85,7 @@ class Population:
             actor.options(runtime_env=variables, scheduling_strategy=place).remote() for place in places
         ]
 
-    def evaluator(self, trials: tuple[TrialSpec, ...], code: Code) -> Evaluator:
+    def evaluator(self, trials: tuple[Trial, ...], code: Code) -> Evaluator:
         """The evaluator of a pack with these trials; a worker with other code raises an `OtherCodeError` in it.
 
         A run may train some of the trials: those that were pending, or those that fit into the memory of a device.

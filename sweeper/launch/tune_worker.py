@@ -30,8 +30,8 @@ from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
+from sweeper.training.kinds import trainer_of
 from sweeper.training.trainer import Trainer
-from sweeper.training.trainers import trainer_of
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.private_folder import private_folder

@@ -13,7 +13,8 @@ from typing import Any
 from sweeper.events import PackProgressed
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Segment, Work
-from sweeper.trial.trial_spec import TrialSpec, canonical
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import trial_of
 
 GIVEN_UP = "given_up"  # a key in the Tune configuration of a pack that is lost: its worker has nothing to do
 
@@ -68,6 +69,6 @@ def encoded(work: Work) -> dict[str, Any]:
 
 
 def decoded(config: dict[str, Any]) -> Work:
-    trials = tuple(TrialSpec.model_validate(trial) for trial in json.loads(config["trials"]))
+    trials = tuple(map(trial_of, json.loads(config["trials"])))
     segment = json.loads(config["segment"])
     return Work(Pack(trials), tuple(json.loads(config["pending"])), None if segment is None else Segment(**segment))

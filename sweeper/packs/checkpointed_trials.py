@@ -15,11 +15,11 @@ from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment
 from sweeper.store.files import in_threads
 from sweeper.store.store import Store
-from sweeper.training.trainers import trainer_of
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.training.kinds import trainer_of
+from sweeper.trial.trial import Trial, trial_id
 
 
-def holders(store: Store, trials: Collection[TrialSpec], lanes: int | None) -> dict[str, str]:
+def holders(store: Store, trials: Collection[Trial], lanes: int | None) -> dict[str, str]:
     """Id of the checkpoint that is furthest with a trial, by trial id; of no planned trial if the packs are the same.
 
     The trials are those planned, as far as they are known; for `lanes` see `packing.packs`. Only checkpoints of other
@@ -78,7 +78,7 @@ def _part(saved: Checkpoint, trial_ids: Collection[str]) -> Checkpoint:
     return saved._replace(trial_ids=tuple(trial_ids), notes=notes, leaves=[leaf[lanes] for leaf in saved.leaves])
 
 
-def unfinished_curves(store: Store, trials: Mapping[str, TrialSpec]) -> dict[str, list[tuple[int, str, float]]]:
+def unfinished_curves(store: Store, trials: Mapping[str, Trial]) -> dict[str, list[tuple[int, str, float]]]:
     """Step, name and value of the curve points of those of the trials that have a checkpoint, by trial id."""
     curves: dict[str, list[tuple[int, str, float]]] = {}
     for name in checkpoint.pack_ids(store):
@@ -92,7 +92,7 @@ def unfinished_curves(store: Store, trials: Mapping[str, TrialSpec]) -> dict[str
     return curves
 
 
-def _points(notes: Mapping[str, Any], trial: TrialSpec, lane: int) -> list[tuple[int, str, float]]:
+def _points(notes: Mapping[str, Any], trial: Trial, lane: int) -> list[tuple[int, str, float]]:
     """The points of a lane that its finished curve will have too.
 
     The last steps before a checkpoint are often too few for a point of the finished curve. Their mean is noisier.

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from sweeper.store.trial_file import check_network
-from sweeper.training import compilation, evaluation, trainers
+from sweeper.training import compilation, evaluation, experiments, trainers
 from sweeper.training.objective import drawn_pairs, next_state
 from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.contracts import (
@@ -39,11 +39,14 @@ from sweeper.trial.contracts import (
     check_batch,
     place,
 )
+from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.metrics import Metric
 from sweeper.trial.objective_contract import Batch, Objective
 from sweeper.trial.private_folder import private_folder
-from sweeper.trial.trial_spec import TrialSpec, canonical
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import Trial, trial_of
+from sweeper.trial.trial_spec import TrialSpec
 
 INPUTS, SEEDS = 4, 3
 """Inputs and seeds r of the pairs whose losses are computed."""
@@ -51,7 +54,7 @@ INPUTS, SEEDS = 4, 3
 # Shapes
 
 
-def check_shapes(trials: Iterable[TrialSpec], to_keep: bool = False) -> None:
+def check_shapes(trials: Iterable[Trial], to_keep: bool = False) -> None:
     """Hold the task, the model and the objective of every trial against their contracts, by shapes.
 
     Each pair of a task and a model is traced once, with the sizes of its first trial, and so is each objective. A
@@ -61,6 +64,10 @@ def check_shapes(trials: Iterable[TrialSpec], to_keep: bool = False) -> None:
     seen: set[tuple[str, ...]] = set()
     with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
         for trial in trials:
+            if isinstance(trial, ExperimentTrial):
+                _check_kept(experiments.form_of(trial), trial) if to_keep else experiments.form_of(trial)
+                continue
+            assert isinstance(trial, TrialSpec)
             task, objective = trial.task, trial.objective
             if (networks := (task.name, trial.model.name)) not in seen:
                 _check_sizes(task)
@@ -70,6 +77,13 @@ def check_shapes(trials: Iterable[TrialSpec], to_keep: bool = False) -> None:
             if (objectives := ("objective", objective.name, task.name)) not in seen:
                 jax.eval_shape(_trace_objective, trial)
             seen |= {networks, objectives}
+
+
+def _check_kept(form: experiments.Form, trial: ExperimentTrial) -> None:
+    try:
+        check_network(jax.tree.leaves(form.kept))
+    except ValueError as error:
+        raise ContractError(f"{place(trial.experiment, 'network')}: {error}") from None
 
 
 def _given(plugin: Any, method: str, *arguments: Any) -> Any:
@@ -267,7 +281,7 @@ class _Watched:
 # Values
 
 
-def check_values(trials: Iterable[TrialSpec], rtol: float = 1e-3, atol: float = 1e-4) -> None:
+def check_values(trials: Iterable[Trial], rtol: float = 1e-3, atol: float = 1e-4) -> None:
     """Hold what plug-ins compute with a fresh network against their contracts, on a few pairs.
 
     The methods of the trials have the shapes of their contracts. A program is compiled for a CPU for each pair of a
@@ -279,6 +293,8 @@ def check_values(trials: Iterable[TrialSpec], rtol: float = 1e-3, atol: float = 
         try:
             try:
                 for trial in trials:
+                    if not isinstance(trial, TrialSpec):
+                        continue
                     if (network := (trial.task.name, trial.model.name)) not in seen:
                         check_pairs(trial, rtol, atol)
                     if trial.objective.name not in seen:
@@ -385,10 +401,8 @@ def _few_pairs(trial: TrialSpec) -> dict[str, Any]:
 # Programs
 
 
-def _digests(trial: TrialSpec) -> dict[str, str]:
-    """A digest of the program of every method of a task, a model and an objective, constants included, by method."""
-    seeds = _another(trial.objective.m, trial.batch_size)
-    key = jax.eval_shape(lambda: jax.random.key(0))
+def _digests(trial: Trial) -> dict[str, str]:
+    """A digest of the program of every method of the plug-ins of a trial, constants included, by method."""
     programs: dict[str, str] = {}
 
     def traced(method: str, function: Any, *arguments: Any) -> Any:
@@ -398,6 +412,12 @@ def _digests(trial: TrialSpec) -> dict[str, str]:
         programs[method] = hashlib.sha256(text.encode()).hexdigest()
         return program.out_info
 
+    if isinstance(trial, ExperimentTrial):
+        experiments.trace_programs(trial, traced)
+        return programs
+    assert isinstance(trial, TrialSpec)
+    seeds = _another(trial.objective.m, trial.batch_size)
+    key = jax.eval_shape(lambda: jax.random.key(0))
     network = traced("build", lambda trial, key: trial.model.build(trial.task, key), key)
     inputs = traced("sample_inputs", lambda trial, key: trial.task.sample_inputs(key, trial.batch_size), key)
     drawn = traced("sample_seeds", lambda trial, key: trial.task.sample_seeds(key, seeds), key)
@@ -408,7 +428,7 @@ def _digests(trial: TrialSpec) -> dict[str, str]:
     return programs
 
 
-def _check_programs(trials: Iterable[TrialSpec], elsewhere: "subprocess.Popen[bytes]") -> None:
+def _check_programs(trials: Iterable[Trial], elsewhere: "subprocess.Popen[bytes]") -> None:
     """Refuse plug-ins whose programs differ from trace to trace, as those with numpy's random numbers do."""
     assert elsewhere.stdout is not None
     here, printed = list(map(_digests, trials)), elsewhere.stdout.read()
@@ -416,12 +436,14 @@ def _check_programs(trials: Iterable[TrialSpec], elsewhere: "subprocess.Popen[by
         return  # what cannot be traced there, a worker cannot trace either, and says why
     for trial, mine, other in zip(trials, here, json.loads(printed), strict=True):
         for method in [method for method in mine if mine[method] != other[method]]:
-            plugin = {"build": trial.model, "value": trial.objective}.get(method, trial.task)
+            of_trial: dict[str, Any] = {str(kind): record for kind, record in trial.plugin_records.items()}
+            kind = {"build": "model", "value": "objective"}.get(method, next(iter(of_trial)))
+            plugin = of_trial[kind]
             same = "the same: all randomness comes through keys and seeds r, none from numpy.random, random or time"
             raise broken(plugin, method, "another program each time it is traced", same)
 
 
-def _tracing_elsewhere(trials: Iterable[TrialSpec]) -> "subprocess.Popen[bytes]":
+def _tracing_elsewhere(trials: Iterable[Trial]) -> "subprocess.Popen[bytes]":
     """A process of the same project that traces the programs of trials twice, and prints the later digests."""
     paths = os.pathsep.join([str(plugins.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     own = {"JAX_PLATFORMS": "cpu", plugins.PROJECT_VARIABLE: str(plugins.PROJECT), "PYTHONPATH": paths}
@@ -441,7 +463,7 @@ def _tracing_elsewhere(trials: Iterable[TrialSpec]) -> "subprocess.Popen[bytes]"
 
 def _trace_twice() -> None:
     with contextlib.redirect_stdout(sys.stderr):  # a task may print
-        trials = list(map(TrialSpec.model_validate, json.load(sys.stdin)))
+        trials = list(map(trial_of, json.load(sys.stdin)))
         list(map(_digests, trials))
         jax.clear_caches()  # with the traces of functions that a task itself compiles
         digests = list(map(_digests, trials))
@@ -451,10 +473,10 @@ def _trace_twice() -> None:
 # Once
 
 
-def probe(trials: Iterable[TrialSpec], code: Code) -> None:
+def probe(trials: Iterable[Trial], code: Code) -> None:
     """`check_values`, once on this machine for the code of every task, model and objective."""
     folder = private_folder("conforming")
-    kinds = {(each.task.name, each.model.name, each.objective.name): each for each in trials}.values()
+    kinds = {each.plugin_names: each for each in trials}.values()
     marks = {} if folder is None else {folder / code.fingerprint(trial): trial for trial in kinds}
     new = list(kinds) if folder is None else [trial for mark, trial in marks.items() if not mark.exists()]
     if new:

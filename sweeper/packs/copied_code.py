@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sweeper.trial import fingerprint, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.plugins import PluginError
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import trial_of
 
 
 def complaint(names: dict[plugins.Kind, list[str]], trials: list[Any], code: Code) -> str | None:
@@ -24,7 +24,7 @@ def complaint(names: dict[plugins.Kind, list[str]], trials: list[Any], code: Cod
         for kind, of_kind in names.items():
             for name in of_kind:
                 plugins.load(kind, name)
-        specs = [TrialSpec.model_validate(trial) for trial in trials]
+        specs = list(map(trial_of, trials))
         own = fingerprint.captured()
         for spec in specs:
             own.require(code, spec)

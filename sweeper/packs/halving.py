@@ -33,8 +33,8 @@ from sweeper.space.halving import Halving, Rung
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError
-from sweeper.training.trainers import trainer_of
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.training.kinds import trainer_of
+from sweeper.trial.trial import Trial, trial_id
 
 MOST_TIMES = 20
 """How often a segment of a trial is handed out. Other sweeps disturb it once for each of their own segments."""
@@ -74,7 +74,7 @@ class HalvingWork(WorkSource):
         store: Store,
         committed: Mapping[str, Status],
         done: frozenset[Status],
-        fingerprint: Callable[[TrialSpec], str | None],
+        fingerprint: Callable[[Trial], str | None],
     ):
         """For `committed` and `done` see `plan.plan`. Checkpoints of another fingerprint than a trial's do not count.
 
@@ -153,7 +153,7 @@ class HalvingWork(WorkSource):
         due = {key for search in self.searches for keys, _ in self._due(search) for key in keys}
         return tuple(key for key in self.planned if key in due or key not in self._rows)
 
-    def expected(self, pending: Collection[str]) -> list[TrialSpec]:
+    def expected(self, pending: Collection[str]) -> list[Trial]:
         trials = []
         for search in self.searches:
             left = [self.planned[key] for key in search if key in pending]
@@ -224,7 +224,7 @@ class HalvingWork(WorkSource):
             yield from [self.planned[search[0]].steps] * max(alive - rows, 0)
 
 
-def _refuse_rungs_outside(spec: SweepSpec, rungs: Sequence[Rung], trials: Iterable[TrialSpec]) -> None:
+def _refuse_rungs_outside(spec: SweepSpec, rungs: Sequence[Rung], trials: Iterable[Trial]) -> None:
     """Refuse a rung before the first point of a training curve, and a rung that is not before the end of a training."""
     for trial in trials:
         window, last = curve_window(trainer_of(trial), trial), rungs[-1].steps

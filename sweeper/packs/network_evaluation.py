@@ -14,7 +14,7 @@ import datetime
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from pydantic import ValidationError
@@ -98,9 +98,14 @@ def evaluation_plan(
         reason = _without_network(seals[key]) if key in rows and key in seals else "is not committed"
         if reason is None:
             try:
-                trials[key] = current_trial(rows[key])
+                trial = current_trial(rows[key])
             except LoadError as error:
                 reason = str(error).replace(f"trial {key} ", "")
+            else:
+                if isinstance(trial, TrialSpec):
+                    trials[key] = trial
+                else:
+                    reason = "has no protocol that could be changed"
         if reason is not None:
             left_out[reason] += 1
     protocols = {key: protocol_id(changes.of(trial)) for key, trial in trials.items()}
@@ -145,7 +150,7 @@ class EvaluationRun:
         """Evaluate and commit one trial. A trial that has lost its network is passed over."""
         if self.left:
             key = self.left.pop(0)
-            trial = self.work.pack.trials[self.work.pack.trial_ids.index(key)]
+            trial: Any = self.work.pack.trials[self.work.pack.trial_ids.index(key)]
             if self._evaluated(key, trial):
                 self.rows[key] = "finished"
         return self.progress()

@@ -6,19 +6,19 @@ from sweeper.messages import counted, inflected
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import Store
 from sweeper.trial.fingerprint import Code
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import Trial
 
 READ = 20
 """At most so many rows of each fingerprint are read for their commits."""
 
 
-def computed_by_other_code(planned: Mapping[str, TrialSpec], seals: Mapping[str, TrialSeal], code: Code) -> list[str]:
+def computed_by_other_code(planned: Mapping[str, Trial], seals: Mapping[str, TrialSeal], code: Code) -> list[str]:
     """Ids of the planned trials whose row has no fingerprint, or another than `code` gives the trial."""
     fingerprints: dict[tuple[str, ...], str] = {}
     others = []
     for key, trial in planned.items():
         if key in seals:
-            plugins = (trial.task.name, trial.model.name, trial.objective.name)
+            plugins = trial.plugin_names
             if plugins not in fingerprints:
                 fingerprints[plugins] = code.fingerprint(trial)
             if seals[key].fingerprint != fingerprints[plugins]:

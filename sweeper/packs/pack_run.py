@@ -41,12 +41,11 @@ from sweeper.packs.trained_trial import weights_of
 from sweeper.space.early_stopping import TRAIN_LOSS, EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Status, Store, StoreError, TrialResult
-from sweeper.training import evaluation
-from sweeper.training.trainer import BROKEN_BY, FAILURES, Trainer
-from sweeper.training.trainers import trainer_of
-from sweeper.trial.contracts import ContractError, place
+from sweeper.training.kinds import kind_of, trainer_of
+from sweeper.training.trainer import Trainer
+from sweeper.trial.contracts import ContractError
 from sweeper.trial.provenance import Provenance
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import Trial
 
 logger = logging.getLogger(__name__)
 
@@ -266,38 +265,38 @@ def _lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialR
     The given row has what is known before the evaluation. Its status is for a trial whose weights and metrics are
     finite, and the last point of its training curve becomes a metric.
     """
-    state, trial = training.state, row.trial
+    state, trial, kind = training.state, row.trial, kind_of(row.trial)
     if failure := int(np.asarray(state.failure)[index]):
         step = int(np.asarray(state.step)[index])
-        message = f"{FAILURES[failure]} at step {step}"
-        if failure in BROKEN_BY:
-            message += f": {place(trial.task, BROKEN_BY[failure])}"
-        return _failed(row, training, FAILURES[failure], message, step)
+        reason, place = kind.trainer(trial).failure(trial, failure)
+        message = f"{reason} at step {step}" + (f": {place}" if place else "")
+        return _failed(row, training, reason, message, step)
     network = lane(state.network, index)
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network)):
+    kept = kind.kept(trial, network)
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(kept)):
         # The last update may have made weights infinite, and no further step has shown it.
         message = f"non-finite weights after step {training.step}"
         return _failed(row, training, "non-finite weights", message, training.step)
     begun, cpu_begun = time.monotonic(), time.process_time()
     try:
-        metrics, outcomes = evaluation.evaluate(trial, network)
+        metrics, outcomes = kind.evaluate(trial, network, training.lane_steps[index])
     except ContractError as error:
         return _failed(row, training, "broken contract", str(error), training.step)
-    metrics |= {"train_loss": [value for _, name, value in row.curves if name == "train_loss"][-1]}
+    metrics |= kind.final({name: value for _, name, value in row.curves})
     if spoilt := [name for name, value in metrics.items() if not math.isfinite(value)]:
         return _failed(row, training, "non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)
-    weights, spent = weights_of(network), (time.monotonic() - begun, time.process_time() - cpu_begun)
+    weights, spent = weights_of(kept), (time.monotonic() - begun, time.process_time() - cpu_begun)
     timings = _timings(training, training.step, *spent)
     return dataclasses.replace(row, metrics=metrics, outcomes=outcomes, network=weights, timings=timings)
 
 
-def _mean_metric(trials: Sequence[TrialSpec], training: PackTraining, metric: str) -> float:
+def _mean_metric(trials: Sequence[Trial], training: PackTraining, metric: str) -> float:
     """The mean of a metric over the sound lanes of a pack, by the protocol of each trial; NaN if no lane has it."""
     values = []
     for index, trial in enumerate(trials):
         if not np.asarray(training.state.failure)[index]:
             with contextlib.suppress(ContractError):  # the row will say so
-                metrics, _ = evaluation.evaluate(trial, lane(training.state.network, index))
+                metrics, _ = kind_of(trial).evaluate(trial, lane(training.state.network, index), training.step)
                 values.append(metrics.get(metric, math.nan))
     finite = [value for value in values if math.isfinite(value)]
     return float(np.mean(finite)) if finite else math.nan

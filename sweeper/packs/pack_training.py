@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 
 from sweeper.packs.checkpoint import Checkpoint
 from sweeper.training import compilation
+from sweeper.training.kinds import trainer_of
 from sweeper.training.trainer import Trainer, TrainerState, curve_names
-from sweeper.training.trainers import trainer_of
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import Trial
 
 CURVE_POINTS = 200
 """The stored curve of a whole training has at most so many points; each is a mean over `curve_window` steps."""
@@ -54,7 +54,7 @@ class PackTraining:
         return float(finite.mean()) if finite.size else float("nan")
 
 
-def begun(trainer: Trainer[Any], trials: TrialSpec, saved: Checkpoint | None) -> PackTraining:
+def begun(trainer: Trainer[Any], trials: Trial, saved: Checkpoint | None) -> PackTraining:
     """The training of stacked trials, continued from the checkpoint, or before its first step if no checkpoint fits."""
     compiled = compilation.seconds()
     state = trainer.start(trials)
@@ -85,7 +85,7 @@ class _Notes(BaseModel):
     lanes: PositiveInt | None = None
 
 
-def makes_sense(saved: Checkpoint, trial: TrialSpec) -> bool:
+def makes_sense(saved: Checkpoint, trial: Trial) -> bool:
     """Whether the notes of a checkpoint are those of a training of such trials; anybody may have written it."""
     try:
         notes = _Notes.model_validate(saved.notes)
@@ -97,16 +97,17 @@ def makes_sense(saved: Checkpoint, trial: TrialSpec) -> bool:
     return complete and all(list(map(len, point)) == form for point in points)
 
 
-def after_stride(trainer: Trainer[Any], trials: TrialSpec, training: PackTraining) -> PackTraining:
+def after_stride(trainer: Trainer[Any], trials: Trial, training: PackTraining) -> PackTraining:
     """The training one stride further; the memory of the earlier state may be used again."""
     wall_begun, cpu_begun, compiled_before = time.monotonic(), time.process_time(), compilation.seconds()
-    length = min(trainer.stride_steps, trials.steps - training.step)
+    interval = trainer.curve_interval(trials)  # a point of a curve is no mean over parts of strides
+    length = min(trainer.stride_steps, interval - training.step % interval, trials.steps - training.step)
     state, means = _stride(trainer, trials, training, length)
     step = training.step + length
     strides = [*training.strides, [np.asarray(values).tolist() for values in jax.tree.leaves(means)]]  # waits for it
     curves = training.curves
-    if step % trainer.curve_interval(trials) == 0 or step == trials.steps:
-        curves, strides = [*curves, _mean(strides)], []
+    if step % interval == 0 or step == trials.steps:
+        curves, strides = [*curves, _mean(strides, length / trainer.stride_steps)], []
     if np.all(np.asarray(state.failure) > 0):
         step = trials.steps
     compiled = compilation.seconds() - compiled_before
@@ -122,7 +123,7 @@ def after_stride(trainer: Trainer[Any], trials: TrialSpec, training: PackTrainin
     )
 
 
-def curve_window(trainer: Trainer[Any], trials: TrialSpec) -> int:
+def curve_window(trainer: Trainer[Any], trials: Trial) -> int:
     """Steps from one point of a stored curve to the next.
 
     They depend on the steps of the whole training. So a training that was stopped has the points that it would have had
@@ -149,7 +150,7 @@ def notes_of_lanes(notes: Mapping[str, Any], lanes: Sequence[int]) -> dict[str, 
 
 
 def _stride(
-    trainer: Trainer[Any], trials: TrialSpec, training: PackTraining, length: int
+    trainer: Trainer[Any], trials: Trial, training: PackTraining, length: int
 ) -> tuple[TrainerState, tuple[Any, ...]]:
     """`Trainer.stride` of all lanes, `training.lanes` at a time.
 
@@ -169,7 +170,7 @@ def _stride(
 
 
 def lane_curves(
-    trainer: Trainer[Any], trials: TrialSpec, training: PackTraining, lane: int
+    trainer: Trainer[Any], trials: Trial, training: PackTraining, lane: int
 ) -> list[tuple[int, str, float]]:
     """Step, name and value of the curve points of one lane; a point stands at the end of the steps that it averages."""
     points = training.curves + ([_mean(training.strides)] if training.strides else [])
@@ -184,5 +185,8 @@ def lane_curves(
     return curves
 
 
-def _mean(points: list[Point]) -> Point:
-    return np.mean(points, axis=0).tolist()
+def _mean(points: list[Point], last: float = 1.0) -> Point:
+    """The mean over strides, of which the last is this part of the length of the others."""
+    if len(points) == 1 or last == 1:
+        return np.mean(points, axis=0).tolist()
+    return np.average(points, axis=0, weights=[1.0] * (len(points) - 1) + [last]).tolist()

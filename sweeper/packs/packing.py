@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from sweeper.trial.trial_spec import TrialSpec, canonical, trial_id
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import Trial, trial_id
 
 Tree = TypeVar("Tree")
 
@@ -26,7 +27,7 @@ Tree = TypeVar("Tree")
 class Pack:
     """Trials of equal structure, one lane each."""
 
-    trials: tuple[TrialSpec, ...]
+    trials: tuple[Trial, ...]
 
     def __post_init__(self) -> None:
         if len(set(map(structure, self.trials))) != 1:
@@ -47,26 +48,26 @@ class Pack:
         return Pack(tuple(t for t, name in zip(self.trials, self.trial_ids, strict=True) if name in trial_ids))
 
 
-def structure(trial: TrialSpec) -> Any:
+def structure(trial: Trial) -> Any:
     """What decides which program trains a trial: all that is no traced value, as programs see it."""
     return jax.tree.structure(trial.for_programs())
 
 
-def cells(trials: Iterable[TrialSpec]) -> list[list[TrialSpec]]:
+def cells(trials: Iterable[Trial]) -> list[list[Trial]]:
     """The trials grouped by structure, in order of first appearance."""
-    groups: dict[Any, list[TrialSpec]] = defaultdict(list)
+    groups: dict[Any, list[Trial]] = defaultdict(list)
     for trial in trials:
         groups[structure(trial)].append(trial)
     return list(groups.values())
 
 
-def packs(trials: Iterable[TrialSpec], lanes: int | None, holders: Mapping[str, str] | None = None) -> list[Pack]:
+def packs(trials: Iterable[Trial], lanes: int | None, holders: Mapping[str, str] | None = None) -> list[Pack]:
     """The distinct trials cut into packs, in order of first appearance.
 
     A pack has at most `lanes` trials, and may then mix settings of one structure; None packs the training seeds of one
     setting. All trials of a pack have one holder (by trial id), or none.
     """
-    groups: dict[Any, list[TrialSpec]] = defaultdict(list)
+    groups: dict[Any, list[Trial]] = defaultdict(list)
     for trial in trials:
         kind = structure(trial) if lanes else json.dumps(canonical(trial) | {"seed": None}, sort_keys=True)
         groups[kind, holders.get(trial_id(trial)) if holders else None].append(trial)
@@ -77,7 +78,7 @@ def packs(trials: Iterable[TrialSpec], lanes: int | None, holders: Mapping[str, 
     ]
 
 
-def stack(trials: Sequence[TrialSpec]) -> TrialSpec:
+def stack(trials: Sequence[Trial]) -> Trial:
     """Trials of one structure in one record, as programs see them: leaves are stacked along a leading lane axis."""
     return jax.tree.map(
         lambda *leaves: np.array(leaves, np.int32 if isinstance(leaves[0], int) else np.float32),

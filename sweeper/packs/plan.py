@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from sweeper.packs.packing import Pack, cells, packs, structure
 from sweeper.store.store import Status
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial import Trial, trial_id
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Work:
 class Plan:
     """A sweep whose trials are known, held against a store."""
 
-    trials: dict[str, TrialSpec]  # all trials by id, in order
+    trials: dict[str, Trial]  # all trials by id, in order
     committed: Mapping[str, Status]  # status of the trials that are done
     cells: int  # number of different structures, each compiled once
     packs: int  # number of packs of all trials
@@ -72,7 +72,7 @@ def done_statuses(early_stopping: bool, retry_failed: bool) -> frozenset[Status]
 
 
 def plan(
-    trials: Iterable[TrialSpec],
+    trials: Iterable[Trial],
     lanes: int | None,
     committed: Mapping[str, Status],
     done: frozenset[Status],
@@ -110,12 +110,12 @@ class WorkSource(abc.ABC):
 
     def __init__(self, done: frozenset[Status]) -> None:
         self.done = done  # statuses of rows whose trials need not run
-        self.planned: dict[str, TrialSpec] = {}  # all trials known so far by id, committed ones included
+        self.planned: dict[str, Trial] = {}  # all trials known so far by id, committed ones included
         self.steps = 0  # training steps of all trials that were pending, together
         self.impossible: list[str] = []  # for each setting that cannot be trained, a message that says why
         self.settings = 0  # number of settings so far, those that are left out included
         self.left_out: Counter[str] = Counter()  # how many of them each condition of the space leaves out
-        self.examples: list[TrialSpec] = []  # the first trial of each setting that was drawn
+        self.examples: list[Trial] = []  # the first trial of each setting that was drawn
         self.grown: Callable[[], None] = lambda: None  # called when more trials are planned, before they are handed out
         self._waiting: deque[Work] = deque()
 
@@ -137,7 +137,7 @@ class WorkSource(abc.ABC):
         """Ids of the trials that could not be run, because they wait for others that were not trained."""
         return ()
 
-    def expected(self, pending: Collection[str]) -> list[TrialSpec]:
+    def expected(self, pending: Collection[str]) -> list[Trial]:
         """The pending trials with as many steps as they are likely to be trained for."""
         return [self.planned[key] for key in pending]
 

@@ -8,15 +8,16 @@ from sweeper import events
 from sweeper.events import Status, Stream
 from sweeper.packs.packing import Pack
 from sweeper.trial.entry_names import entries_of, named_values, varying_names
-from sweeper.trial.trial_spec import TrialSpec, canonical
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import Trial
 
 MOST = 3
 """A label lists at most this many values. Of more numbers it has the smallest and the largest, of others the count."""
 
-_ALWAYS = ("task.name", "baseline")
+_ALWAYS = ("experiment.name", "task.name", "baseline")
 
 
-def varying(trials: Iterable[TrialSpec]) -> dict[str, str]:
+def varying(trials: Iterable[Trial]) -> dict[str, str]:
     """The names of the entries in which trials differ, by dotted path."""
     return varying_names([entries_of(canonical(trial)) for trial in trials])
 

@@ -17,9 +17,10 @@ from pydantic import ValidationError
 
 from sweeper.messages import UserError, one_line
 from sweeper.store.store import NoNetworkError, Store
+from sweeper.training.kinds import kind_of
 from sweeper.trial import jax_settings, plugins
 from sweeper.trial.contracts import Network
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial import Trial, trial_id, trial_of
 
 
 class OtherNetworkError(ValueError):
@@ -32,17 +33,17 @@ def weights_of(network: Network) -> dict[str, np.ndarray]:
     return {_name(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def network_of(trial: TrialSpec, weights: Mapping[str, np.ndarray]) -> Network:
+def network_of(trial: Trial, weights: Mapping[str, np.ndarray]) -> Network:
     """The network of a trial's model with these weights, which must have its names, shapes and types."""
-    built = jax.eval_shape(lambda: trial.model.build(trial.task, trial.keys().weights))
+    built = kind_of(trial).built(trial)
     leaves, structure = jax.tree_util.tree_flatten_with_path(built)
     expected = {_name(path): leaf for path, leaf in leaves}
     for name in sorted(expected.keys() | weights.keys()):
         wanted, given = _described(expected.get(name)), _described(weights.get(name))
         if wanted != given:
             raise OtherNetworkError(
-                f"the model {trial.model.name} of this checkout builds another network: its weight {name} is {wanted}, "
-                f"the stored one is {given}"
+                f"this checkout builds another network for {' '.join(trial.plugin_names)}: its weight {name} is "
+                f"{wanted}, the stored one is {given}"
             )
     return jax.tree.unflatten(structure, [jnp.asarray(weights[name]) for name in expected])
 
@@ -67,7 +68,7 @@ class TrainedTrial:
     every token (`sweeper.trial.contracts.Network`).
     """
 
-    trial: TrialSpec  # with its task: `trial.task.sample_seeds(key, 3)` draws three seeds r
+    trial: Trial  # with its task: `trial.task.sample_seeds(key, 3)` draws three seeds r
     network: Network
     row: dict[str, Any]  # the trial's row in the store: value by column of `trials`, null as None
 
@@ -95,10 +96,10 @@ def load(name: str, results: str | Path | Store = "results") -> TrainedTrial:
         raise LoadError(f"trial {name}: {error}") from error
 
 
-def current_trial(row: dict[str, Any]) -> TrialSpec:
+def current_trial(row: dict[str, Any]) -> Trial:
     """The trial of a row of `trials`; a `LoadError` if this checkout lacks a plug-in of it, or has another version."""
     try:
-        trial = TrialSpec.model_validate(json.loads(row["spec"]))
+        trial = trial_of(json.loads(row["spec"]))
     except (plugins.PluginError, ValidationError) as error:
         reason = one_line(str(error))
         raise LoadError(f"trial {row['trial_id']} cannot be made by this checkout: {reason}") from error

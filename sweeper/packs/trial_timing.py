@@ -10,9 +10,9 @@ from typing import NamedTuple
 import jax
 
 from sweeper.packs.packing import lane, stack
-from sweeper.training import compilation, evaluation
-from sweeper.training.trainers import trainer_of
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.training import compilation
+from sweeper.training.kinds import kind_of
+from sweeper.trial.trial import Trial
 
 LEAST_SECONDS = 0.3
 """CPU seconds of training that are timed at least, unless the whole training takes less."""
@@ -25,12 +25,13 @@ class Timing(NamedTuple):
     evaluation: float
 
 
-def timed(trial: TrialSpec) -> Timing:
+def timed(trial: Trial) -> Timing:
     """Train some steps of a trial and evaluate the network, in this process; nothing is stored.
 
     Compiles two or three programs, which takes about ten seconds.
     """
-    trials, trainer = stack([trial]), trainer_of(trial)
+    kind, trials = kind_of(trial), stack([trial])
+    trainer = kind.trainer(trial)
     length = min(trainer.stride_steps, trial.steps)
     state = trainer.start(trials)
     steps, begun = 0, _working_seconds()
@@ -39,7 +40,7 @@ def timed(trial: TrialSpec) -> Timing:
         jax.block_until_ready((state, curve))
         steps += length
     trained = _working_seconds()
-    evaluation.evaluate(trial, lane(state.network, 0))
+    kind.evaluate(trial, lane(state.network, 0), steps)
     return Timing((trained - begun) / steps, _working_seconds() - trained)
 
 

@@ -24,7 +24,7 @@ from sweeper.packs.plan import ListedWork, WorkSource, plan
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial import Trial, trial_id
 
 WINDOW = 8
 """Settings of an adaptive search under way at once."""
@@ -35,8 +35,8 @@ def work_source(
     store: Store,
     committed: Mapping[str, Status],
     done: frozenset[Status],
-    values: Callable[[Iterable[TrialSpec], str], list[float] | None],
-    fingerprint: Callable[[TrialSpec], str | None],
+    values: Callable[[Iterable[Trial], str], list[float] | None],
+    fingerprint: Callable[[Trial], str | None],
 ) -> tuple[WorkSource, str]:
     """The source of the work of a sweep, and the plan in a sentence; the store is only read.
 
@@ -73,14 +73,14 @@ class AdaptiveWork(WorkSource):
         spec: SweepSpec,
         committed: Mapping[str, Status],
         done: frozenset[Status],
-        metric: Callable[[Iterable[TrialSpec], str], list[float] | None],
+        metric: Callable[[Iterable[Trial], str], list[float] | None],
         holders: Mapping[str, str] | None = None,
     ):
         super().__init__(done)
         self._study = spec.search.study(spec.variants)
         self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
         self._settings = spec.search.draws
-        self._trials: list[tuple[TrialSpec, ...]] = []
+        self._trials: list[tuple[Trial, ...]] = []
         self._left_out: list[bool] = []
         self._open: list[set[str]] = []
         self._told = 0

@@ -17,8 +17,8 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from sweeper.events import PackProgressed
+from sweeper.trial.field_types import Count
 from sweeper.trial.record import Spec
-from sweeper.trial.trial_spec import Count
 
 if TYPE_CHECKING:
     from optuna.trial import Trial

@@ -16,8 +16,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sweeper.trial.field_types import Count
 from sweeper.trial.record import Spec, canonical
-from sweeper.trial.trial_spec import Count, TrialSpec
+from sweeper.trial.trial import Trial
 
 
 class Rung(Spec):
@@ -42,9 +43,9 @@ class Halving:
     starts: int  # trials of a search
     rungs: tuple[Rung, ...]  # at which steps trials are compared, and how many go on
 
-    def searches(self, trials: Iterable[TrialSpec]) -> list[tuple[TrialSpec, ...]]:
+    def searches(self, trials: Iterable[Trial]) -> list[tuple[Trial, ...]]:
         """The groups of trials that compete with each other, in order of first appearance."""
-        searches: dict[str, list[TrialSpec]] = {}
+        searches: dict[str, list[Trial]] = {}
         for trial in trials:
             key = json.dumps(canonical(trial) | {"seed": trial.seed // self.starts}, sort_keys=True)
             searches.setdefault(key, []).append(trial)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sweeper.space.problems import Refused
 from sweeper.space.yaml_tree import Node, document_tree, is_number, on_one_line, plain
-from sweeper.trial.trial_spec import leaf_values
+from sweeper.trial.trial import leaf_values
 
 _MOST = 200
 """Longest text of values in a message."""

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from sweeper.trial.field_types import Count
 from sweeper.trial.record import Spec
-from sweeper.trial.trial_spec import Count
 
 ACCELERATOR_LANES = 512
 """Most trials of a pack on a GPU, if the space gives no number; `benchmarks.gpu` measures up to so many at once."""

@@ -49,7 +49,7 @@ from sweeper.space.yaml_tree import (
     signature,
 )
 from sweeper.trial.metrics import metric_named
-from sweeper.trial.trial_spec import TrialSpec, leaf_values
+from sweeper.trial.trial import leaf_values, record_of, trial_of
 
 ANCHORS = "x-"
 """The beginning of keys at the top that hold values for aliases, and nothing else."""
@@ -217,11 +217,11 @@ def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Node]) -> lis
         try:
             tree = formulas.resolved(probe) if has_formulas else probe
             if formulas.exclusion_in(tree, exclusions) is None:
-                problems += unrepresentable(TrialSpec.model_validate(plain(tree)), tree, checked)
+                problems += unrepresentable(trial_of(plain(tree)), tree, checked)
         except Refused as refused:
             problems.append(refused.problem)
         except ValidationError as error:
-            problems += validation_messages.problems_of(error, tree, TrialSpec)
+            problems += validation_messages.problems_of(error, tree, record_of(tree.value))
         if len(problems) > MAX_FAILURES:
             break
     return problems

@@ -8,7 +8,7 @@ value names its place in the author's file.
 import functools
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ from sweeper.space.resources import ACCELERATOR_LANES, Resources
 from sweeper.space.search import Search
 from sweeper.space.yaml_tree import Node, entry_at, plain
 from sweeper.trial.record import Spec
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial import Trial, record_of, trial_id, trial_of
 
 MAX_FAILURES = 1000
 """After this number of problems the rest of a space is not checked."""
@@ -36,11 +36,11 @@ MAX_FAILURES = 1000
 class Expansion:
     """The trials of a space."""
 
-    trials: tuple[TrialSpec, ...]  # each once, in the order of the document
+    trials: tuple[Trial, ...]  # each once, in the order of the document
     trial_ids: tuple[str, ...]
     settings: int  # before equal ones were merged and others left out
     left_out: Mapping[str, int] = field(default_factory=dict)  # settings, by the first condition that leaves them out
-    examples: Sequence[TrialSpec] = ()  # the first trial of each setting that was drawn
+    examples: Sequence[Trial] = ()  # the first trial of each setting that was drawn
 
     @property
     def merged(self) -> int:
@@ -130,7 +130,7 @@ class SweepSpec:
 
     def _expansion(self, drawn: Iterable[Iterable[Node]]) -> Expansion:
         settings, trials, problems = 0, {}, []
-        examples: dict[int, TrialSpec] = {}
+        examples: dict[int, Trial] = {}
         left_out: Counter[str] = Counter()
         records: dict[tuple[str, str], Spec] = {}
         checked: set[tuple[Any, ...]] = set()
@@ -145,7 +145,7 @@ class SweepSpec:
                     trial = _validated(tree, records)
                     problems += unrepresentable(trial, tree, checked, _UNPROBED) if self._has_unprobed else ()
                 except ValidationError as error:
-                    problems += validation_messages.problems_of(error, tree, TrialSpec)
+                    problems += validation_messages.problems_of(error, tree, record_of(tree.value))
                 else:
                     trials.setdefault(trial_id(trial), trial)
                     examples.setdefault(number, trial)
@@ -158,16 +158,17 @@ class SweepSpec:
         return Expansion(tuple(trials.values()), tuple(trials), settings, left_out, tuple(examples.values()))
 
 
-def _validated(tree: Node, records: dict[tuple[str, str], Spec]) -> TrialSpec:
+def _validated(tree: Node, records: dict[tuple[str, str], Spec]) -> Trial:
     """The trial of a filled tree.
 
-    `records` has the tasks and models of earlier trees by their text, because loading them for every trial is slow;
-    those of this tree are added.
+    `records` has the plug-ins of earlier trees by their text, because loading them for every trial is slow; those of
+    this tree are added.
     """
     data = plain(tree)
-    keys = [(part, repr(data[part])) for part in ("task", "model")]
+    record = record_of(data)
+    keys = [(part, repr(data[part])) for part, kind in record.PARTS.items() if kind is not None and part in data]
     known = {part: records[part, text] for part, text in keys if (part, text) in records}
-    trial = TrialSpec.model_validate(data | known)
+    trial = record.model_validate(data | known)
     records |= {(part, text): getattr(trial, part) for part, text in keys}
     return trial
 
@@ -180,7 +181,7 @@ _MAX_FLOAT, _MIN_FLOAT = float(np.finfo(np.float32).max), float(np.finfo(np.floa
 
 
 def unrepresentable(
-    trial: TrialSpec, tree: Node, checked: set[tuple[Any, ...]], ends: tuple[str, ...] = ("",)
+    trial: Trial, tree: Node, checked: set[tuple[Any, ...]], ends: tuple[str, ...] = ("",)
 ) -> Iterator[Problem]:
     """The values written in `tree` that the float32 and int32 of a compiled program cannot hold.
 
@@ -190,7 +191,7 @@ def unrepresentable(
     The tree has no holes, and `trial` is its trial. Values that are in `checked` already are skipped, others are added.
     Only values are looked at whose paths have one of the `ends`.
     """
-    records = type(trial.task), type(trial.model), type(trial.objective), type(trial.optimizer)
+    records = tuple(type(getattr(trial, part)) for part in trial.PARTS)
     leaves = [(tuple(key.name for key in path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(trial)]
     for location, leaf in [(("steps",), trial.steps), *leaves]:
         # The value as written: a baseline may replace it, but another baseline of the space uses it.
@@ -204,7 +205,7 @@ def unrepresentable(
             yield Problem(at.path, message, at.where)
 
 
-def _mistake(trial: TrialSpec, location: tuple[str, ...], value: int | float) -> str | None:
+def _mistake(trial: Trial, location: tuple[str, ...], value: int | float) -> str | None:
     if isinstance(value, int):
         return f"must be at most {_MAX_INTEGER:,}, got {shown(value)}" if value > _MAX_INTEGER else None
     if math.isinf(value):
@@ -218,22 +219,21 @@ def _mistake(trial: TrialSpec, location: tuple[str, ...], value: int | float) ->
     data = trial.model_dump()
     functools.reduce(dict.__getitem__, location[:-1], data)[location[-1]] = rounded
     try:
-        TrialSpec.model_validate(data)
+        trial_of(data)
     except ValidationError:
         return f"is {rounded:g} in single precision, which is out of bounds, got {shown(value)}"
     return None
 
 
-def remarks(trials: Collection[TrialSpec], search: Search) -> list[str]:
+def remarks(trials: Collection[Trial], search: Search) -> list[str]:
     """A line for each kind of doubtful trial among those planned, with the path of the value."""
     lines = []
-    cold = [trial for trial in trials if trial.optimizer.warmup_steps > trial.steps]
-    if cold:
-        steps = f"{cold[0].optimizer.warmup_steps:,} of {cold[0].steps:,} steps"
-        lines.append(
-            f"  trial.optimizer.warmup_steps: longer than the training of {counted(len(cold), 'trial')} ({steps}), "
-            "whose learning rate never reaches its peak"
-        )
+    doubts: dict[str, list[str]] = defaultdict(list)
+    for trial in trials:
+        for path, words in trial.doubts():
+            doubts[path].append(words)
+    for path, of_trials in doubts.items():
+        lines.append(f"  trial.{path}: of {counted(len(of_trials), 'trial')} {of_trials[0]}")
     name, first = search.early_stopping.first_step if search.early_stopping else ("", 0)
     short = [trial.steps for trial in trials if trial.steps <= first]
     if short:

@@ -13,36 +13,31 @@ from pydantic import ValidationError
 from sweeper.space import formulas, holes
 from sweeper.space.problems import Problem, Refused, SearchSpaceError
 from sweeper.space.yaml_tree import Node, plain
-from sweeper.training import evaluation, trainers
+from sweeper.training.kind import Names
+from sweeper.training.kinds import kind_of, trainer_of
 from sweeper.training.trainer import curve_names
 from sweeper.trial.contracts import ContractError
-from sweeper.trial.trial_spec import Baseline, TrialSpec, canonical, leaf_values
-
-_NAMED = ("task", "model", "objective", "optimizer")
-"""Entries of a trial whose name decides which further entries it has."""
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import Trial, leaf_values, trial_of
 
 
 class TrialNames:
     """The names that the trials of a space will have; an evaluation is traced when its names are first needed."""
 
     def __init__(self, variants: Sequence[Node]):
-        first_of_kind: dict[tuple[str | None, ...], TrialSpec] = {}
+        first_of_kind: dict[tuple[str | None, ...], Trial] = {}
         paths: dict[str, None] = {}
         for variant in variants:
             for probe in holes.probes(variant):
                 try:
                     data = plain(formulas.resolved(probe))
-                    trial = TrialSpec.model_validate(data)
-                    if trial.single_seed and "baseline" in data:
-                        # A randomised baseline has voters, and so every metric of the other baselines too.
-                        trial = TrialSpec.model_validate(data | {"baseline": Baseline.Aq_R})
+                    trial = trial_of(data).with_every_name()
                 except (Refused, ValidationError):
                     continue  # a combination that the space leaves out
                 paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
-                named = [part.get("name") if isinstance(part := data.get(key), dict) else None for key in _NAMED]
-                first_of_kind.setdefault(tuple(named), trial)
+                first_of_kind.setdefault(tuple(getattr(trial, part).name for part in trial.PARTS), trial)
         self.trials = list(first_of_kind.values())  # one of every combination of plug-ins and optimiser
-        self.tasks = list(dict.fromkeys(trial.task.name for trial in self.trials))
+        self.tasks = list(dict.fromkeys(trial.folder.task for trial in self.trials))
         self.paths = list(paths)  # of entries, such as `optimizer.learning_rate`
 
     @property
@@ -56,23 +51,23 @@ class TrialNames:
         return list(dict.fromkeys(name for names in self._evaluated for name in names.outcomes))
 
     @cached_property
-    def _evaluated(self) -> list[evaluation.Names]:
+    def _evaluated(self) -> list[Names]:
         # A network is evaluated on a task: objective and optimiser have no part in the names.
-        first_of_network: dict[tuple[str, str], TrialSpec] = {}
+        first_of_network: dict[tuple[str, ...], Trial] = {}
         for trial in self.trials:
-            first_of_network.setdefault((trial.task.name, trial.model.name), trial)
+            first_of_network.setdefault(trial.plugin_names[:2], trial)
         return list(map(_names, first_of_network.values()))
 
     @property
     def curves(self) -> list[str]:
         """Training curves."""
-        names = (curve_names(trainers.trainer_of(trial), trial) for trial in self.trials)
+        names = (curve_names(trainer_of(trial), trial) for trial in self.trials)
         return list(dict.fromkeys(itertools.chain(*names)))
 
 
-def _names(trial: TrialSpec) -> evaluation.Names:
+def _names(trial: Trial) -> Names:
     """The names in the results of a trial's evaluation; a `SearchSpaceError` if its task breaks a contract."""
     try:
-        return evaluation.names(trial)
+        return kind_of(trial).names(trial)
     except ContractError as error:
-        raise SearchSpaceError(trial.task.name, [Problem("", str(error))]) from None
+        raise SearchSpaceError(trial.folder.task, [Problem("", str(error))]) from None

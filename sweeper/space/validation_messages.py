@@ -21,8 +21,9 @@ from sweeper.space.search_methods import SearchMethod
 from sweeper.space.yaml_tree import RESERVED, SCALARS, Node, descendant, is_number, joined
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
+from sweeper.trial.experiment_contract import Experiment
 from sweeper.trial.objective_contract import Objective
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import Trial, record_of
 
 _EXPECTED = {
     "int_type": "an integer",
@@ -42,11 +43,13 @@ _BOUND = {
 _SEVERAL = re.compile(rf"({SCALARS['int']}|{SCALARS['float']})(, *({SCALARS['int']}|{SCALARS['float']}))+")
 """Several numbers with commas between them."""
 
-_PLUGINS: Mapping[Any, plugins.Kind] = {Task: "task", Model: "model", Objective: "objective"}
+_PLUGINS: Mapping[Any, plugins.Kind] = {
+    Task: "task", Model: "model", Objective: "objective", Experiment: "experiment",
+}  # fmt: skip
 """Records that a plug-in extends, with the kind of the plug-in."""
 
-_ROOTS: Mapping[str, Any] = {"trial": TrialSpec, "search": SearchMethod, "resources": Resources}
-"""The records of a document in which the path of a misplaced key is searched."""
+_ROOTS: Mapping[str, Any] = {"trial": None, "search": SearchMethod, "resources": Resources}
+"""The records of a document in which the path of a misplaced key is searched; that of a trial depends on its kind."""
 
 
 def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel]) -> list[Problem]:
@@ -74,9 +77,9 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 record = _record_at(annotation, node, location[:-1])
                 names, key = list(record.model_fields) if record else [], location[-1]
                 nearest = nearest_name(key, names, cutoff=0.75) or _elsewhere(key, node)
-                nearest = nearest or nearest_name(key, [*names, *(RESERVED if annotation is TrialSpec else ())])
+                nearest = nearest or nearest_name(key, [*names, *(RESERVED if _is_trial(annotation) else ())])
                 known = f" (known: {', '.join(names)})" if record else ""
-                if len(location) == 1 and annotation is not TrialSpec and not nearest:
+                if len(location) == 1 and not _is_trial(annotation) and not nearest:
                     known += "; a key that only holds an anchor begins with x-"
                 message = f"unknown key {shown(key)}{did_you_mean(nearest)}{known}"
                 problems.append(Problem(_key_path(at.path, key), message, at.where))
@@ -159,11 +162,11 @@ def _failed_hole(value: Any, annotation: Any, expected: str) -> str | None:
     if not isinstance(value, dict) or not value:
         return None
     key = next(iter(value))
-    if annotation is not TrialSpec and key in RESERVED:
+    if not _is_trial(annotation) and key in RESERVED:
         return f"'{key}' fits inside trial and variants only"
     if key == "seeds":
         return "'seeds' fits trial.seed only; elsewhere write {choice: [...]}"
-    if annotation is not TrialSpec:
+    if not _is_trial(annotation):
         return None  # where no hole fits, nobody is told the names of holes
     ends = [entry.value for entry in value.values()]
     if len(ends) == 2 and all(map(is_number, ends)):
@@ -179,13 +182,13 @@ def _advice(at: Node, expected: str, annotation: Any) -> str:
         return other_languages.variants_instead(at)
     if at.path == "exclude":
         return other_languages.conditions(at)
-    if isinstance(at.value, list) and annotation is TrialSpec and expected != "a mapping":
+    if isinstance(at.value, list) and _is_trial(annotation) and expected != "a mapping":
         return "; to try several values write {choice: [...]}"
     if isinstance(at.value, float) and expected == "an integer" and at.path.endswith(".formula"):
         return "; write round(…)"
     if isinstance(at.value, str) and "number" in expected and re.fullmatch(SCALARS["float"], at.value):
         return "; write it without quotes"
-    if isinstance(at.value, str) and annotation is TrialSpec and _SEVERAL.fullmatch(at.value):
+    if isinstance(at.value, str) and _is_trial(annotation) and _SEVERAL.fullmatch(at.value):
         return f"; to try several values write {{choice: [{', '.join(re.split(', *', at.value))}]}}"
     return ""
 
@@ -202,6 +205,10 @@ def _raised(error: Exception, at: Node, annotation: Any) -> Problem:
         if blamed is not at:
             return Problem(blamed.path, match[2], blamed.where)
     return Problem(at.path, message, at.where)
+
+
+def _is_trial(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Trial)
 
 
 def _records(annotation: Any) -> list[type[BaseModel]]:
@@ -261,7 +268,7 @@ def _elsewhere(key: Any, node: Node) -> str | None:
     for path, record in _ROOTS.items():
         # The tree is either the whole document or the trial itself, and only the trial has plug-ins to look into.
         root = node.value.get(path, nowhere) if "trial" in node.value else node if path == "trial" else nowhere
-        places += paths(record, root, path)
+        places += paths(record or record_of(root.value), root, path)
     return places[0] if len(places) == 1 else None
 
 
@@ -270,11 +277,11 @@ def _other_language(root: Node, location: tuple[Any, ...], kind: str, annotation
     at, words = descendant(root, location), None
     if kind == "extra_forbidden":
         above = descendant(root, location[:-1])
-        top = annotation is not TrialSpec and len(location) == 1
+        top = not _is_trial(annotation) and len(location) == 1
         if words := other_languages.key(location[-1], at, "" if top else above.path):
             return Problem(at.path, f"unknown key {shown(location[-1])}: {words}", at.where)
         words, at = other_languages.advice(above), replace(at, path=above.path)
-    elif annotation is TrialSpec and kind != "missing":
+    elif _is_trial(annotation) and kind != "missing":
         words = other_languages.advice(at)
     elif re.fullmatch(r"search\.metric(\[\d+\])?", at.path):
         at = descendant(root, ("search", "metric"))

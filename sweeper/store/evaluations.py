@@ -25,7 +25,8 @@ from sweeper.store.store import Store
 from sweeper.store.trial_file import ROW_LIMIT, json_text, spelt_out
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import canonical
-from sweeper.trial.trial_spec import Evaluation, TrialSpec, trial_id
+from sweeper.trial.trial import trial_id
+from sweeper.trial.trial_spec import Evaluation, TrialSpec
 
 logger = logging.getLogger(__name__)
 
@@ -76,8 +77,7 @@ def commit_evaluation(store: Store, result: EvaluationResult) -> None:
     trial, fingerprint = result.trial, result.provenance.fingerprint(result.trial)
     seal = EvaluationSeal(
         trial_id=trial_id(trial),
-        task=trial.task.name,
-        baseline=trial.baseline,
+        **trial.folder._asdict(),
         protocol=protocol_id(result.protocol),
         network=result.network,
         fingerprint=fingerprint,
@@ -105,7 +105,7 @@ def evaluation_file(row: pa.Table, seal: EvaluationSeal) -> bytes:
 
 def stored_evaluation(store: Store, trial: TrialSpec, protocol: Evaluation) -> EvaluationSeal | None:
     """The seal of a trial's evaluation by a protocol; None if there is no sound evaluation."""
-    name = evaluation_file_name(trial.task.name, trial.baseline, trial_id(trial), protocol_id(protocol))
+    name = evaluation_file_name(*trial.folder, trial_id(trial), protocol_id(protocol))
     data = store.read_bytes(name)
     try:
         return None if data is None else proven_whole(data, EvaluationSeal, name)

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from sweeper.events import Status
-from sweeper.trial import trial_spec
 from sweeper.trial.columns import COLUMNS, TIMINGS
 from sweeper.trial.provenance import Provenance
+from sweeper.trial.trial import Trial
 
 SCHEMA_VERSION = 1
 """Grows when a column changes its meaning or goes away; a new column that may be null needs no new version."""
@@ -64,7 +64,7 @@ points of every curve by its name. A trial without one of them has null there.
 class TrialResult:
     """The result of a trial, as a worker commits it."""
 
-    trial: trial_spec.TrialSpec
+    trial: Trial
     status: Status
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)  # those in `METRICS` get a column
     curves: Sequence[tuple[int, str, float]] = ()  # step, metric and value of every point

@@ -52,7 +52,7 @@ from sweeper.store.schema import (
 )
 from sweeper.store.seal import DamagedError, Tail, TrialSeal, seal_of, set_aside, unsealed
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial import Trial, trial_id
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -168,9 +168,9 @@ class Store:
         rows = self._read(["trial_id", "status"])
         return dict(zip(rows["trial_id"].to_pylist(), rows["status"].to_pylist(), strict=True))
 
-    def seals_of(self, trials: Iterable[TrialSpec]) -> dict[str, TrialSeal]:
+    def seals_of(self, trials: Iterable[Trial]) -> dict[str, TrialSeal]:
         """The seals of those of the trials that are committed, by id, from their files alone."""
-        names = [trial_file_name(trial.task.name, trial.baseline, trial_id(trial)) for trial in trials]
+        names = [trial_file_name(*trial.folder, trial_id(trial)) for trial in trials]
         return _seals(committed_trials.rows_in(self._files, names, ["trial_id", "seal"]))
 
     def seals(self, trial_ids: Iterable[str] | None = None) -> dict[str, TrialSeal]:

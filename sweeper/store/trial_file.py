@@ -30,8 +30,9 @@ from sweeper.store.schema import (
     TrialResult,
 )
 from sweeper.store.seal import DamagedError, TrialSeal, proven_whole, sealed
-from sweeper.trial import trial_spec
 from sweeper.trial.columns import METRICS, TIMINGS
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import Folder, folder_of, trial_id
 
 LARGEST_NETWORK = 2**30  # bytes of the largest network that is kept
 
@@ -59,20 +60,19 @@ _LISTS = len([NETWORK_COLUMN.name, *_KEYS, _OUTCOME, *POINT_ENCODING])
 
 def trial_file(result: TrialResult) -> tuple[TrialSeal, bytes]:
     """The file of a trial, and its seal; a network that cannot be kept is a `ValueError`."""
-    trial, trial_id = result.trial, trial_spec.trial_id(result.trial)
+    trial, key = result.trial, trial_id(result.trial)
     network = None if result.network is None else network_bytes(result.network)
     outcomes = {} if result.outcomes is None else _outcomes(result.outcomes)
     seal = TrialSeal(
-        trial_id=trial_id,
-        task=trial.task.name,
-        baseline=trial.baseline,
+        trial_id=key,
+        **trial.folder._asdict(),
         status=result.status,
         steps=int(result.timings.get("steps_done", 0)),
         fingerprint=result.provenance.fingerprint(trial),
         outcomes=tuple(outcomes),
         network=None if network is None else network_digest(network),
     )
-    return seal, sealed_row(seal, _row(trial_id, result), _curves(result.curves), outcomes, network)
+    return seal, sealed_row(seal, _row(key, result), _curves(result.curves), outcomes, network)
 
 
 def sealed_row(
@@ -100,24 +100,18 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def _row(trial_id: str, result: TrialResult) -> dict[str, Any]:
+def _row(key: str, result: TrialResult) -> dict[str, Any]:
     """The value of every column of `ROW`; a column without a value may be left out."""
     trial, provenance = result.trial, result.provenance
     metrics = {name: float(value) for name, value in result.metrics.items()}
     error = result.error or {}
     return {
-        "trial_id": trial_id,
+        "trial_id": key,
         "status": result.status,
-        "model": trial.model.name,
-        "objective": trial.objective.name,
-        "q": getattr(trial.objective, "q", None),
-        "m": trial.objective.m,
+        **trial.columns,
         "seed": trial.seed,
         "steps": trial.steps,
-        "batch_size": trial.batch_size,
-        "optimizer": trial.optimizer.name,
-        "learning_rate": getattr(trial.optimizer, "learning_rate", None),
-        "spec": json_text(trial_spec.canonical(trial)),
+        "spec": json_text(canonical(trial)),
         **{name: metrics.get(name) for name in METRICS},
         "extra_metrics": json_text(spelt_out({k: value for k, value in metrics.items() if k not in METRICS})),
         **{
@@ -137,7 +131,7 @@ def _row(trial_id: str, result: TrialResult) -> dict[str, Any]:
         "finished": result.finished,
         "schema_version": SCHEMA_VERSION,
         "fingerprint": provenance.fingerprint(trial),
-        **{f"{part}_version": version for part, version in trial_spec.versions(trial)._asdict().items()},
+        **{f"{part}_version": version for part, version in trial.versions().items()},
     }
 
 
@@ -328,8 +322,7 @@ def check_specs(specs: Iterable[str | None], named: Iterable[tuple[str, str]]) -
     """Refuse specifications that are no JSON, or not of these tasks and baselines, as damaged."""
     for spec, (task, baseline) in zip(specs, named, strict=True):
         try:
-            values = from_json(spec or "")
-            same = (values["task"]["name"], values["baseline"]) == (task, baseline)
+            same = folder_of(from_json(spec or "")) == Folder(task, baseline)
         except (ValueError, TypeError, LookupError):
             raise DamagedError("has no readable specification") from None
         if not same:

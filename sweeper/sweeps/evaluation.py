@@ -30,7 +30,7 @@ from sweeper.sweeps.output import Output
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import LoadedCode
 from sweeper.trial.provenance import Provenance
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial import Trial, trial_id
 
 MAX_READ = 100  # at most so many networks are read to say why they were not evaluated
 
@@ -52,7 +52,7 @@ class PlannedEvaluation:
         return "\n".join(self.lines())
 
     @property
-    def trials(self) -> Mapping[str, TrialSpec]:
+    def trials(self) -> Mapping[str, Trial]:
         """The trials with a network, by id."""
         return self.evaluation.plan.trials
 

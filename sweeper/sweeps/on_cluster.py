@@ -46,9 +46,7 @@ def launched(
     """
     from sweeper import launch  # Ray takes seconds to import
 
-    plugged = {
-        (trial.task.name, trial.model.name, trial.objective.name): trial for trial in job.source.planned.values()
-    }
+    plugged = {trial.plugin_names: trial for trial in job.source.planned.values()}
     try:
         with events.Stream(listeners, warn=output.complain) as stream:
             stream.emit(job.planned())

@@ -21,7 +21,7 @@ from sweeper.space.trial_names import TrialNames
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import LoadedCode
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import Trial
 
 EXAMPLES = 5
 """Settings of a search that a dry run shows."""
@@ -78,7 +78,7 @@ class SweepPlan:
         return "\n".join(self.lines())
 
     @property
-    def trials(self) -> Mapping[str, TrialSpec]:
+    def trials(self) -> Mapping[str, Trial]:
         """Every planned trial by its id. Of an adaptive search only the first are known."""
         return self.source.planned
 
@@ -136,8 +136,8 @@ class SweepPlan:
         GPU.
         """
 
-        def timed(trial: TrialSpec) -> trial_timing.Timing:
-            tell(f"  timing some steps of {trial.task.name} {trial.baseline} m={trial.objective.m}")
+        def timed(trial: Trial) -> trial_timing.Timing:
+            tell(f"  timing some steps of {trial.words}")
             return trial_timing.timed(trial)
 
         pending = self.source.expected(self.pending)
@@ -185,7 +185,7 @@ def plan_sweep(
         committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
         done = plan.done_statuses(spec.search.stops_trials, retry_failed)
 
-        def values(trials: Iterable[TrialSpec], metric: str) -> list[float] | None:
+        def values(trials: Iterable[Trial], metric: str) -> list[float] | None:
             return finite_values(store, trials, metric)
 
         def planned() -> tuple[plan.WorkSource, str]:

@@ -29,7 +29,7 @@ from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.fingerprint import LoadedCode
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +112,7 @@ def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> dic
         known = ", ".join(list(found or trials)[:3])
         raise SweepError(f"--trial {wanted}: {counted(len(found), 'id')} of trials begin so (known: {known} …)", 2)
     (trial,) = found.values()
-    output.say(f"{trial.task.name} {trial.model.name} {trial.baseline} {trial.objective} seed={trial.seed}, not stored")
+    output.say(f"{trial.words}, not stored")
     with tempfile.TemporaryDirectory() as folder:
         kept = Store.open(folder)
         origin = provenance.capture(provenance.command_line(sys.argv))

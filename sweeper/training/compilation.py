@@ -1,7 +1,7 @@
 """Ahead-of-time compilation, in one place, so that a trial is always run by the same code.
 
 The latest programs are kept, so that a worker compiles once for many packs. Trials that differ in nothing that a
-program sees share a program (`TrialSpec.for_programs`). A program that runs once, such as the initialisation of
+program sees share a program (`Trial.for_programs`). A program that runs once, such as the initialisation of
 weights, is compiled for the CPU at LLVM level 1: this takes a third of the time, and the speed of such a program does
 not matter.
 
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from sweeper.trial import jax_settings, vectorisation
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import Trial
 
 PROGRAMS = 32
 """The most programs that a process keeps; a pack needs about four. On a CPU a program has hundreds of memory mappings,
@@ -36,7 +36,7 @@ class Program:
     def __init__(self, executable: jax.stages.Compiled):
         self._executable = executable
 
-    def __call__(self, trial: TrialSpec, *arguments: Any) -> Any:
+    def __call__(self, trial: Trial, *arguments: Any) -> Any:
         """Run it."""
         return self._executable(trial.for_programs(), *arguments)
 
@@ -50,9 +50,9 @@ _seconds = 0.0
 _cpu_seconds = 0.0
 
 
-def traced(function: Callable[..., Any], trial: TrialSpec, *arguments: Any, **jit_options: Any) -> jax.stages.Traced:
+def traced(function: Callable[..., Any], trial: Trial, *arguments: Any, **jit_options: Any) -> jax.stages.Traced:
     """`function` for the shapes and static values of its arguments, before it is lowered for a platform."""
-    with jax.default_matmul_precision(trial.precision), _device():
+    with jax.default_matmul_precision(trial.matmul_precision), _device():
         return jax.jit(function, **jit_options).trace(trial, *arguments)
 
 
@@ -62,7 +62,7 @@ def _device() -> contextlib.AbstractContextManager[None]:
 
 
 def compiled(
-    function: Callable[..., Any], trial: TrialSpec, *arguments: Any, runs_once: bool = False, **jit_options: Any
+    function: Callable[..., Any], trial: Trial, *arguments: Any, runs_once: bool = False, **jit_options: Any
 ) -> Any:
     """The executable of `function` for the shapes and static values of its arguments.
 
@@ -77,7 +77,8 @@ def compiled(
         with _device():
             return executable(traced(function, trial, *arguments, **jit_options).lower(), options)
     finally:
-        jax_settings.undone(f"the task '{trial.task.name}', its model or its objective")
+        plugins = (f"the {kind} '{plugin.name}'" for kind, plugin in trial.plugin_records.items())
+        jax_settings.undone(" or ".join(plugins))
 
 
 def executable(lowered: jax.stages.Lowered, options: dict[str, Any] | None = None) -> jax.stages.Compiled:
@@ -96,11 +97,11 @@ def executable(lowered: jax.stages.Lowered, options: dict[str, Any] | None = Non
 
 
 def kept(
-    function: Callable[..., Any], trial: TrialSpec, *arguments: Any, static: tuple[Any, ...] = (), **options: Any
+    function: Callable[..., Any], trial: Trial, *arguments: Any, static: tuple[Any, ...] = (), **options: Any
 ) -> Program:
     """As `compiled`, but once for all arguments of equal structure, shapes and types, while the program is kept.
 
-    The structure of a trial is that of `TrialSpec.for_programs`. What is compiled is the call
+    The structure of a trial is that of `Trial.for_programs`. What is compiled is the call
     `function(trial, *arguments, *static)`, for one trial or for stacked trials. The program is called without `static`.
     An array among `arguments` may be a `jax.ShapeDtypeStruct`.
     """

@@ -17,15 +17,33 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Network
+from sweeper.trial.contracts import place
 from sweeper.trial.field_types import Schedule
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import Trial
+
+
+class Failure(NamedTuple):
+    """Why a lane has failed."""
+
+    reason: str  # in two words, such as "non-finite loss"
+    place: str | None = None  # the method of a plug-in that has broken its contract, with file and line
+
 
 FAILURES = {1: "non-finite loss", 2: "non-finite gradient", 3: "negative loss", 4: "group out of range"}
-"""The meaning of the number in `TrainerState.failure`; 0 is a sound lane."""
+"""The meaning of the number in `TrainerState.failure` for a learned algorithm; 0 is a sound lane."""
 
 BROKEN_BY = {3: "losses", 4: "abilities"}
 """The method of a task that has broken its contract, by the number of the failure."""
+
+
+def failure_of_losses(trial: Any, number: int) -> Failure:
+    """The failure of a learned algorithm."""
+    return Failure(FAILURES[number], place(trial.task, BROKEN_BY[number]) if number in BROKEN_BY else None)
+
+
+def curves_of_losses(trial: Any) -> tuple[str, ...]:
+    """The training curves that the task and the objective of a learned algorithm add to those of its trainer."""
+    return (*trial.task.abilities().curves, *trial.objective.curves())
 
 
 @runtime_checkable
@@ -33,13 +51,13 @@ class TrainerState(Protocol):
     """The fields that the states of all trainers have; each trainer adds its own."""
 
     @property
-    def network(self) -> Network: ...  # the network that is evaluated in the end
+    def network(self) -> PyTree: ...  # what is evaluated in the end
 
     @property
     def step(self) -> Int[Array, " lane"]: ...  # steps done
 
     @property
-    def failure(self) -> Int[Array, " lane"]: ...  # 0, or a key of `FAILURES`; a failed lane does not change any more
+    def failure(self) -> Int[Array, " lane"]: ...  # 0, or a number for `Trainer.failure`; a failed lane stays as it is
 
 
 class Distribution(NamedTuple):
@@ -50,7 +68,7 @@ class Distribution(NamedTuple):
     objective: PyTree
 
 
-Evaluator = Callable[[TrialSpec, Distribution, np.ndarray], list[np.ndarray]]
+Evaluator = Callable[[Any, Distribution, np.ndarray], list[np.ndarray]]
 """Objectives of all blocks, in order, of the stacked trials, their distributions and their generation counters."""
 
 
@@ -64,20 +82,22 @@ class Trainer(Generic[State]):
     stride_steps: int  # most steps that one call of `stride` may do. A training can be checkpointed between two calls.
     curves: tuple[str, ...]  # names of the trainer's training curves; those of the trial's own follow (`curve_names`)
     # Steps from one point of a curve to the next, for a trial; a multiple of `stride_steps`
-    curve_interval: Callable[[TrialSpec], int]
-    start: Callable[[TrialSpec], State]  # the state before the first step, for stacked trials
+    curve_interval: Callable[[Any], int]
+    start: Callable[[Any], State]  # the state before the first step, for stacked trials
     # The state after the given number of further steps, and for each of `curve_names` its mean over these steps,
     # `[lane]`, as the leaves of a tree. The memory of the old state may be used again.
-    stride: Callable[[TrialSpec, State, int], tuple[State, PyTree]]
+    stride: Callable[[Any, State, int], tuple[State, PyTree]]
     # Bytes of the device that `stride` needs for stacked trials, as the compiler says. Compiles, computes nothing.
-    memory: Callable[[TrialSpec], int]
+    memory: Callable[[Any], int]
+    failure: Callable[[Any, int], Failure] = failure_of_losses  # what a number in `TrainerState.failure` means
+    own_curves: Callable[[Any], tuple[str, ...]] = curves_of_losses  # names of the curves that a trial has besides
     # For a trainer that evaluates a population: the same trainer with another `Evaluator`. None for any other trainer.
     with_population: "Callable[[Evaluator], Trainer[State]] | None" = None
 
 
-def curve_names(trainer: Trainer[Any], trial: TrialSpec) -> tuple[str, ...]:
-    """Names of all training curves of a trial: its trainer's, its task's and its objective's."""
-    return (*trainer.curves, *trial.task.abilities().curves, *trial.objective.curves())
+def curve_names(trainer: Trainer[Any], trial: Trial) -> tuple[str, ...]:
+    """Names of all training curves of a trial: its trainer's, and those of its plug-ins."""
+    return (*trainer.curves, *trainer.own_curves(trial))
 
 
 def over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:

@@ -18,6 +18,6 @@ CURVES = frozenset(name for trainer in _TRAINERS.values() for name in trainer.cu
 """Names of training curves that a task or an objective cannot have."""
 
 
-def trainer_of(trial: TrialSpec) -> Trainer[Any]:
+def trainer_by_optimizer(trial: TrialSpec) -> Trainer[Any]:
     """The trainer of a trial, or of trials stacked along a lane axis."""
     return next(trainer for record, trainer in _TRAINERS.items() if isinstance(trial.optimizer, record))

@@ -17,9 +17,10 @@ from typing import Any
 from pydantic_core import from_json
 
 from sweeper.trial.columns import COLUMNS
-from sweeper.trial.trial_spec import leaf_values, with_unwritten
+from sweeper.trial.trial import leaf_values, with_unwritten
 
 CARRIED = {
+    "experiment.name": "task",
     "task.name": "task",
     "model.name": "model",
     "objective.name": "objective",
@@ -33,7 +34,7 @@ CARRIED = {
 TAKEN = (*COLUMNS, "seeds")
 """Names that no other entry and no metric has: the columns of the store, and the number of training seeds."""
 
-FIRST = ("task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m")
+FIRST = ("experiment.name", "task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m")
 """Entries whose columns come first; the entries of the task follow, then all others."""
 
 CACHED = 2**14
@@ -142,4 +143,4 @@ def _owner(record: Mapping[str, Any], path: str) -> Any:
 def _rank(path: str) -> tuple[int, int]:
     if path in FIRST:
         return 0, FIRST.index(path)
-    return (1, 0) if path.startswith("task.") else (2, 0)
+    return (1, 0) if path.startswith(("task.", "experiment.")) else (2, 0)

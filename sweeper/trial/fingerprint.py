@@ -1,7 +1,7 @@
 """Fingerprints of the code and the libraries that compute the numbers of a trial.
 
 The fingerprint of a trial covers the numerics (`NUMERICS` and the modules of this package that these import, but
-for `NO_NUMERICS`), the versions of `LIBRARIES`, the flags of XLA, and for its task, its model and its objective
+for `NO_NUMERICS`), the versions of `LIBRARIES`, the flags of XLA, and for each of its plug-ins
 
 - the file of the plug-in, or every file of its package, and the files beside it that are no Python;
 - what these name: a module that they import, and a file, a folder or a module of the project all words of whose name
@@ -40,7 +40,7 @@ from sweeper.messages import UserError
 from sweeper.trial import jax_settings, plugins, source_meaning
 from sweeper.trial.project_files import ProjectFiles
 from sweeper.trial.source_meaning import Meaning
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import Trial
 
 NUMERICS = (
     "sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.record", "sweeper.trial.contracts",
@@ -75,32 +75,34 @@ class Code(BaseModel):
     models: dict[str, str]  # the same for every model
     # The same for every objective; empty in records of programs from before objectives were plug-ins
     objectives: dict[str, str] = {}
+    experiments: dict[str, str] = {}  # the same for every experiment
     versions: dict[str, str]  # versions of `LIBRARIES`; packages that are not installed are left out
     # Versions of the other libraries that plug-ins import, which are part of the digests of the plug-ins
     imported: dict[str, str] = {}
     settings: dict[str, str] = {}  # `jax_settings.flags`; empty in records of programs that did not look at them
 
-    def fingerprint(self, trial: TrialSpec) -> str:
+    def digests(self, kind: plugins.Kind) -> dict[str, str]:
+        """The digests of all plug-ins of a kind, by name."""
+        return getattr(self, f"{kind}s")
+
+    def fingerprint(self, trial: Trial) -> str:
         """Twenty hexadecimal digits that stand for the program that computes this trial."""
         parts = [
             self.numerics,
-            self.tasks.get(trial.task.name),
-            self.models.get(trial.model.name),
-            self.objectives.get(trial.objective.name),
+            *(self.digests(kind).get(plugin.name) for kind, plugin in trial.plugin_records.items()),
             self.versions,
             *([self.settings] if self.settings else []),
         ]
         return source_meaning.digest(json.dumps(parts, sort_keys=True).encode())
 
-    def require(self, expected: "Code", trial: TrialSpec) -> None:
+    def require(self, expected: "Code", trial: Trial) -> None:
         """An `OtherCodeError` that says what differs, if the code of a start computes other numbers for the trial."""
         differences = []
         if self.numerics != expected.numerics:
             differences.append("the numerics (sweeper/training, sweeper/packs/pack_training, sweeper/trial)")
-        for kind in plugins.KINDS:
-            name, mine, theirs = getattr(trial, kind).name, getattr(self, f"{kind}s"), getattr(expected, f"{kind}s")
-            if mine.get(name) != theirs.get(name):
-                differences.append(f"the {kind} {name}")
+        for kind, plugin in trial.plugin_records.items():
+            if self.digests(kind).get(plugin.name) != expected.digests(kind).get(plugin.name):
+                differences.append(f"the {kind} {plugin.name}")
         mine, theirs = self.versions, expected.versions
         if differences:
             mine, theirs = self.imported | mine, expected.imported | theirs
@@ -136,6 +138,7 @@ def captured() -> Code:
         tasks=digests("task"),
         models=digests("model"),
         objectives=digests("objective"),
+        experiments=digests("experiment"),
         versions=installed_versions(LIBRARIES),
         imported=imported,
         settings=jax_settings.flags(),
@@ -180,12 +183,13 @@ def noted(module: str) -> Iterator[None]:
 class LoadedCode:
     """The code that this process has loaded for some trials."""
 
-    def __init__(self, trials: Iterable[TrialSpec]):
+    def __init__(self, trials: Iterable[Trial]):
         trials = list(trials)
         self._modules = {"sweeper"}
-        for kind in plugins.KINDS:
-            modules = plugins.modules(kind)
-            self._modules |= {modules.get(getattr(trial, kind).name, "") for trial in trials} & _loaded.keys()
+        modules = {kind: plugins.modules(kind) for kind in plugins.KINDS}
+        for trial in trials:
+            named = {modules[kind].get(plugin.name, "") for kind, plugin in trial.plugin_records.items()}
+            self._modules |= named & _loaded.keys()
         files = {file.path for module in self._modules for file in _loaded.get(module, ())}
         self._places = sorted(files | {path.parent for path in files})
         self._stamps: list[tuple[int, ...]] = []

@@ -1,12 +1,14 @@
-"""Tasks, models and objectives are looked up by name, in three places.
+"""Plug-ins (tasks, models, objectives, experiments) are looked up by name, in three places.
 
 The task called `maze` is the class `Task` of a file `tasks/maze.py`, the model called `transformer` the class `Model`
-of `models/transformer.py`, the objective called `cvar` the class `Objective` of `objectives/cvar.py`; a folder with an
-`__init__.py` counts as a file. There is no registry to edit: a new file is a new name. The places are, in this order,
+of `models/transformer.py`, the objective called `cvar` the class `Objective` of `objectives/cvar.py`, the experiment
+called `mlp` the class `Experiment` of `experiments/mlp.py`; a folder with an `__init__.py` counts as a file. There is
+no registry to edit: a new file is a new name. The places are, in this order,
 
-1. the project, which is the folder in which the command was started: its folders `tasks/`, `models/` and `objectives/`;
-2. installed packages: entry points of the groups `sweeper.tasks`, `sweeper.models` and `sweeper.objectives`, each a
-   name and a class, such as `maze = "my_package.maze:Task"`;
+1. the project, which is the folder in which the command was started: its folders `tasks/`, `models/`, `objectives/` and
+   `experiments/`;
+2. installed packages: entry points of the groups `sweeper.tasks`, `sweeper.models`, `sweeper.objectives` and
+   `sweeper.experiments`, each a name and a class, such as `maze = "my_package.maze:Task"`;
 3. the plug-ins shipped with this package.
 
 A name that exists twice is refused when it is loaded, with both places.
@@ -39,8 +41,8 @@ from typing import Any, Literal, NamedTuple, cast
 
 from sweeper.messages import UserError, did_you_mean, message_of, nearest_name, one_line, printable
 
-Kind = Literal["task", "model", "objective"]
-KINDS: tuple[Kind, ...] = ("task", "model", "objective")
+Kind = Literal["task", "model", "objective", "experiment"]
+KINDS: tuple[Kind, ...] = ("task", "model", "objective", "experiment")
 
 DEFAULT_OBJECTIVE = "q_norm"
 """The objective of a trial that names none."""
@@ -55,7 +57,7 @@ IS_CHECKOUT = not (PACKAGE / "tasks").is_dir()
 """An installed package has its plug-ins inside, where no other package can be in their way."""
 
 SHIPPED = ROOT if IS_CHECKOUT else PACKAGE
-"""Folder whose `tasks/`, `models/` and `objectives/` are shipped with this package."""
+"""Folder whose `tasks/`, `models/`, `objectives/` and `experiments/` are shipped with this package."""
 
 PROJECT_VARIABLE = "SWEEPER_PROJECT"
 PROJECT = Path(os.environ.get(PROJECT_VARIABLE) or Path.cwd()).resolve()
@@ -278,9 +280,14 @@ def _import_failure(error: BaseException, place: Place) -> str:
 def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
     """Refuse a class that is none of its kind, that lacks methods, or that calls itself by another name than its file,
     under which its trials would not be found."""
-    from sweeper.trial import contracts, objective_contract
+    from sweeper.trial import contracts, experiment_contract, objective_contract
 
-    contract = {"task": contracts.Task, "model": contracts.Model, "objective": objective_contract.Objective}[kind]
+    contract = {
+        "task": contracts.Task,
+        "model": contracts.Model,
+        "objective": objective_contract.Objective,
+        "experiment": experiment_contract.Experiment,
+    }[kind]
     contract_name = f"{contract.__module__}.{contract.__name__}"
     if not issubclass(plugin, contract):
         raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {contract_name}")
@@ -298,7 +305,7 @@ def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
 
 
 def _make_packages() -> None:
-    """Make `tasks`, `models` and `objectives` importable, over all folders of plug-ins."""
+    """Make `tasks`, `models`, `objectives` and `experiments` importable, over all folders of plug-ins."""
     for kind in KINDS:
         name = f"{kind}s"
         if name not in sys.modules:

@@ -23,7 +23,7 @@ from sweeper.messages import printable, redacted
 from sweeper.trial import fingerprint, plugins
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.project_files import git, is_store
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import Trial
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Provenance(BaseModel):
     captured: str  # time of the capture, as UTC in ISO 8601
     code: Code | None = None  # digests of the code that computes numbers; None in records of older programs
 
-    def fingerprint(self, trial: TrialSpec) -> str | None:
+    def fingerprint(self, trial: Trial) -> str | None:
         """Fingerprint of the program that computes the trial; None where the code is not known."""
         return None if self.code is None else self.code.fingerprint(trial)
 

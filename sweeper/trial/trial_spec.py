@@ -15,9 +15,6 @@ Invariants:
 """
 
 import enum
-import functools
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -30,23 +27,8 @@ from sweeper.trial.contracts import Model, Task
 from sweeper.trial.evolution_strategies import Evolution, EvolutionStrategy
 from sweeper.trial.field_types import BelowOne, Count, ListOf, NotNegative, Positive, Schedule
 from sweeper.trial.objective_contract import Objective
-from sweeper.trial.record import Spec, Traced, Unwritten, canonical, unwritten_fields
-
-
-def _plugin(kind: plugins.Kind, default: str | None = None) -> Any:
-    """Validator that turns `{name: x, ...}` into the record of the plug-in called x, or `default` without a name."""
-
-    def validate(value: Any) -> Any:
-        if isinstance(value, Spec):
-            return value
-        if not isinstance(value, dict):
-            raise ValueError(f"expected a mapping with the key 'name', got {value!r}")
-        name = value.get("name", default)
-        if not isinstance(name, str):
-            raise ValueError(f"the key 'name' is missing (known: {', '.join(plugins.names(kind))})")
-        return plugins.load(kind, name).model_validate(value)
-
-    return BeforeValidator(validate)
+from sweeper.trial.record import Spec, Traced, Unwritten
+from sweeper.trial.trial import Folder, Trial, plugin_record
 
 
 class Baseline(enum.StrEnum):
@@ -146,13 +128,17 @@ class Evaluation(Spec):
         return self
 
 
-class TrialSpec(Spec):
-    """One training and its evaluation, down to the last random number."""
+class TrialSpec(Trial):
+    """A learned algorithm: a network that is trained on losses of inputs and seeds r, and evaluated over both."""
 
-    task: SerializeAsAny[Annotated[Task, _plugin("task")]]
-    model: SerializeAsAny[Annotated[Model, _plugin("model")]]
+    PARTS: ClassVar[Mapping[str, plugins.Kind | None]] = {
+        "task": "task", "model": "model", "objective": "objective", "optimizer": None,
+    }  # fmt: skip
+
+    task: SerializeAsAny[Annotated[Task, plugin_record("task")]]
+    model: SerializeAsAny[Annotated[Model, plugin_record("model")]]
     baseline: Annotated[Baseline, Field(strict=False, default_factory=_baseline_of)]
-    objective: SerializeAsAny[Annotated[Objective, _plugin("objective", plugins.DEFAULT_OBJECTIVE)]] = Field(
+    objective: SerializeAsAny[Annotated[Objective, plugin_record("objective", plugins.DEFAULT_OBJECTIVE)]] = Field(
         default_factory=lambda: plugins.load("objective", plugins.DEFAULT_OBJECTIVE)()
     )
     optimizer: Optimizer = Adam()
@@ -205,6 +191,52 @@ class TrialSpec(Spec):
         """Whether one seed r_0 serves the whole training and its evaluation."""
         return not self.baseline.fresh_seeds
 
+    def with_every_name(self) -> "TrialSpec":
+        """A randomised baseline has voters, and so every metric of the other baselines too."""
+        fresh = type(self.task).sample_seeds is not Task.sample_seeds
+        return self.model_copy(update={"baseline": Baseline.Aq_R}) if self.single_seed and fresh else self
+
+    @property
+    def folder(self) -> Folder:
+        return Folder(self.task.name, self.baseline)
+
+    @property
+    def words(self) -> str:
+        return f"{self.task.name} {self.model.name} {self.baseline} {self.objective} seed={self.seed}"
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        return {
+            "model": self.model.name,
+            "objective": self.objective.name,
+            "q": getattr(self.objective, "q", None),
+            "m": self.objective.m,
+            "batch_size": self.batch_size,
+            "optimizer": self.optimizer.name,
+            "learning_rate": getattr(self.optimizer, "learning_rate", None),
+        }
+
+    @property
+    def work(self) -> int:
+        """The number of pairs of an input and a seed r on which the trial trains."""
+        return self.steps * self.batch_size * self.objective.m
+
+    @property
+    def matmul_precision(self) -> str:
+        return self.precision
+
+    def doubts(self) -> Iterator[tuple[str, str]]:
+        if self.optimizer.warmup_steps > self.steps:
+            words = f"longer than the training ({self.optimizer.warmup_steps:,} of {self.steps:,} steps)"
+            yield "optimizer.warmup_steps", f"{words}: the learning rate never reaches its peak"
+
+    @classmethod
+    def part(cls, part: str, name: str | None) -> type[Spec] | None:
+        if part == "optimizer":
+            records = get_args(get_args(Optimizer)[0])
+            return next((record for record in records if record.model_fields["name"].default == name), None)
+        return super().part(part, name or (plugins.DEFAULT_OBJECTIVE if part == "objective" else None))
+
     def for_programs(self) -> "TrialSpec":
         """The trial as a compiled program sees it; also for trials that are stacked along a lane axis.
 
@@ -225,86 +257,3 @@ class TrialKeys(NamedTuple):
     fixed_seed: PRNGKeyArray
     training: PRNGKeyArray
     evaluation: PRNGKeyArray
-
-
-NUMERICS_VERSION = 1
-"""Raise the version when a mended objective, trainer or evaluation gives other results: then every id changes."""
-
-
-class Versions(NamedTuple):
-    """Versions of the code that gives a specification its meaning."""
-
-    task: int
-    model: int
-    numerics: int
-    objective: int
-
-
-def versions(trial: TrialSpec) -> Versions:
-    """The versions of this checkout that count for a trial."""
-    return Versions(
-        type(trial.task).VERSION, type(trial.model).VERSION, NUMERICS_VERSION, type(trial.objective).VERSION
-    )
-
-
-def trial_id(trial: TrialSpec) -> str:
-    """Twenty hexadecimal digits that identify the trial; how and where it runs does not enter them.
-
-    The digest covers the canonical trial and its `versions`. The first version of the numerics and that of an objective
-    are not written, because ids are older than these versions.
-    """
-    written = {
-        part: version
-        for part, version in versions(trial)._asdict().items()
-        if part in ("task", "model") or version != 1
-    }
-    text = json.dumps({"trial": canonical(trial), "versions": written}, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
-
-
-NAMED_PARTS = (*plugins.KINDS, "optimizer")
-"""Parts of a specification whose name decides which fields they have."""
-
-
-def with_unwritten(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A canonical specification with the values at which `Unwritten` fields are not written.
-
-    So a trial from before a field has the value that it was trained with. A field that is not written where it equals
-    another field, such as `final_q`, stays away there, and so do fields of a plug-in that this checkout lacks.
-    """
-    whole = _completed(spec, TrialSpec)
-    parts = {part: whole.get(part, {}) for part in NAMED_PARTS}
-    return whole | {part: _completed(written, _record(part, written.get("name"))) for part, written in parts.items()}
-
-
-def _completed(written: Mapping[str, Any], record: type[Spec] | None) -> dict[str, Any]:
-    """The written fields of a record with the values of its `Unwritten` fields; see `with_unwritten`."""
-    missing = {name: value for name, value in _as_before(record).items() if name not in written}
-    return {**written, **missing}
-
-
-@functools.cache  # to look for a plug-in that is not there takes 20 ms
-def _record(part: str, name: str | None) -> type[Spec] | None:
-    """The class of a part of a specification; None if this checkout lacks it."""
-    if part == "optimizer":
-        return next((cls for cls in get_args(get_args(Optimizer)[0]) if cls.model_fields["name"].default == name), None)
-    try:
-        return plugins.load(part, name or plugins.DEFAULT_OBJECTIVE)
-    except plugins.PluginError:
-        return None
-
-
-@functools.cache
-def _as_before(record: type[Spec] | None) -> dict[str, Any]:
-    marks = {} if record is None else unwritten_fields(record)
-    return {name: canonical(mark.at) for name, mark in marks.items() if mark.same_as is None and mark.at is not None}
-
-
-def leaf_values(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted path and value of every entry of nested mappings, such as `canonical` returns."""
-    for key, item in value.items():
-        path = f"{prefix}{key}"
-        if isinstance(item, dict):
-            yield from leaf_values(item, f"{path}.")
-        else:
-            yield path, item

@@ -29,7 +29,8 @@ from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import TRIALS, Store, SweepRecord
 from sweeper.trial.entry_names import entries, entries_of, named_values, varying_names
-from sweeper.trial.trial_spec import TrialSpec, canonical
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import Trial
 
 METRIC = "train_loss"
 
@@ -126,7 +127,7 @@ def _unfinished(store: Store, space: SweepSpec | None, committed: Collection[str
     except SearchSpaceError:
         return []
     planned = zip(expansion.trial_ids, expansion.trials, strict=True)
-    pending: dict[str, TrialSpec] = {key: trial for key, trial in planned if key not in committed}
+    pending: dict[str, Trial] = {key: trial for key, trial in planned if key not in committed}
     return [
         _Trial(key, "unfinished", entries_of(canonical(pending[key])), -1, losses)
         for key, points in unfinished_curves(store, pending).items()

@@ -1,0 +1,396 @@
+"""Training and evaluation of experiments: pure functions of the trial around those of the author.
+
+`init` and `advance` take trials and states with a leading lane axis; every lane is one trial. Time enters only through
+the step counter in the state, which is folded into the trial's key. So the numbers do not depend on where a training is
+cut into strides, by a checkpoint or by the death of a machine.
+
+Keys in the state of an experiment are kept as plain numbers between two programs, because a checkpoint is an array
+file. A lane with a number that is not finite among those for the curves is frozen at that step, with the reason; the
+other lanes go on.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
+
+from sweeper.training import compilation
+from sweeper.training.kind import Kind, Names, Results
+from sweeper.training.trainer import Failure, Trainer, over_lanes
+from sweeper.trial import jax_settings, vectorisation
+from sweeper.trial.columns import COLUMNS, METRICS
+from sweeper.trial.contracts import attributed, broken, check_array
+from sweeper.trial.experiment_contract import Evaluated, Experiment, Step
+from sweeper.trial.experiment_trial import ExperimentTrial
+
+STRIDE = 100
+"""Largest number of steps of one program."""
+
+POINTS = 200
+"""A training curve has about so many points, unless the trial says otherwise."""
+
+
+class ExperimentState(NamedTuple):
+    """State of a training; outside of this module every leaf has a leading lane axis."""
+
+    network: PyTree  # the state of the experiment, its keys as `KeyData`
+    step: Int[Array, "*lane"]  # steps done
+    failure: Int[Array, "*lane"]  # 0, or 1 + the position in `curve_names` of the number that was not finite
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class KeyData:
+    """A key, or an array of keys, as plain numbers."""
+
+    data: Array
+    implementation: str = dataclasses.field(metadata={"static": True})
+
+
+def _plain(state: PyTree) -> PyTree:
+    """A state of an experiment between two programs."""
+
+    def plain(leaf: Any) -> Any:
+        array = jnp.asarray(leaf)
+        if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+            return KeyData(jax.random.key_data(array), str(jax.random.key_impl(array)))
+        return jax.lax.convert_element_type(array, array.dtype)  # a number of Python has a weak type
+
+    return jax.tree.map(plain, state)
+
+
+def _typed(state: PyTree) -> PyTree:
+    """A state as an experiment knows it, of what `_plain` gives."""
+    return jax.tree.map(
+        lambda node: jax.random.wrap_key_data(node.data, impl=node.implementation) if _is_key(node) else node,
+        state,
+        is_leaf=_is_key,
+    )
+
+
+def _is_key(node: Any) -> bool:
+    return isinstance(node, KeyData)
+
+
+# Data
+
+
+class _OutOfReach:
+    """Stands for the value of a traced field where no trial's value may be used: whatever is done with it fails."""
+
+    def __init__(self, field: str):
+        self._field = field
+
+    def _refuse(self, *_: Any) -> Any:
+        raise TypeError(
+            f"data is shared by trials that differ in the traced field '{self._field}', so it cannot use it"
+        )
+
+    __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __pow__ = _refuse
+    __float__ = __int__ = __bool__ = __index__ = __array__ = __neg__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse
+
+
+def _without_leaves(experiment: Experiment) -> tuple[Any, Experiment]:
+    """The structure of an experiment, and a record of that structure whose traced fields cannot be used."""
+    leaves, structure = jax.tree_util.tree_flatten_with_path(experiment)
+    out_of_reach = [_OutOfReach(jax.tree_util.keystr(path, simple=True, separator=".")) for path, _ in leaves]
+    return structure, structure.unflatten(out_of_reach)
+
+
+_data: dict[Any, PyTree] = {}
+"""The data of every experiment that this process trains, by its structure."""
+
+
+def data_of(trial: ExperimentTrial) -> PyTree:
+    """The data of a trial, or of stacked trials, as arrays on the device; made once in this process."""
+    structure, experiment = _without_leaves(trial.experiment)
+    if structure not in _data:
+        one = jax_settings.one_thread if vectorisation.in_turns() else contextlib.nullcontext
+        with attributed(experiment, "data"), one():
+            _data[structure] = jax.tree.map(jnp.asarray, experiment.data())
+    return _data[structure]
+
+
+def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
+    """The data with shapes in place of arrays; no device is needed."""
+    _, experiment = _without_leaves(trial.experiment)
+    with attributed(experiment, "data"):
+        return jax.eval_shape(lambda: jax.tree.map(jnp.asarray, experiment.data()))
+
+
+# Training
+
+
+def _init(trial: ExperimentTrial, data: PyTree) -> ExperimentState:
+    state = trial.experiment.init(trial.keys().start, data)
+    return ExperimentState(_plain(state), jnp.int32(0), jnp.int32(0))
+
+
+def _numbers(trial: ExperimentTrial, data: PyTree, now: ExperimentState) -> tuple[PyTree, dict[str, Float[Array, ""]]]:
+    """The next state of the experiment, and the numbers of the step in float32, in the order of their names."""
+    key = jax.random.fold_in(trial.keys().training, now.step)
+    after, numbers = trial.experiment.step(_typed(now.network), Step(key, now.step, trial.steps, data))
+    return _plain(after), {name: jnp.asarray(numbers[name], jnp.float32) for name in sorted(numbers)}
+
+
+def _step(
+    trial: ExperimentTrial, data: PyTree, now: ExperimentState
+) -> tuple[ExperimentState, dict[str, Float[Array, ""]]]:
+    after, numbers = _numbers(trial, data, now)
+    strange = ~jnp.isfinite(jnp.stack(list(numbers.values())))
+    failure = jnp.where(now.failure > 0, now.failure, jnp.where(strange.any(), 1 + jnp.argmax(strange), 0))
+    moved = ExperimentState(after, now.step + 1, now.failure)
+    kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, now)
+    return kept._replace(failure=failure.astype(jnp.int32)), numbers
+
+
+def _over_lanes(function: Callable[..., Any], trials: ExperimentTrial, *stacked: Any) -> Any:
+    if trials.experiment.lanes_together:
+        return jax.vmap(function)(trials, *stacked)
+    return over_lanes(function, trials, *stacked)
+
+
+def init(trials: ExperimentTrial, data: PyTree) -> ExperimentState:
+    """The state before the first step, for trials stacked along a lane axis."""
+    return _over_lanes(lambda trial: _init(trial, data), trials)
+
+
+def advance(
+    trials: ExperimentTrial, state: ExperimentState, data: PyTree, length: int
+) -> tuple[ExperimentState, dict[str, Float[Array, " lane"]]]:
+    """`length` steps of every lane and the means over them; nothing is read by the host in between."""
+
+    def run(trial: ExperimentTrial, state: ExperimentState) -> tuple[ExperimentState, dict[str, Float[Array, ""]]]:
+        moved, numbers = jax.lax.scan(lambda now, _: _step(trial, data, now), state, length=length)
+        return moved, jax.tree.map(jnp.mean, numbers)
+
+    return _over_lanes(run, trials, state)
+
+
+def _start(trials: ExperimentTrial) -> ExperimentState:
+    data = data_of(trials)
+    return compilation.kept(init, trials, data, runs_once=True)(trials, data)
+
+
+def _stride(trials: ExperimentTrial, state: ExperimentState, length: int) -> tuple[ExperimentState, PyTree]:
+    data = data_of(trials)
+    program = compilation.kept(advance, trials, state, data, static=(length,), donate_argnums=1)
+    return program(trials, state, data)
+
+
+def _memory(trials: ExperimentTrial) -> int:
+    data, length = _shapes_of_data(trials), min(STRIDE, trials.steps)
+    state = jax.eval_shape(init, trials, data)
+    return compilation.kept(advance, trials, state, data, static=(length,), donate_argnums=1).memory_bytes()
+
+
+def _interval(trial: ExperimentTrial) -> int:
+    """Steps from one point of a curve to the next."""
+    if trial.curve_every is not None:
+        return trial.curve_every
+    interval = -(-trial.steps // POINTS)
+    return interval if interval <= STRIDE else -(-interval // STRIDE) * STRIDE
+
+
+# Contracts, by shapes
+
+
+class Form(NamedTuple):
+    """What shapes say of a trial, and of all trials of its structure."""
+
+    curves: tuple[str, ...]  # names of the training curves
+    outcomes: tuple[str, ...]  # names of the outcomes of an evaluation
+    kept: PyTree  # what a store keeps of a state, with shapes in place of arrays
+
+
+_forms: dict[Any, Form] = {}
+"""By the structure of the trial."""
+
+
+def form_of(trial: ExperimentTrial) -> Form:
+    """The form of a trial, or of stacked trials; a `ContractError` if the experiment breaks its contract.
+
+    Every method is traced by shapes: nothing is computed, and no device is needed.
+    """
+    structure = jax.tree.structure(trial)
+    if structure not in _forms:
+        lanes = np.ndim(trial.seed)
+        one = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf)[lanes:], np.int32 if _whole(leaf) else np.float32), trial
+        )
+        with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX, also in a driver
+            _forms[structure] = _form(one, trial)
+    return _forms[structure]
+
+
+def _whole(leaf: Any) -> bool:
+    return np.issubdtype(np.asarray(leaf).dtype, np.integer)
+
+
+def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
+    """The form of a trial whose leaves are shapes; `named` has the same record with values, for messages."""
+    experiment, data = named.experiment, _shapes_of_data(named)
+    _check_names(experiment)
+
+    def traced(method: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        with attributed(experiment, method):
+            return jax.eval_shape(function, trial, *arguments)
+
+    start = traced("init", _init, data)
+    if not jax.tree.leaves(start.network):
+        raise broken(experiment, "init", "a state without arrays", "a pytree of arrays")
+    seen: dict[str, Any] = {}
+
+    def step(trial: ExperimentTrial, now: ExperimentState, data: PyTree) -> PyTree:
+        key = jax.random.fold_in(trial.keys().training, now.step)
+        returned = trial.experiment.step(_typed(now.network), Step(key, now.step, trial.steps, data))
+        if not isinstance(returned, tuple) or len(returned) != 2 or not isinstance(returned[1], Mapping):
+            raise broken(experiment, "step", _described(returned), "a tuple of the next state and a mapping of numbers")
+        for name, value in returned[1].items():
+            check_array(experiment, "step", f"{name!r}", value, np.number)
+        seen["curves"] = tuple(sorted(returned[1]))
+        return _plain(returned[0])
+
+    after = traced("step", step, start, data)
+    if _shapes(after) != _shapes(start.network):
+        raise broken(experiment, "step", f"the state {_shapes(after)}", f"like that of init, {_shapes(start.network)}")
+    if not seen["curves"]:
+        raise broken(experiment, "step", "no number", "at least one for the training curves, such as the loss")
+    for name in seen["curves"]:
+        _check_name(experiment, "step", name)
+        if name in experiment.metrics:
+            raise broken(
+                experiment, "step", f"a curve called {name!r}, as a metric", "another name, as both are stored"
+            )
+
+    def evaluated(trial: ExperimentTrial, now: ExperimentState, data: PyTree) -> PyTree:
+        found = _evaluated(trial, now.network, now.step, data)
+        return found.metrics, found.outcomes
+
+    metrics, outcomes = traced("evaluate", evaluated, start, data)
+    if set(metrics) != set(experiment.metrics):
+        given, declared = (", ".join(sorted(names)) or "none" for names in (metrics, experiment.metrics))
+        raise broken(experiment, "evaluate", f"the metrics {given}", f"those of the attribute metrics: {declared}")
+    for name, value in metrics.items():
+        check_array(experiment, "evaluate", f"{name!r}", value, np.number)
+    for name, values in outcomes.items():
+        _check_name(experiment, "evaluate", name)
+        check_array(experiment, "evaluate", f"outcomes[{name!r}]", values, np.generic, input=None)
+    if len({len(values.shape) and values.shape[0] for values in outcomes.values()}) > 1:
+        raise broken(experiment, "evaluate", "outcomes of different lengths", "one entry for every input")
+    kept = traced("network", _kept, start.network)
+    return Form(seen["curves"], tuple(outcomes), kept)
+
+
+def _check_names(experiment: Experiment) -> None:
+    declared, where = type(experiment).metrics, type(experiment).__name__
+    if not declared or not isinstance(declared, Mapping):
+        raise broken(experiment, "evaluate", "no names of metrics", f'{where}.metrics, such as {{"accuracy": "max"}}')
+    for name, mode in declared.items():
+        _check_name(experiment, "evaluate", name)
+        if mode not in ("min", "max"):
+            raise broken(experiment, "evaluate", f"{mode!r} for the metric {name!r}", "'min' or 'max'")
+
+
+def _check_name(experiment: Experiment, method: str, name: Any) -> None:
+    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
+        raise broken(experiment, method, f"the name {name!r}", "a word of letters, digits and _, a letter first")
+    if name.lower() in _TAKEN:
+        raise broken(experiment, method, f"the name {name!r}", "another name: tables have a column of this name")
+
+
+_TAKEN = {name for name in (*COLUMNS, "seeds", "step", "metric", "value", "input") if name not in METRICS}
+"""Names that no metric, curve or outcome can have."""
+
+
+def _described(value: Any) -> str:
+    return f"type {type(value).__name__}" + (f" of {len(value)}" if isinstance(value, tuple) else "")
+
+
+def _shapes(tree: PyTree) -> str:
+    """Structure, types and shapes of a tree in words."""
+    leaves, structure = jax.tree.flatten(tree)
+    forms = [f"{jnp.result_type(leaf)}{list(np.shape(leaf))}" for leaf in leaves]
+    return str(structure.unflatten(forms)).replace("'", "") if forms else "no arrays"
+
+
+# Evaluation
+
+
+def _evaluated(trial: ExperimentTrial, network: PyTree, step: Int[Array, ""], data: PyTree) -> Evaluated:
+    at = Step(trial.keys().evaluation, step, trial.steps, data)
+    found = trial.experiment.evaluate(_typed(network), at)
+    if isinstance(found, Evaluated):
+        return found
+    if not isinstance(found, Mapping):
+        raise broken(trial.experiment, "evaluate", _described(found), "a mapping of numbers, or Evaluated")
+    return Evaluated(found)
+
+
+def _evaluation(trial: ExperimentTrial, network: PyTree, step: Int[Array, ""], data: PyTree) -> tuple[Any, Any]:
+    found = _evaluated(trial, network, step, data)
+    return tuple(
+        {name: jnp.asarray(value, jnp.float32) for name, value in of.items()} for of in (found.metrics, found.outcomes)
+    )  # type: ignore[return-value]  # two of them
+
+
+def _kept(trial: ExperimentTrial, network: PyTree) -> PyTree:
+    return _plain(trial.experiment.network(_typed(network)))
+
+
+def trace_programs(trial: ExperimentTrial, traced: Callable[..., Any]) -> None:
+    """Trace every method of an experiment with `traced(method, function, *arguments)`, which gives shapes."""
+    data = traced("data", lambda _: jax.tree.map(jnp.asarray, _without_leaves(trial.experiment)[1].data()))
+    state = traced("init", _init, data)
+    traced("step", _step, data, state)
+    traced("evaluate", _evaluation, state.network, state.step, data)
+
+
+class Experiments(Kind[ExperimentTrial]):
+    """Trials of an experiment."""
+
+    def trainer(self, trial: ExperimentTrial) -> Trainer[Any]:
+        return _trainer(jax.tree.structure(trial), min(STRIDE, _interval(trial)))
+
+    def evaluate(self, trial: ExperimentTrial, network: PyTree, step: int) -> Results:
+        data, done = data_of(trial), np.int32(step)
+        program = compilation.kept(_evaluation, trial, network, done, data)
+        metrics, outcomes = jax.tree.map(np.asarray, program(trial, network, done, data))
+        return Results({name: float(metrics[name]) for name in trial.experiment.metrics}, outcomes)
+
+    def final(self, curves: Mapping[str, float]) -> dict[str, float]:
+        return dict(curves)
+
+    def kept(self, trial: ExperimentTrial, network: PyTree) -> PyTree:
+        return jax.tree.map(np.asarray, trial.experiment.network(network))
+
+    def built(self, trial: ExperimentTrial) -> PyTree:
+        return form_of(trial).kept
+
+    def names(self, trial: ExperimentTrial) -> Names:
+        return Names(list(trial.experiment.metrics), list(form_of(trial).outcomes))
+
+    def directions(self, trial: ExperimentTrial) -> Mapping[str, bool]:
+        return {name: mode == "max" for name, mode in trial.experiment.metrics.items()}
+
+
+@functools.lru_cache(256)
+def _trainer(structure: Any, stride: int) -> Trainer[Any]:
+    """The trainer of all trials of a structure."""
+    return Trainer(
+        stride_steps=stride,
+        curves=(),
+        own_curves=lambda trial: form_of(trial).curves,
+        curve_interval=_interval,
+        start=_start,
+        stride=_stride,
+        memory=_memory,
+        failure=lambda trial, number: Failure(f"non-finite {form_of(trial).curves[number - 1]}"),
+    )

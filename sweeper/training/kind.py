@@ -1,0 +1,66 @@
+"""The contract of a kind of trial: how its trials are trained and evaluated.
+
+Which class serves which trial stands in `sweeper.training.kinds`. Trials have no lane axis here. What is called the
+network of a trial is `TrainerState.network` of one lane.
+"""
+
+import abc
+from collections.abc import Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from jaxtyping import PyTree
+
+from sweeper.training.trainer import Trainer
+from sweeper.trial.trial import Trial
+
+T = TypeVar("T", bound=Trial)
+
+
+class Results(NamedTuple):
+    """What the evaluation of a network makes."""
+
+    metrics: dict[str, float]
+    outcomes: dict[str, np.ndarray]  # float32 columns by name, one entry for every input; empty without any
+
+
+class Names(NamedTuple):
+    """The names of what an evaluation can make."""
+
+    metrics: list[str]
+    outcomes: list[str]
+
+
+class Kind(abc.ABC, Generic[T]):
+    """How trials of a kind are trained and evaluated."""
+
+    @abc.abstractmethod
+    def trainer(self, trial: T) -> Trainer[Any]:
+        """The trainer of a trial, or of trials stacked along a lane axis; equal for trials of equal structure."""
+
+    @abc.abstractmethod
+    def evaluate(self, trial: T, network: PyTree, step: int) -> Results:
+        """Metrics and outcomes of a network after so many steps.
+
+        What the contract of a plug-in excludes is a `ContractError`.
+        """
+
+    @abc.abstractmethod
+    def final(self, curves: Mapping[str, float]) -> dict[str, float]:
+        """The metrics that are made of the last point of every training curve."""
+
+    @abc.abstractmethod
+    def kept(self, trial: T, network: PyTree) -> PyTree:
+        """The part of a network that a store keeps, a pytree of arrays."""
+
+    @abc.abstractmethod
+    def built(self, trial: T) -> PyTree:
+        """What `kept` gives of a network before the first step, with shapes in place of arrays."""
+
+    @abc.abstractmethod
+    def names(self, trial: T) -> Names:
+        """The names of what `evaluate` can make; nothing is trained, compiled or run."""
+
+    @abc.abstractmethod
+    def directions(self, trial: T) -> Mapping[str, bool]:
+        """The trial's own metrics, the most important first, and whether high values are the good ones."""

@@ -1,0 +1,38 @@
+"""Learned algorithms: networks that are trained on the losses of inputs and seeds r, and evaluated over both."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from jaxtyping import PyTree
+
+from sweeper.training import evaluation
+from sweeper.training.kind import Kind, Names, Results
+from sweeper.training.trainer import Trainer
+from sweeper.training.trainers import trainer_by_optimizer
+from sweeper.trial.trial_spec import TrialSpec
+
+
+class LearnedAlgorithms(Kind[TrialSpec]):
+    """Trials of a task and a model."""
+
+    def trainer(self, trial: TrialSpec) -> Trainer[Any]:
+        return trainer_by_optimizer(trial)
+
+    def evaluate(self, trial: TrialSpec, network: PyTree, step: int) -> Results:
+        return Results(*evaluation.evaluate(trial, network))
+
+    def final(self, curves: Mapping[str, float]) -> dict[str, float]:
+        return {"train_loss": curves["train_loss"]}
+
+    def kept(self, trial: TrialSpec, network: PyTree) -> PyTree:
+        return network
+
+    def built(self, trial: TrialSpec) -> PyTree:
+        return jax.eval_shape(lambda: trial.model.build(trial.task, trial.keys().weights))
+
+    def names(self, trial: TrialSpec) -> Names:
+        return Names(*evaluation.names(trial))
+
+    def directions(self, trial: TrialSpec) -> Mapping[str, bool]:
+        return {measure.name: measure.mode == "max" for measure in trial.task.abilities().measures}

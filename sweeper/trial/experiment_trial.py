@@ -1,0 +1,48 @@
+"""A trial of an experiment: the experiment, so many steps, and a training seed."""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, NamedTuple
+
+import jax
+from jaxtyping import PRNGKeyArray
+from pydantic import Field, SerializeAsAny
+
+from sweeper.trial import plugins
+from sweeper.trial.experiment_contract import Experiment
+from sweeper.trial.field_types import Count
+from sweeper.trial.record import Traced
+from sweeper.trial.trial import Folder, Trial, plugin_record
+
+
+class ExperimentTrial(Trial):
+    """One training of an experiment, and its evaluation."""
+
+    PARTS: ClassVar[Mapping[str, plugins.Kind | None]] = {"experiment": "experiment"}
+
+    experiment: SerializeAsAny[Annotated[Experiment, plugin_record("experiment")]]
+    steps: Count
+    # Steps from one point of a training curve to the next; None for about 200 points of a training
+    curve_every: Count | None = None
+    # Steps between evaluations while the trial trains, whose metrics are curves too; None for one at the end alone
+    evaluate_every: Count | None = None
+    seed: Traced[Annotated[int, Field(ge=0, lt=2**31)]] = 0
+
+    @property
+    def folder(self) -> Folder:
+        return Folder(self.experiment.name, "experiment")
+
+    @property
+    def words(self) -> str:
+        return f"{self.experiment!r} seed={self.seed}"
+
+    def keys(self) -> "ExperimentKeys":
+        """The independent random streams of the trial, all from its training seed."""
+        return ExperimentKeys(*jax.random.split(jax.random.key(self.seed), len(ExperimentKeys._fields)))
+
+
+class ExperimentKeys(NamedTuple):
+    """Keys of the random streams of a trial of an experiment."""
+
+    start: PRNGKeyArray
+    training: PRNGKeyArray  # into which the step is folded
+    evaluation: PRNGKeyArray

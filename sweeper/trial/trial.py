@@ -1,0 +1,214 @@
+"""A trial as the platform knows it: a record with steps, a training seed, and plug-ins that give it meaning.
+
+Fields marked `Traced` are the leaves of the record, every other field is part of its structure. So two trials may share
+one compiled program exactly when `jax.tree.structure` of the two is equal, and a pack of trials is their leaves stacked
+along a new axis. What the fields mean is the matter of a kind of trial, a subclass (`KINDS`); how a kind is trained and
+evaluated stands in `sweeper.training.kinds`.
+
+The content of a trial and its execution are kept apart: no record speaks of workers, lanes, folders or machines.
+`trial_id` hashes the whole record with every default written out, so a default that changes later changes the id. A
+field that joins a record later is marked `Unwritten` and changes no id (`sweeper.trial.record`).
+
+Invariant: `trial_of(canonical(trial))` equals `trial`.
+"""
+
+import abc
+import functools
+import hashlib
+import importlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+from pydantic import BeforeValidator
+
+from sweeper.trial import plugins
+from sweeper.trial.record import Spec, canonical, unwritten_fields
+
+KINDS: Mapping[str, str] = {
+    "experiment": "sweeper.trial.experiment_trial.ExperimentTrial",
+    "task": "sweeper.trial.trial_spec.TrialSpec",
+}
+"""The record of every kind of trial, by the entry that only trials of this kind have; the last is meant without one."""
+
+
+class Folder(NamedTuple):
+    """The two words by which trials are sorted into the folders of a store."""
+
+    task: str  # the name of what is trained
+    baseline: str  # a variant of it, or the kind of trial
+
+
+class Trial(Spec, abc.ABC):
+    """One training and its evaluation, down to the last random number."""
+
+    PARTS: ClassVar[Mapping[str, plugins.Kind | None]]
+    """Entries whose `name` decides which fields they have, with the kind of plug-in that each of them is, if any."""
+
+    if TYPE_CHECKING:  # each kind declares these fields in its own order
+        steps: int
+        seed: int
+
+    @property
+    @abc.abstractmethod
+    def folder(self) -> Folder:
+        """Where the file of the trial lies."""
+
+    @property
+    @abc.abstractmethod
+    def words(self) -> str:
+        """The trial in a few words, for a person who debugs it."""
+
+    @property
+    def plugin_records(self) -> dict[plugins.Kind, Any]:
+        """The plug-ins that give the trial its meaning, by their kind."""
+        return {kind: getattr(self, part) for part, kind in self.PARTS.items() if kind is not None}
+
+    @property
+    def plugin_names(self) -> tuple[str, ...]:
+        """The names of the plug-ins: trials that agree in these are computed by the same code."""
+        return tuple(plugin.name for plugin in self.plugin_records.values())
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The values of the trial in the columns of a store that only its kind fills."""
+        return {}
+
+    @property
+    def work(self) -> int:
+        """A number that grows with the time of the training, to compare trials of one kind."""
+        return self.steps
+
+    @property
+    def matmul_precision(self) -> str:
+        """The precision of matrix products, as JAX calls it."""
+        return "float32"
+
+    def doubts(self) -> Iterator[tuple[str, str]]:
+        """Path and words for each value that is legal and hardly meant; the words end a sentence."""
+        yield from ()
+
+    def versions(self) -> dict[str, int]:
+        """The versions of this checkout that count for the trial, by part; the id has them."""
+        of_plugins = {str(kind): type(plugin).VERSION for kind, plugin in self.plugin_records.items()}
+        return of_plugins | {"numerics": NUMERICS_VERSION}
+
+    def with_every_name(self) -> Self:
+        """A trial of the same plug-ins whose evaluation has every metric that another of these trials can have."""
+        return self
+
+    def for_programs(self) -> Self:
+        """The trial as a compiled program sees it; also for trials that are stacked along a lane axis."""
+        return self
+
+    @classmethod
+    def part(cls, part: str, name: str | None) -> type[Spec] | None:
+        """The record of an entry of `PARTS` with this name; None if this checkout lacks it."""
+        kind = cls.PARTS[part]
+        return None if kind is None or name is None else _plugin_or_none(kind, name)
+
+
+@functools.cache  # to look for a plug-in that is not there takes 20 ms
+def _plugin_or_none(kind: plugins.Kind, name: str) -> type[Spec] | None:
+    try:
+        return plugins.load(kind, name)
+    except plugins.PluginError:
+        return None
+
+
+NUMERICS_VERSION = 1
+"""Raise the version when a mended objective, trainer or evaluation gives other results: then every id changes."""
+
+_ALWAYS_WRITTEN = ("task", "model")
+"""Parts whose version is in every id. The first version of the others is not written, as ids are older than these."""
+
+
+def trial_id(trial: Trial) -> str:
+    """Twenty hexadecimal digits that identify the trial; how and where it runs does not enter them.
+
+    The digest covers the canonical trial and its `versions`.
+    """
+    versions = trial.versions().items()
+    written = {part: version for part, version in versions if part in _ALWAYS_WRITTEN or version != 1}
+    text = json.dumps({"trial": canonical(trial), "versions": written}, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def plugin_record(kind: plugins.Kind, default: str | None = None) -> Any:
+    """Validator that turns `{name: x, ...}` into the record of the plug-in called x, or `default` without a name."""
+
+    def validate(value: Any) -> Any:
+        if isinstance(value, Spec):
+            return value
+        if not isinstance(value, dict):
+            raise ValueError(f"expected a mapping with the key 'name', got {value!r}")
+        name = value.get("name", default)
+        if not isinstance(name, str):
+            raise ValueError(f"the key 'name' is missing (known: {', '.join(plugins.names(kind))})")
+        return plugins.load(kind, name).model_validate(value)
+
+    return BeforeValidator(validate)
+
+
+# Records of trials from plain data
+
+
+@functools.cache
+def _kind(entry: str) -> type[Trial]:
+    module, _, name = KINDS[entry].rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def record_of(data: Any) -> type[Trial]:
+    """The kind of trial that these entries of a mapping make; whatever their values are."""
+    keys = data if isinstance(data, Mapping) else ()
+    return _kind(next((entry for entry in KINDS if entry in keys), list(KINDS)[-1]))
+
+
+def trial_of(data: Any) -> Trial:
+    """The trial with these entries; pydantic's `ValidationError` if they make none."""
+    return record_of(data).model_validate(data)
+
+
+def folder_of(spec: Mapping[str, Any]) -> Folder:
+    """`Trial.folder` of a canonical specification, also if this checkout lacks its plug-ins; a `LookupError` if it is
+    none."""
+    if "experiment" in spec:
+        return Folder(spec["experiment"]["name"], "experiment")
+    return Folder(spec["task"]["name"], spec["baseline"])
+
+
+def with_unwritten(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A canonical specification with the values at which `Unwritten` fields are not written.
+
+    So a trial from before a field has the value that it was trained with. A field that is not written where it equals
+    another field, such as `final_q`, stays away there, and so do fields of a plug-in that this checkout lacks.
+    """
+    record = record_of(spec)
+    whole = _completed(spec, record)
+    for part in record.PARTS:
+        written = whole.get(part, {})
+        whole[part] = _completed(written, record.part(part, written.get("name")))
+    return whole
+
+
+def _completed(written: Mapping[str, Any], record: type[Spec] | None) -> dict[str, Any]:
+    """The written fields of a record with the values of its `Unwritten` fields; see `with_unwritten`."""
+    missing = {name: value for name, value in _as_before(record).items() if name not in written}
+    return {**written, **missing}
+
+
+@functools.cache
+def _as_before(record: type[Spec] | None) -> dict[str, Any]:
+    marks = {} if record is None else unwritten_fields(record)
+    return {name: canonical(mark.at) for name, mark in marks.items() if mark.same_as is None and mark.at is not None}
+
+
+def leaf_values(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted path and value of every entry of nested mappings, such as `canonical` returns."""
+    for key, item in value.items():
+        path = f"{prefix}{key}"
+        if isinstance(item, dict):
+            yield from leaf_values(item, f"{path}.")
+        else:
+            yield path, item
