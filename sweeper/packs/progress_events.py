@@ -33,7 +33,7 @@ def label(pack: Pack, names: Mapping[str, str]) -> str:
         return _values([trial[path] for trial in trials if path in trial])
 
     others = {path: name for path, name in names.items() if path not in _ALWAYS}
-    return " ".join([*map(text_of, _ALWAYS), *named_values(others, text_of)])
+    return " ".join(filter(None, [*map(text_of, _ALWAYS), *named_values(others, text_of)]))
 
 
 def _values(values: Iterable[Any]) -> str:

@@ -166,7 +166,8 @@ def _validated(tree: Node, records: dict[tuple[str, str], Spec]) -> Trial:
     """
     data = plain(tree)
     record = record_of(data)
-    keys = [(part, repr(data[part])) for part, kind in record.PARTS.items() if kind is not None and part in data]
+    own = [part for part in record.PARTS if part in data and part not in record.COMPLETED]
+    keys = [(part, repr(data[part])) for part in own]
     known = {part: records[part, text] for part, text in keys if (part, text) in records}
     trial = record.model_validate(data | known)
     records |= {(part, text): getattr(trial, part) for part, text in keys}

@@ -45,6 +45,9 @@ class Trial(Spec, abc.ABC):
     PARTS: ClassVar[Mapping[str, plugins.Kind | None]]
     """Entries whose `name` decides which fields they have, with the kind of plug-in that each of them is, if any."""
 
+    COMPLETED: ClassVar[tuple[str, ...]] = ()
+    """Parts that are completed by other entries, so that equal text may make other records."""
+
     if TYPE_CHECKING:  # each kind declares these fields in its own order
         steps: int
         seed: int

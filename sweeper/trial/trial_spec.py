@@ -134,6 +134,7 @@ class TrialSpec(Trial):
     PARTS: ClassVar[Mapping[str, plugins.Kind | None]] = {
         "task": "task", "model": "model", "objective": "objective", "optimizer": None,
     }  # fmt: skip
+    COMPLETED: ClassVar[tuple[str, ...]] = ("objective", "optimizer")
 
     task: SerializeAsAny[Annotated[Task, plugin_record("task")]]
     model: SerializeAsAny[Annotated[Model, plugin_record("model")]]
