@@ -228,5 +228,9 @@ def _title(listed: Sequence[Setting]) -> str:
         return {setting.entries.get(path) for setting in listed}
 
     steps = {counted(count, "step") for count in values("steps")}
-    parts = [*map(values, ("experiment.name", "task.name", "model.name", "baseline")), steps, {setting.status for setting in listed}]
+    parts = [
+        *map(values, ("experiment.name", "task.name", "model.name", "baseline")),
+        steps,
+        {setting.status for setting in listed},
+    ]
     return " · ".join(part for shared in parts if len(shared) == 1 for part in shared if part is not None)

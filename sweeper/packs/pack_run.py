@@ -34,7 +34,7 @@ from sweeper.events import PackProgressed
 from sweeper.packs import checkpoint, device_memory
 from sweeper.packs.checkpointed_trials import continued_checkpoint
 from sweeper.packs.device_memory import LaneChoice, chosen_lanes, halved, out_of_memory
-from sweeper.packs.pack_training import PackTraining, after_stride, begun, lane_curves
+from sweeper.packs.pack_training import PackTraining, after_stride, begun, evaluation_points, lane_curves
 from sweeper.packs.packing import Pack, lane, stack
 from sweeper.packs.plan import Segment
 from sweeper.packs.trained_trial import weights_of
@@ -151,6 +151,7 @@ class PackRun:
                 # Not within `except`: the exception's frames hold arrays of the failed call.
                 self._go_on_with_half_the_lanes()
                 return self.progress()
+            self._measure_if_due(before)
             self._evaluate_if_due(before)
             waited = time.monotonic() - self.saved_at
             if self.training.step >= self.segment.until:
@@ -163,6 +164,20 @@ class PackRun:
         if not self.pending and self.segment.ending != "pause":
             self._forget_checkpoint()
         return self.progress()
+
+    def _measure_if_due(self, before: int) -> None:
+        """Evaluate every lane at the end of the first stride at or after each multiple of `Trial.evaluate_every`."""
+        step, every = self.training.step, self.stacked.evaluate_every
+        if every is None or step >= self.stacked.steps or step // every == before // every:
+            return
+        begun = time.process_time()
+        found = _metrics(self.pack.trials, self.training)
+        names = dict.fromkeys(name for metrics in found for name in metrics)
+        values = {name: [metrics.get(name, math.nan) for metrics in found] for name in names}
+        seconds = self.training.seconds
+        spent = {"cpu_seconds": seconds["cpu_seconds"] + time.process_time() - begun}
+        evaluations = [*self.training.evaluations, (step, values)]
+        self.training = dataclasses.replace(self.training, evaluations=evaluations, seconds=seconds | spent)
 
     def _evaluate_if_due(self, before: int) -> None:
         """Evaluate the pack for early stopping, at the end of the first stride at or after each multiple of `every`."""
@@ -266,6 +281,7 @@ def _lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialR
     finite, and the last point of its training curve becomes a metric.
     """
     state, trial, kind = training.state, row.trial, kind_of(row.trial)
+    final = kind.final({name: value for _, name, value in row.curves})
     if failure := int(np.asarray(state.failure)[index]):
         step = int(np.asarray(state.step)[index])
         reason, place = kind.trainer(trial).failure(trial, failure)
@@ -282,7 +298,10 @@ def _lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialR
         metrics, outcomes = kind.evaluate(trial, network, training.lane_steps[index])
     except ContractError as error:
         return _failed(row, training, "broken contract", str(error), training.step)
-    metrics |= kind.final({name: value for _, name, value in row.curves})
+    if trial.evaluate_every is not None:
+        last = [(training.lane_steps[index], name, value) for name, value in metrics.items()]
+        row = dataclasses.replace(row, curves=[*row.curves, *evaluation_points(training, index), *last])
+    metrics |= final
     if spoilt := [name for name, value in metrics.items() if not math.isfinite(value)]:
         return _failed(row, training, "non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)
     weights, spent = weights_of(kept), (time.monotonic() - begun, time.process_time() - cpu_begun)
@@ -292,14 +311,21 @@ def _lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialR
 
 def _mean_metric(trials: Sequence[Trial], training: PackTraining, metric: str) -> float:
     """The mean of a metric over the sound lanes of a pack, by the protocol of each trial; NaN if no lane has it."""
-    values = []
+    values = [metrics.get(metric, math.nan) for metrics in _metrics(trials, training)]
+    finite = [value for value in values if math.isfinite(value)]
+    return float(np.mean(finite)) if finite else math.nan
+
+
+def _metrics(trials: Sequence[Trial], training: PackTraining) -> list[dict[str, float]]:
+    """The metrics of every lane now, by the protocol of each trial; none of a lane that has failed, or will fail."""
+    found: list[dict[str, float]] = []
     for index, trial in enumerate(trials):
+        metrics: dict[str, float] = {}
         if not np.asarray(training.state.failure)[index]:
             with contextlib.suppress(ContractError):  # the row will say so
                 metrics, _ = kind_of(trial).evaluate(trial, lane(training.state.network, index), training.step)
-                values.append(metrics.get(metric, math.nan))
-    finite = [value for value in values if math.isfinite(value)]
-    return float(np.mean(finite)) if finite else math.nan
+        found.append(metrics)
+    return found
 
 
 def _failed(row: TrialResult, training: PackTraining, kind: str, message: str, step: int) -> TrialResult:

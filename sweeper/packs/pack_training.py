@@ -8,13 +8,14 @@ all lanes stays together.
 """
 
 import dataclasses
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import jax
 import numpy as np
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
 from sweeper.packs.checkpoint import Checkpoint
 from sweeper.training import compilation
@@ -37,6 +38,8 @@ class PackTraining:
     step: int  # steps done; if every lane has failed, the steps of the trial, because nothing is left to train
     curves: list[Point]  # the points of the training curves so far
     strides: list[Point]  # means over each stride since the last point
+    # Metrics of the evaluations so far, `[metric][lane]` by step; see `Trial.evaluate_every`
+    evaluations: list[tuple[int, dict[str, list[float]]]]
     seconds: dict[str, float]  # `train_seconds`, `compile_seconds` and `cpu_seconds` of the whole pack so far
     lane_steps: list[int]  # steps done of each lane, fewer than `step` where a lane has failed
     lanes: int  # lanes that one call of the trainer's program trains, at most all
@@ -63,13 +66,16 @@ def begun(trainer: Trainer[Any], trials: Trial, saved: Checkpoint | None) -> Pac
         continued = restored(kept, saved.notes)
         return dataclasses.replace(continued, lanes=min(continued.lanes, lanes))  # maybe of a larger pack
     seconds = {"train_seconds": 0.0, "compile_seconds": compilation.seconds() - compiled, "cpu_seconds": 0.0}
-    return PackTraining(state, step=0, curves=[], strides=[], seconds=seconds, lane_steps=[0] * lanes, lanes=lanes)
+    return PackTraining(
+        state, step=0, curves=[], strides=[], evaluations=[], seconds=seconds, lane_steps=[0] * lanes, lanes=lanes
+    )
 
 
 def restored(state: Any, notes: Mapping[str, Any]) -> PackTraining:
     """The training with this state and these `PackTraining.notes`."""
     everything = len(notes["lane_steps"])  # the lanes that are trained at once were not noted at first
-    return PackTraining(state=state, **{"lanes": everything, **notes})
+    evaluations = [(step, values) for step, values in notes.get("evaluations", [])]
+    return PackTraining(state=state, **{"lanes": everything, **notes, "evaluations": evaluations})
 
 
 class _Notes(BaseModel):
@@ -80,6 +86,7 @@ class _Notes(BaseModel):
     step: NonNegativeInt
     curves: list[Point]
     strides: list[Point]
+    evaluations: list[Annotated[tuple[NonNegativeInt, dict[str, list[float]]], Field(strict=False)]] = []
     seconds: dict[Literal["train_seconds", "compile_seconds", "cpu_seconds"], float]
     lane_steps: list[NonNegativeInt]
     lanes: PositiveInt | None = None
@@ -94,7 +101,9 @@ def makes_sense(saved: Checkpoint, trial: Trial) -> bool:
     form = [len(saved.trial_ids)] * len(curve_names(trainer_of(trial), trial))
     points = [*notes.curves, *notes.strides]
     complete = len(notes.lane_steps) == len(saved.trial_ids) and len(notes.seconds) == 3
-    return complete and all(list(map(len, point)) == form for point in points)
+    evaluated = [values for _, metrics in notes.evaluations for values in metrics.values()]
+    fits = all(len(values) == len(saved.trial_ids) for values in evaluated)
+    return complete and fits and all(list(map(len, point)) == form for point in points)
 
 
 def after_stride(trainer: Trainer[Any], trials: Trial, training: PackTraining) -> PackTraining:
@@ -144,6 +153,10 @@ def notes_of_lanes(notes: Mapping[str, Any], lanes: Sequence[int]) -> dict[str, 
         **notes,
         "curves": part(notes["curves"]),
         "strides": part(notes["strides"]),
+        "evaluations": [
+            (step, {name: [values[lane] for lane in lanes] for name, values in metrics.items()})
+            for step, metrics in notes.get("evaluations", [])
+        ],
         "seconds": {name: value * share for name, value in notes["seconds"].items()},
         "lane_steps": [notes["lane_steps"][lane] for lane in lanes],
     }
@@ -183,6 +196,16 @@ def lane_curves(
         for position, name in enumerate(curve_names(trainer, trials)):
             curves.append((step, name, float(np.mean([point[position][lane] for point in averaged]))))
     return curves
+
+
+def evaluation_points(training: PackTraining, lane: int) -> list[tuple[int, str, float]]:
+    """Step, metric and value of the evaluations of one lane while it trained, as far as they are finite."""
+    return [
+        (step, name, values[lane])
+        for step, metrics in training.evaluations
+        for name, values in metrics.items()
+        if math.isfinite(values[lane])
+    ]
 
 
 def _mean(points: list[Point], last: float = 1.0) -> Point:

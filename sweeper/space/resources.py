@@ -10,11 +10,15 @@ from sweeper.trial.record import Spec
 ACCELERATOR_LANES = 512
 """Most trials of a pack on a GPU, if the space gives no number; `benchmarks.gpu` measures up to so many at once."""
 
+LANES_TOGETHER = 64
+"""Most trials of a pack on a CPU where they run together, as an experiment may say, if the space gives no number."""
+
 
 class Resources(Spec):
     """The entries under `resources:`; docs/search-space.md says what each means.
 
-    A pack without `lanes` has the training seeds of one setting; with a GPU it has up to `ACCELERATOR_LANES` trials of
+    A pack without `lanes` has the training seeds of one setting; of an experiment whose `lanes_together` it has up to
+    `LANES_TOGETHER` trials of one structure; with a GPU it has up to `ACCELERATOR_LANES` trials of
     one structure, of which the worker trains as many at once as fit into the GPU's memory. While population workers
     evaluate, the pack's own process waits, so that its `cpus` are not reserved in addition.
     """

@@ -5,6 +5,7 @@ one by one, as its study proposes them. In both cases pydantic validates every f
 value names its place in the author's file.
 """
 
+import contextlib
 import functools
 import itertools
 import math
@@ -22,7 +23,7 @@ from sweeper.messages import counted, inflected
 from sweeper.panels.kinds import Panel
 from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
-from sweeper.space.resources import ACCELERATOR_LANES, Resources
+from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
 from sweeper.space.search import Search
 from sweeper.space.yaml_tree import Node, entry_at, plain
 from sweeper.trial.record import Spec
@@ -85,7 +86,17 @@ class SweepSpec:
         lanes, gpus = self.resources.lanes, self.resources.gpus
         if self.search.halving is not None:
             return lanes or (self.search.halving.starts if gpus else 1)
-        return ACCELERATOR_LANES if lanes is None and gpus and self.search.early_stopping is None else lanes
+        if lanes is not None or self.search.early_stopping is not None:
+            return lanes
+        return ACCELERATOR_LANES if gpus else LANES_TOGETHER if self._lanes_together else None
+
+    @functools.cached_property
+    def _lanes_together(self) -> bool:
+        """Whether trials of the space run together on a CPU."""
+        for probe in itertools.chain.from_iterable(map(holes.probes, self.variants)):
+            with contextlib.suppress(Refused, ValidationError):  # a combination that the space leaves out
+                return trial_of(plain(formulas.resolved(probe))).lanes_together
+        return False
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -60,9 +60,10 @@ class TrialNames:
 
     @property
     def curves(self) -> list[str]:
-        """Training curves."""
-        names = (curve_names(trainer_of(trial), trial) for trial in self.trials)
-        return list(dict.fromkeys(itertools.chain(*names)))
+        """Training curves, and metrics that are evaluated while a trial trains."""
+        names = [curve_names(trainer_of(trial), trial) for trial in self.trials]
+        evaluated = self.metrics if any(trial.evaluate_every is not None for trial in self.trials) else []
+        return list(dict.fromkeys([*itertools.chain(*names), *evaluated]))
 
 
 def _names(trial: Trial) -> Names:

@@ -152,7 +152,7 @@ def _step(
 
 
 def _over_lanes(function: Callable[..., Any], trials: ExperimentTrial, *stacked: Any) -> Any:
-    if trials.experiment.lanes_together:
+    if trials.lanes_together:
         return jax.vmap(function)(trials, *stacked)
     return over_lanes(function, trials, *stacked)
 

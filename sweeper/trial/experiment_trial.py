@@ -35,6 +35,10 @@ class ExperimentTrial(Trial):
     def words(self) -> str:
         return f"{self.experiment!r} seed={self.seed}"
 
+    @property
+    def lanes_together(self) -> bool:
+        return self.experiment.lanes_together
+
     def keys(self) -> "ExperimentKeys":
         """The independent random streams of the trial, all from its training seed."""
         return ExperimentKeys(*jax.random.split(jax.random.key(self.seed), len(ExperimentKeys._fields)))

@@ -51,6 +51,8 @@ class Trial(Spec, abc.ABC):
     if TYPE_CHECKING:  # each kind declares these fields in its own order
         steps: int
         seed: int
+        # Steps between evaluations while the trial trains, whose metrics are curves too; None for one at the end alone
+        evaluate_every: int | None
 
     @property
     @abc.abstractmethod
@@ -86,6 +88,11 @@ class Trial(Spec, abc.ABC):
     def matmul_precision(self) -> str:
         """The precision of matrix products, as JAX calls it."""
         return "float32"
+
+    @property
+    def lanes_together(self) -> bool:
+        """Whether the lanes of a program run together on a CPU, so that last bits depend on their number."""
+        return False
 
     def doubts(self) -> Iterator[tuple[str, str]]:
         """Path and words for each value that is legal and hardly meant; the words end a sentence."""

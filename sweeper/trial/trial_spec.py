@@ -149,6 +149,8 @@ class TrialSpec(Trial):
     # Of matrix products. With `tensorfloat32` a device that can rounds their factors to ten bits, in training and
     # evaluation; look-ups by products stay exact. A CPU computes in `float32` in any case.
     precision: Annotated[Literal["float32", "tensorfloat32"], Unwritten("float32")] = "float32"
+    # Steps between evaluations while the trial trains, whose metrics are curves too; None for one at the end alone
+    evaluate_every: Annotated[Count | None, Unwritten(None)] = None
     seed: Traced[Annotated[int, Field(ge=0, lt=2**31)]] = 0
 
     @model_validator(mode="after")
