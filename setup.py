@@ -1,6 +1,6 @@
 """What `pip install .` packs, beyond what pyproject.toml says: of the plug-ins only those that git tracks.
 
-The folders `tasks/`, `models/` and `objectives/` of a checkout also hold what its user works on.
+The folders of plug-ins of a checkout also hold what its user works on.
 """
 
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-PLUGINS = ("sweeper.tasks", "sweeper.models", "sweeper.objectives")
+PLUGINS = ("sweeper.tasks", "sweeper.models", "sweeper.objectives", "sweeper.optimizers", "sweeper.experiments")
 
 
 class TrackedPlugins(build_py):

@@ -264,7 +264,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     requests, titles, runs = [], [], []
     for name in asked.spaces:
         trials = search_space.read(Path("search_spaces", f"{name}.yaml"), ()).expand().trials
-        trial = [trial for trial in trials if not trial.single_seed][-1]
+        trial = [each for each in trials if isinstance(each, TrialSpec) and not each.single_seed][-1]
         for program in program_names(trial):
             requests.append(Request(canonical(trial), program, asked.device, asked.lanes))
             stride = program == "stride"

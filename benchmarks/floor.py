@@ -33,7 +33,7 @@ from benchmarks.operation_times import operation_times
 from benchmarks.shipped_trials import shipped_trial
 from sweeper.packs.packing import stack
 from sweeper.training import compilation, evolution, gradient
-from sweeper.trial.evolution_strategies import Evolution
+from sweeper.trial.optimizer_contract import EvolutionStrategy
 from sweeper.trial.trial_spec import TrialSpec
 
 ROUNDS = 7
@@ -124,7 +124,7 @@ class Step(NamedTuple):
 def step(trial: TrialSpec) -> Step:
     """The step of a trial, compiled as training compiles it."""
     stacked = stack([trial])
-    if isinstance(trial.optimizer, Evolution):
+    if isinstance(trial.optimizer, EvolutionStrategy):
         return _generation(stacked)
     state = compilation.compiled(gradient.init, stacked)(stacked)
     traced = compilation.traced(gradient.advance, stacked, state, 1, static_argnums=2)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.space import search_space
-from sweeper.trial.evolution_strategies import Evolution
+from sweeper.trial.optimizer_contract import EvolutionStrategy
 from sweeper.trial.record import canonical
 from sweeper.trial.trial_spec import TrialSpec
 
@@ -28,10 +28,10 @@ TOY_SIZES = {"batch_size": 4, "evaluation": {"seeds": 10, "votes": [3]}}
 def shipped_trial(name: str, toy: bool = False, single_seed: bool = False) -> TrialSpec:
     """The last trial with fresh seeds, or with a single one, in the shipped space of a task, or a small one like it."""
     trials = search_space.read(Path("search_spaces", f"{SPACES[name]}.yaml"), ()).expand().trials
-    trial = [trial for trial in trials if trial.single_seed == single_seed][-1]
+    trial = [each for each in trials if isinstance(each, TrialSpec) and each.single_seed == single_seed][-1]
     if not toy:
         return trial
     fields: dict[str, Any] = canonical(trial) | TOY[name] | TOY_SIZES
-    if isinstance(trial.optimizer, Evolution):
+    if isinstance(trial.optimizer, EvolutionStrategy):
         fields["optimizer"] |= {"population": 4}
     return TrialSpec.model_validate(fields)

@@ -31,7 +31,10 @@ class Experiment(experiment_contract.Experiment):
         points = radius[:, None] * jnp.stack([jnp.cos(turned), jnp.sin(turned)], axis=1)
         points += 0.02 * jax.random.normal(key, points.shape)
         order = jax.random.permutation(key, 2000)
-        return {"train": (points[order[:1000]], label[order[:1000]]), "held_out": (points[order[1000:]], label[order[1000:]])}
+        return {
+            "train": (points[order[:1000]], label[order[:1000]]),
+            "held_out": (points[order[1000:]], label[order[1000:]]),
+        }
 
     def init(self, key, data):
         sizes = [2, self.width, self.width, 2]

@@ -10,7 +10,7 @@ from benchmarks.shipped_trials import shipped_trial
 from sweeper.packs.packing import stack
 from sweeper.training import compilation, evaluation, evolution, gradient
 from sweeper.trial import vectorisation
-from sweeper.trial.evolution_strategies import Evolution
+from sweeper.trial.optimizer_contract import EvolutionStrategy
 from sweeper.trial.trial_spec import TrialSpec
 
 STEPS = 10
@@ -85,7 +85,7 @@ def numbers_of(trial: TrialSpec) -> dict[str, np.ndarray]:
     stacked = stack([trial.model_copy(update={"seed": trial.seed + lane}) for lane in range(LANES)])
     _, columns = evaluation.evaluate(trial, trial.model.build(trial.task, trial.keys().weights))
     success = {"success of every input": columns["success"]}
-    if isinstance(trial.optimizer, Evolution):
+    if isinstance(trial.optimizer, EvolutionStrategy):
         begun = evolution.start(stacked)
         objectives = evolution.in_process(stacked, begun.distribution(), np.asarray(begun.step))
         told, _ = compilation.compiled(evolution.tell, stacked, begun, objectives)(stacked, begun, objectives)

@@ -19,7 +19,7 @@ from sweeper.packs.device_memory import out_of_memory
 from sweeper.packs.packing import packs, stack
 from sweeper.space import search_space
 from sweeper.training import compilation, evaluation, evolution, gradient
-from sweeper.trial.evolution_strategies import Evolution
+from sweeper.trial.optimizer_contract import EvolutionStrategy
 from sweeper.trial.trial_spec import TrialSpec
 
 
@@ -157,7 +157,7 @@ def print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool)
     begun = time.monotonic()
     trial = shipped_trial(kind.name, toy, kind.single_seed)
     stacked = stack([trial.model_copy(update={"seed": seed}) for seed in range(lanes)])
-    evolves = isinstance(trial.optimizer, Evolution)
+    evolves = isinstance(trial.optimizer, EvolutionStrategy)
     program = _generation(stacked, toy) if evolves else _steps(stacked, toy)
     columns = [
         f"{lanes / program.seconds:,.4g}",
@@ -255,14 +255,15 @@ def print_whole_space(rates: Rates, toy: bool, until: float) -> bool:
         print("The whole of coloring.yaml: no time left.\n")
         return False
     spec = search_space.read(Path("search_spaces/coloring.yaml"), ("resources.gpus=1",))
-    trials = spec.expand().trials
+    trials: tuple[Any, ...] = spec.expand().trials
     training = evaluating = 0.0
     told: list[str] = []
     for pack in packs(trials, spec.pack_lanes):
-        rate_of = measured[pack.trials[0].single_seed]
+        first: Any = pack.trials[0]
+        rate_of = measured[first.single_seed]
         lanes = max((number for number in rate_of if number <= len(pack.trials)), default=min(rate_of))
         training += sum(trial.steps for trial in pack.trials) / rate_of[lanes]
-        seeds = "a single seed r" if pack.trials[0].single_seed else "fresh seeds r"
+        seeds = "a single seed r" if first.single_seed else "fresh seeds r"
         told.append(f"{counted(len(pack.trials), 'lane')} with {seeds} at the rate of {lanes}")
     for single_seed in (False, True):
         trial = shipped_trial("colouring", toy, single_seed)

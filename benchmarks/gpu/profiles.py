@@ -10,7 +10,7 @@ from benchmarks.operation_times import operation_times
 from benchmarks.shipped_trials import shipped_trial
 from sweeper.packs.packing import stack
 from sweeper.training import compilation, evolution, gradient
-from sweeper.trial.evolution_strategies import Evolution
+from sweeper.trial.optimizer_contract import EvolutionStrategy
 from sweeper.trial.trial_spec import TrialSpec
 
 PROFILED = {"colouring": 64, "recall": 8, "grid world": 8}
@@ -21,7 +21,7 @@ def print_profile(name: str, toy: bool) -> bool:
     """Print the operations of some steps, or of a generation, that take most time; whether the profiler saw any."""
     lanes = 2 if toy else PROFILED[name]
     stacked = stack([shipped_trial(name, toy).model_copy(update={"seed": seed}) for seed in range(lanes)])
-    evolves = isinstance(stacked.optimizer, Evolution)
+    evolves = isinstance(stacked.optimizer, EvolutionStrategy)
     what, work = ("a generation", _generation(stacked)) if evolves else ("five steps", _steps(stacked, 5))
     times = operation_times(work)
     whole = sum(times.values())

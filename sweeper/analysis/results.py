@@ -47,7 +47,7 @@ def current(rows: pa.Table) -> pa.Table:
         task, model, objective = names
         here = [_version(kind, task), NUMERICS_VERSION]
         if kind == "task":
-            here += [_version("model", model), _version("objective", objective or plugins.DEFAULT_OBJECTIVE)]
+            here += [_version("model", model), _version("objective", objective or plugins.DEFAULTS["objective"])]
         return all(now is None or (then or 1) == now for now, then in zip(here, written, strict=False))
 
     names = zip(*(rows[name].to_pylist() for name in ("task", "model", "objective")), strict=True)
@@ -68,7 +68,7 @@ def _version(kind: plugins.Kind, name: str | None) -> int | None:
 def named(rows: pa.Table) -> pa.Table:
     """Rows of a store with the columns of entries and metrics added, each of the narrowest type for its values."""
     if "objective" in rows.column_names:
-        names = pc.fill_null(rows["objective"], plugins.DEFAULT_OBJECTIVE)
+        names = pc.fill_null(rows["objective"], plugins.DEFAULTS["objective"])
         rows = rows.set_column(rows.column_names.index("objective"), "objective", names)
     further = _further(rows.column_names, rows["spec"].to_pylist(), rows["extra_metrics"].to_pylist())
     for name, values in further.items():
@@ -79,7 +79,7 @@ def named(rows: pa.Table) -> pa.Table:
 def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """As `named`, for rows in a pandas frame, which may lack columns of the store."""
     if "objective" in rows:
-        rows = rows.assign(objective=rows["objective"].fillna(plugins.DEFAULT_OBJECTIVE))
+        rows = rows.assign(objective=rows["objective"].fillna(plugins.DEFAULTS["objective"]))
     further = _further(list(rows.columns), rows["spec"].tolist(), rows["extra_metrics"].tolist())
     return pd.concat([rows, pd.DataFrame(further, index=rows.index)], axis=1)
 

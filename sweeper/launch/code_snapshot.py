@@ -54,7 +54,7 @@ class CodeSnapshot(NamedTuple):
         The environment is that of a worker. A plug-in that cannot be loaded, or a copy of other code than the start's,
         is a `SetupError`.
         """
-        used = {(kind, plugin.name) for trial in trials for kind, plugin in trial.plugin_records.items()}
+        used = {(kind, plugin.name) for trial in trials for kind, plugin in trial.plug_ins}
         names = {kind: sorted(name for of, name in used if of == kind) for kind in plugins.KINDS}
         known = json.dumps([self.digest, code.model_dump(mode="json"), names, sys.version, sys.prefix])
         folder = private_folder("loaded-copies")

@@ -436,7 +436,7 @@ def _check_programs(trials: Iterable[Trial], elsewhere: "subprocess.Popen[bytes]
         return  # what cannot be traced there, a worker cannot trace either, and says why
     for trial, mine, other in zip(trials, here, json.loads(printed), strict=True):
         for method in [method for method in mine if mine[method] != other[method]]:
-            of_trial: dict[str, Any] = {str(kind): record for kind, record in trial.plugin_records.items()}
+            of_trial: dict[str, Any] = {str(kind): record for kind, record in trial.plug_ins}
             kind = {"build": "model", "value": "objective"}.get(method, next(iter(of_trial)))
             plugin = of_trial[kind]
             same = "the same: all randomness comes through keys and seeds r, none from numpy.random, random or time"

@@ -21,6 +21,7 @@ from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial, trial_id
 
 Tree = TypeVar("Tree")
+AnyTrial = TypeVar("AnyTrial", bound=Trial)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +79,7 @@ def packs(trials: Iterable[Trial], lanes: int | None, holders: Mapping[str, str]
     ]
 
 
-def stack(trials: Sequence[Trial]) -> Trial:
+def stack(trials: Sequence[AnyTrial]) -> AnyTrial:
     """Trials of one structure in one record, as programs see them: leaves are stacked along a leading lane axis."""
     return jax.tree.map(
         lambda *leaves: np.array(leaves, np.int32 if isinstance(leaves[0], int) else np.float32),

@@ -23,6 +23,7 @@ from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
 from sweeper.trial.experiment_contract import Experiment
 from sweeper.trial.objective_contract import Objective
+from sweeper.trial.optimizer_contract import Optimizer
 from sweeper.trial.trial import Trial, record_of
 
 _EXPECTED = {
@@ -44,7 +45,7 @@ _SEVERAL = re.compile(rf"({SCALARS['int']}|{SCALARS['float']})(, *({SCALARS['int
 """Several numbers with commas between them."""
 
 _PLUGINS: Mapping[Any, plugins.Kind] = {
-    Task: "task", Model: "model", Objective: "objective", Experiment: "experiment",
+    Task: "task", Model: "model", Objective: "objective", Optimizer: "optimizer", Experiment: "experiment",
 }  # fmt: skip
 """Records that a plug-in extends, with the kind of the plug-in."""
 
@@ -225,7 +226,7 @@ def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
         return None
     if len(records) == 1 and (kind := _PLUGINS.get(records[0])):
         written = node.value.get("name")
-        name = written.value if written else plugins.DEFAULT_OBJECTIVE if kind == "objective" else None
+        name = written.value if written else plugins.DEFAULTS.get(kind)
         try:
             return plugins.load(kind, name) if name in plugins.names(kind) else None
         except plugins.PluginError:  # another problem reports this

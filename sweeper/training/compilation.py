@@ -77,7 +77,7 @@ def compiled(
         with _device():
             return executable(traced(function, trial, *arguments, **jit_options).lower(), options)
     finally:
-        plugins = (f"the {kind} '{plugin.name}'" for kind, plugin in trial.plugin_records.items())
+        plugins = (f"the {kind} '{plugin.name}'" for kind, plugin in trial.plug_ins)
         jax_settings.undone(" or ".join(plugins))
 
 

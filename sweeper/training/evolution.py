@@ -2,7 +2,7 @@
 
 A strategy keeps a normal distribution over weights: its centre, and a standard deviation for every weight. A generation
 draws individuals, ranks them by the objective on one batch of inputs and seeds r that all individuals share, and moves
-the distribution; `steps` counts generations. The updates are evosax's (`sweeper.training.strategies`). The centre is
+the distribution; `steps` counts generations. The updates are evosax's (`optimizers/`). The centre is
 the network of the trial: its curves are stored, and it is evaluated.
 
 The population is cut into blocks. A block is a function of the trial, the distribution and the number of the block
@@ -32,11 +32,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.training import compilation
 from sweeper.training.objective import batch_of, drawn_pairs, next_state, own_curves
-from sweeper.training.strategies import deviations, strategy_of
 from sweeper.training.trainer import Distribution, Evaluator, Trainer, over_lanes
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
-from sweeper.trial.evolution_strategies import Evolution
+from sweeper.trial.optimizer_contract import EvolutionStrategy, deviations
 from sweeper.trial.trial_spec import TrialSpec
 
 BLOCK = 8
@@ -109,7 +108,7 @@ def individual(
 ) -> Network:
     """One individual of the population of generation `step`, of one trial; `sign` is 1 or -1 within the pair."""
     key, size = _streams(trial, step).population, distribution.center.size
-    if strategy_of(trial).mirrored:
+    if _strategy(trial).MIRRORED:
         noise = sign * jax.random.normal(jax.random.fold_in(key, pair), (size,))
     else:
         noise = jax.random.normal(jax.random.fold_in(key, 2 * pair + (sign < 0)), (size,))
@@ -168,8 +167,7 @@ def stride(
 
 def of_generation(trials: TrialSpec, step: np.ndarray) -> TrialSpec:
     """The stacked trials with the m of a generation as a constant; `step` holds the generation of each lane."""
-    objective, optimizer = trials.objective, trials.optimizer
-    assert isinstance(optimizer, Evolution)
+    objective, optimizer = trials.objective, _strategy(trials)
     if optimizer.final_m is None:
         return trials
     m = optimizer.m_at(objective.m, int(step.max()), trials.steps)
@@ -219,14 +217,21 @@ def trainer(evaluate: Evaluator) -> Trainer[EvolutionState]:
 TRAINER = trainer(in_process)
 
 
+def _strategy(trial: TrialSpec) -> EvolutionStrategy:
+    assert isinstance(trial.optimizer, EvolutionStrategy)
+    return trial.optimizer
+
+
 def _population(trial: TrialSpec) -> int:
-    assert isinstance(trial.optimizer, Evolution)
-    return trial.optimizer.population
+    return _strategy(trial).population
 
 
 def _init(trial: TrialSpec) -> EvolutionState:
     network = trial.model.build(trial.task, trial.keys().weights)
-    strategy, objective = strategy_of(trial).init(trial, network), trial.objective.initial_state(trial.task)
+    strategy, objective = (
+        _strategy(trial).init(trial.keys().training, trial.steps, network),
+        trial.objective.initial_state(trial.task),
+    )
     return EvolutionState(network, strategy, jnp.int32(0), jnp.int32(0), objective)
 
 
@@ -271,7 +276,7 @@ def _tell(
 
     population = jax.tree.map(lambda *halves: jnp.concatenate(halves), half(1.0), half(-1.0))
     finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
-    strategy = strategy_of(trial).tell(trial, state.step, population, finite, state.strategy)
+    strategy = _strategy(trial).tell(trial.keys().training, trial.steps, state.step, population, finite, state.strategy)
     pairs_of_step = generation_pairs(trial, state.step)
     batch, _, broken = batch_of(trial, state.network, *pairs_of_step, state.step)
     loss = trial.objective.value(batch, state.objective)

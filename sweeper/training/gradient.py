@@ -4,8 +4,8 @@
 the step counter in the state, which is folded into the trial's keys. So the numbers do not depend on where a training
 is cut into chunks, by a checkpoint or by the death of a machine.
 
-A step of `policy_gradient` follows the gradient of a surrogate (`sweeper.training.policy_gradient`); all else is
-Adam's.
+A step of `policy_gradient` follows the gradient of a surrogate (`sweeper.training.policy_gradient`); all else is the
+same.
 
 A lane whose loss or gradient is not finite is frozen at that step, with its reason; the other lanes go on.
 """
@@ -23,10 +23,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from sweeper.training import compilation, policy_gradient
 from sweeper.training.objective import batch_of, drawn_pairs, next_state, own_curves
 from sweeper.training.policy_gradient import PolicyCurve
-from sweeper.training.trainer import Trainer, over_lanes, share_left
+from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
-from sweeper.trial.trial_spec import Adam, PolicyGradient, TrialSpec
+from sweeper.trial.optimizer_contract import GradientOptimizer
+from sweeper.trial.trial_spec import TrialSpec
 
 if TYPE_CHECKING:
     # The driver imports this module, trains nothing, and must not wait for optax, which is imported where it is used.
@@ -57,35 +58,15 @@ class StepCurve(NamedTuple):
     """The curves of the trial's task and objective."""
 
 
-def learning_rate(optimizer: Adam, step: Int[Array, ""], steps: int) -> Float[Array, ""]:
-    """Linear warm-up from 0, then the schedule down to the final learning rate at the last step."""
-    warmup = jnp.asarray(optimizer.warmup_steps, jnp.float32)
-    rising = step / jnp.maximum(warmup, 1.0)
-    progress = jnp.clip((step - warmup) / jnp.maximum(steps - warmup, 1.0), 0.0, 1.0)
-    peak, final = optimizer.learning_rate, optimizer.final_learning_rate
-    falling = final + (peak - final) * share_left(optimizer.schedule, progress)
-    return jnp.where(step < warmup, peak * rising, falling)
-
-
-def _transformation(optimizer: Adam) -> "optax.GradientTransformation":
-    import optax
-
-    return optax.chain(
-        optax.clip_by_global_norm(optimizer.clip_norm),
-        optax.scale_by_adam(optimizer.beta1, optimizer.beta2, optimizer.eps),
-        optax.add_decayed_weights(optimizer.weight_decay),
-    )
-
-
-def _adam(trial: TrialSpec) -> Adam:
-    assert isinstance(trial.optimizer, Adam)
-    return trial.optimizer
+def _transformation(trial: TrialSpec) -> "optax.GradientTransformation":
+    assert isinstance(trial.optimizer, GradientOptimizer)
+    return trial.optimizer.transformation(trial.steps)
 
 
 def _init(trial: TrialSpec) -> TrainState:
     network = trial.model.build(trial.task, trial.keys().weights)
     weights: Any = network  # optax's type of a tree knows only containers
-    optimizer = _transformation(_adam(trial)).init(weights)
+    optimizer = _transformation(trial).init(weights)
     return TrainState(network, optimizer, jnp.int32(0), jnp.int32(0), trial.objective.initial_state(trial.task))
 
 
@@ -102,14 +83,17 @@ def _trained(
 
 
 def _joined(
-    state: TrainState,
+    trial: TrialSpec, state: TrainState
 ) -> tuple[TrainState, Callable[[Any], Network], Callable[[TrainState], TrainState]]:
     """For an accelerator the weights are one vector, and so is each moment: a tree needs kernels for each leaf.
+
+    An optimiser that looks at matrices keeps the tree.
 
     Returns:
         The state of `_step`, the network of its weights, and the way back to the state as it was.
     """
-    if vectorisation.in_turns():
+    assert isinstance(trial.optimizer, GradientOptimizer)
+    if vectorisation.in_turns() or not trial.optimizer.ELEMENTWISE:
         return state, lambda weights: weights, lambda moved: moved
     _, network = ravel_pytree(state.network)
 
@@ -128,15 +112,14 @@ def _step(
 ) -> tuple[TrainState, StepCurve | PolicyCurve]:
     import optax
 
-    drawn = policy_gradient.trained if isinstance(trial.optimizer, PolicyGradient) else _trained
+    drawn = policy_gradient.trained if trial.optimizer.TRAINER == "policy_gradient" else _trained
     key = jax.random.fold_in(trial.keys().training, state.step)
     trained = functools.partial(drawn, trial, key, state.step, state.objective)
     value = jax.value_and_grad(lambda weights: trained(network(weights)), has_aux=True)
     (loss, (curve, objective_state, broken)), gradient = value(state.network)
     weights: Any = state.network
-    direction, optimizer = _transformation(_adam(trial)).update(gradient, state.optimizer, weights)
-    rate = learning_rate(_adam(trial), state.step, trial.steps)
-    weights = jax.tree.map(lambda weight, change: weight - rate * change, state.network, direction)
+    changes, optimizer = _transformation(trial).update(gradient, state.optimizer, weights)
+    weights = jax.tree.map(jnp.add, state.network, changes)
 
     failure = jnp.where(jnp.isfinite(loss), jnp.where(jnp.isfinite(optax.tree.norm(gradient)), 0, 2), 1)
     failure = jnp.where(broken > 0, broken, failure)
@@ -155,7 +138,7 @@ def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainSta
     """`length` steps of every lane and the means over them; nothing is read by the host in between."""
 
     def run(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve | PolicyCurve]:
-        joined, network, split = _joined(state)
+        joined, network, split = _joined(trial, state)
         moved, curve = jax.lax.scan(lambda state, _: _step(trial, network, state), joined, length=length)
         return split(moved), jax.tree.map(jnp.mean, curve)
 

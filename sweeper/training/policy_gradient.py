@@ -12,16 +12,16 @@ is a mean. Where no other seed takes a decision, the baseline is the mean loss o
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.training.objective import batch_of_losses, drawn_pairs, next_state, own_curves
-from sweeper.training.trainer import share_left
 from sweeper.trial.contracts import Episodes, Network
-from sweeper.trial.trial_spec import PolicyGradient, TrialSpec
+from sweeper.trial.optimizer_contract import share_left
+from sweeper.trial.trial_spec import TrialSpec
 
 MARGINAL_ENTROPY_FALLS = 0.6, 0.95
 """Shares of the steps at which the marginal bonus begins to fall and at which it is 0: walks are to part while the
@@ -79,8 +79,8 @@ def trained(
     trial: TrialSpec, key: PRNGKeyArray, step: Int[Array, ""], state: PyTree, network: Network
 ) -> tuple[Float[Array, ""], tuple[PolicyCurve, PyTree, Int[Array, ""]]]:
     """The objective of a step less the bonus; and its curve, the objective's next state, a number of `FAILURES`."""
-    optimizer, sample = trial.optimizer, trial.task.abilities().episodes
-    assert isinstance(optimizer, PolicyGradient)
+    sample = trial.task.abilities().episodes
+    optimizer: Any = trial.optimizer  # the plug-in `policy_gradient`
     assert sample is not None
     inputs_key, seeds_key, decisions_key = jax.random.split(key, 3)
     inputs, seeds = drawn_pairs(trial, inputs_key, seeds_key)

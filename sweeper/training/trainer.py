@@ -12,13 +12,11 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import place
-from sweeper.trial.field_types import Schedule
 from sweeper.trial.trial import Trial
 
 
@@ -110,8 +108,3 @@ def over_lanes(function: Callable[..., Any], *stacked: Any) -> Any:
     if vectorisation.in_turns():
         return jax.lax.map(lambda arguments: function(*arguments), stacked)
     return jax.vmap(function)(*stacked)
-
-
-def share_left(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array, ""]:
-    """The share of the fall that is still to come: 1 when `progress` is 0, 0 when `progress` is 1."""
-    return 1 - progress if schedule == "linear" else 0.5 * (1 + jnp.cos(jnp.pi * progress))

@@ -5,13 +5,12 @@ from typing import Any
 
 from sweeper.training import evolution, gradient
 from sweeper.training.trainer import Trainer
-from sweeper.trial.evolution_strategies import Evolution
-from sweeper.trial.trial_spec import Adam, PolicyGradient, TrialSpec
+from sweeper.trial.trial_spec import TrialSpec
 
-_TRAINERS: Mapping[type, Trainer[Any]] = {
-    PolicyGradient: gradient.POLICY_TRAINER,  # before Adam, whose record it extends
-    Adam: gradient.TRAINER,
-    Evolution: evolution.TRAINER,
+_TRAINERS: Mapping[str, Trainer[Any]] = {
+    "policy_gradient": gradient.POLICY_TRAINER,
+    "gradient": gradient.TRAINER,
+    "evolution": evolution.TRAINER,
 }
 
 CURVES = frozenset(name for trainer in _TRAINERS.values() for name in trainer.curves)
@@ -20,4 +19,4 @@ CURVES = frozenset(name for trainer in _TRAINERS.values() for name in trainer.cu
 
 def trainer_by_optimizer(trial: TrialSpec) -> Trainer[Any]:
     """The trainer of a trial, or of trials stacked along a lane axis."""
-    return next(trainer for record, trainer in _TRAINERS.items() if isinstance(trial.optimizer, record))
+    return _TRAINERS[trial.optimizer.TRAINER]

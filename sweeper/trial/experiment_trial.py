@@ -17,7 +17,7 @@ from sweeper.trial.trial import Folder, Trial, plugin_record
 class ExperimentTrial(Trial):
     """One training of an experiment, and its evaluation."""
 
-    PARTS: ClassVar[Mapping[str, plugins.Kind | None]] = {"experiment": "experiment"}
+    PARTS: ClassVar[Mapping[str, plugins.Kind]] = {"experiment": "experiment"}
 
     experiment: SerializeAsAny[Annotated[Experiment, plugin_record("experiment")]]
     steps: Count

@@ -73,9 +73,10 @@ class Code(BaseModel):
     numerics: str  # digest of the modules in `NUMERICS` and of their imports
     tasks: dict[str, str]  # for every task by name, a digest of its source and of its imports beside the numerics
     models: dict[str, str]  # the same for every model
-    # The same for every objective; empty in records of programs from before objectives were plug-ins
+    # The same for the other plug-ins; empty in records of programs from before they were plug-ins
     objectives: dict[str, str] = {}
-    experiments: dict[str, str] = {}  # the same for every experiment
+    optimizers: dict[str, str] = {}
+    experiments: dict[str, str] = {}
     versions: dict[str, str]  # versions of `LIBRARIES`; packages that are not installed are left out
     # Versions of the other libraries that plug-ins import, which are part of the digests of the plug-ins
     imported: dict[str, str] = {}
@@ -89,7 +90,7 @@ class Code(BaseModel):
         """Twenty hexadecimal digits that stand for the program that computes this trial."""
         parts = [
             self.numerics,
-            *(self.digests(kind).get(plugin.name) for kind, plugin in trial.plugin_records.items()),
+            *(self.digests(kind).get(plugin.name) for kind, plugin in trial.plug_ins),
             self.versions,
             *([self.settings] if self.settings else []),
         ]
@@ -100,7 +101,7 @@ class Code(BaseModel):
         differences = []
         if self.numerics != expected.numerics:
             differences.append("the numerics (sweeper/training, sweeper/packs/pack_training, sweeper/trial)")
-        for kind, plugin in trial.plugin_records.items():
+        for kind, plugin in trial.plug_ins:
             if self.digests(kind).get(plugin.name) != expected.digests(kind).get(plugin.name):
                 differences.append(f"the {kind} {plugin.name}")
         mine, theirs = self.versions, expected.versions
@@ -138,6 +139,7 @@ def captured() -> Code:
         tasks=digests("task"),
         models=digests("model"),
         objectives=digests("objective"),
+        optimizers=digests("optimizer"),
         experiments=digests("experiment"),
         versions=installed_versions(LIBRARIES),
         imported=imported,
@@ -188,7 +190,7 @@ class LoadedCode:
         self._modules = {"sweeper"}
         modules = {kind: plugins.modules(kind) for kind in plugins.KINDS}
         for trial in trials:
-            named = {modules[kind].get(plugin.name, "") for kind, plugin in trial.plugin_records.items()}
+            named = {modules[kind].get(plugin.name, "") for kind, plugin in trial.plug_ins}
             self._modules |= named & _loaded.keys()
         files = {file.path for module in self._modules for file in _loaded.get(module, ())}
         self._places = sorted(files | {path.parent for path in files})

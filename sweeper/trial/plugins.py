@@ -1,14 +1,15 @@
-"""Plug-ins (tasks, models, objectives, experiments) are looked up by name, in three places.
+"""Plug-ins (tasks, models, objectives, optimisers, experiments) are looked up by name, in three places.
 
 The task called `maze` is the class `Task` of a file `tasks/maze.py`, the model called `transformer` the class `Model`
 of `models/transformer.py`, the objective called `cvar` the class `Objective` of `objectives/cvar.py`, the experiment
-called `mlp` the class `Experiment` of `experiments/mlp.py`; a folder with an `__init__.py` counts as a file. There is
+called `mlp` the class `Experiment` of `experiments/mlp.py`, the optimiser called `adam` the class `Optimizer` of
+`optimizers/adam.py`; a folder with an `__init__.py` counts as a file. There is
 no registry to edit: a new file is a new name. The places are, in this order,
 
-1. the project, which is the folder in which the command was started: its folders `tasks/`, `models/`, `objectives/` and
-   `experiments/`;
-2. installed packages: entry points of the groups `sweeper.tasks`, `sweeper.models`, `sweeper.objectives` and
-   `sweeper.experiments`, each a name and a class, such as `maze = "my_package.maze:Task"`;
+1. the project, which is the folder in which the command was started: its folders `tasks/`, `models/`, `objectives/`,
+   `optimizers/` and `experiments/`;
+2. installed packages: entry points of the groups `sweeper.tasks`, `sweeper.models`, `sweeper.objectives`,
+   `sweeper.optimizers` and `sweeper.experiments`, each a name and a class, such as `maze = "my_package.maze:Task"`;
 3. the plug-ins shipped with this package.
 
 A name that exists twice is refused when it is loaded, with both places.
@@ -35,17 +36,17 @@ import sys
 import traceback
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from sweeper.messages import UserError, did_you_mean, message_of, nearest_name, one_line, printable
 
-Kind = Literal["task", "model", "objective", "experiment"]
-KINDS: tuple[Kind, ...] = ("task", "model", "objective", "experiment")
+Kind = Literal["task", "model", "objective", "optimizer", "experiment"]
+KINDS: tuple[Kind, ...] = ("task", "model", "objective", "optimizer", "experiment")
 
-DEFAULT_OBJECTIVE = "q_norm"
-"""The objective of a trial that names none."""
+DEFAULTS: Mapping[Kind, str] = {"objective": "q_norm", "optimizer": "adam"}
+"""The plug-ins that are meant where none is named."""
 
 PACKAGE = Path(__file__).resolve().parent.parent
 """Folder of the package `sweeper`."""
@@ -57,7 +58,7 @@ IS_CHECKOUT = not (PACKAGE / "tasks").is_dir()
 """An installed package has its plug-ins inside, where no other package can be in their way."""
 
 SHIPPED = ROOT if IS_CHECKOUT else PACKAGE
-"""Folder whose `tasks/`, `models/`, `objectives/` and `experiments/` are shipped with this package."""
+"""Folder whose `tasks/`, `models/`, `objectives/`, `optimizers/` and `experiments/` are shipped."""
 
 PROJECT_VARIABLE = "SWEEPER_PROJECT"
 PROJECT = Path(os.environ.get(PROJECT_VARIABLE) or Path.cwd()).resolve()
@@ -277,17 +278,23 @@ def _import_failure(error: BaseException, place: Place) -> str:
     return f"{lines[-1] if lines else place}: {type(error).__name__}: {message}"
 
 
-def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
-    """Refuse a class that is none of its kind, that lacks methods, or that calls itself by another name than its file,
-    under which its trials would not be found."""
-    from sweeper.trial import contracts, experiment_contract, objective_contract
+def contract_of(kind: Kind) -> type:
+    """The class that all plug-ins of a kind extend."""
+    from sweeper.trial import contracts, experiment_contract, objective_contract, optimizer_contract
 
-    contract = {
+    return {
         "task": contracts.Task,
         "model": contracts.Model,
         "objective": objective_contract.Objective,
+        "optimizer": optimizer_contract.Optimizer,
         "experiment": experiment_contract.Experiment,
     }[kind]
+
+
+def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
+    """Refuse a class that is none of its kind, that lacks methods, or that calls itself by another name than its file,
+    under which its trials would not be found."""
+    contract = contract_of(kind)
     contract_name = f"{contract.__module__}.{contract.__name__}"
     if not issubclass(plugin, contract):
         raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {contract_name}")
@@ -305,7 +312,7 @@ def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
 
 
 def _make_packages() -> None:
-    """Make `tasks`, `models`, `objectives` and `experiments` importable, over all folders of plug-ins."""
+    """Make `tasks`, `models`, `objectives`, `optimizers` and `experiments` importable, over all folders of plug-ins."""
     for kind in KINDS:
         name = f"{kind}s"
         if name not in sys.modules:

@@ -42,8 +42,8 @@ class Folder(NamedTuple):
 class Trial(Spec, abc.ABC):
     """One training and its evaluation, down to the last random number."""
 
-    PARTS: ClassVar[Mapping[str, plugins.Kind | None]]
-    """Entries whose `name` decides which fields they have, with the kind of plug-in that each of them is, if any."""
+    PARTS: ClassVar[Mapping[str, plugins.Kind]]
+    """Entries that are plug-ins, whose `name` decides which fields they have, with the kind of each."""
 
     COMPLETED: ClassVar[tuple[str, ...]] = ()
     """Parts that are completed by other entries, so that equal text may make other records."""
@@ -65,14 +65,14 @@ class Trial(Spec, abc.ABC):
         """The trial in a few words, for a person who debugs it."""
 
     @property
-    def plugin_records(self) -> dict[plugins.Kind, Any]:
-        """The plug-ins that give the trial its meaning, by their kind."""
-        return {kind: getattr(self, part) for part, kind in self.PARTS.items() if kind is not None}
+    def plug_ins(self) -> tuple[tuple[plugins.Kind, Any], ...]:
+        """Kind and record of the plug-ins that give the trial its meaning, also those inside of others."""
+        return tuple(_plug_ins(self))
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
         """The names of the plug-ins: trials that agree in these are computed by the same code."""
-        return tuple(plugin.name for plugin in self.plugin_records.values())
+        return tuple(plugin.name for _, plugin in self.plug_ins)
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Trial(Spec, abc.ABC):
 
     def versions(self) -> dict[str, int]:
         """The versions of this checkout that count for the trial, by part; the id has them."""
-        of_plugins = {str(kind): type(plugin).VERSION for kind, plugin in self.plugin_records.items()}
+        of_plugins = {str(kind): type(plugin).VERSION for kind, plugin in self.plug_ins}
         return of_plugins | {"numerics": NUMERICS_VERSION}
 
     def with_every_name(self) -> Self:
@@ -115,7 +115,23 @@ class Trial(Spec, abc.ABC):
     def part(cls, part: str, name: str | None) -> type[Spec] | None:
         """The record of an entry of `PARTS` with this name; None if this checkout lacks it."""
         kind = cls.PARTS[part]
-        return None if kind is None or name is None else _plugin_or_none(kind, name)
+        name = name or plugins.DEFAULTS.get(kind)
+        return None if name is None else _plugin_or_none(kind, name)
+
+
+def _plug_ins(record: Spec) -> Iterator[tuple[plugins.Kind, Any]]:
+    for name in type(record).model_fields:
+        value = getattr(record, name)
+        if isinstance(value, Spec):
+            kind = _kind_of_plugin(type(value))
+            if kind is not None:
+                yield kind, value
+            yield from _plug_ins(value)
+
+
+@functools.cache
+def _kind_of_plugin(record: type[Spec]) -> plugins.Kind | None:
+    return next((kind for kind in plugins.KINDS if issubclass(record, plugins.contract_of(kind))), None)
 
 
 @functools.cache  # to look for a plug-in that is not there takes 20 ms
@@ -144,15 +160,15 @@ def trial_id(trial: Trial) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def plugin_record(kind: plugins.Kind, default: str | None = None) -> Any:
-    """Validator that turns `{name: x, ...}` into the record of the plug-in called x, or `default` without a name."""
+def plugin_record(kind: plugins.Kind) -> Any:
+    """Validator that turns `{name: x, ...}` into the record of the plug-in called x, or the default without a name."""
 
     def validate(value: Any) -> Any:
         if isinstance(value, Spec):
             return value
         if not isinstance(value, dict):
             raise ValueError(f"expected a mapping with the key 'name', got {value!r}")
-        name = value.get("name", default)
+        name = value.get("name", plugins.DEFAULTS.get(kind))
         if not isinstance(name, str):
             raise ValueError(f"the key 'name' is missing (known: {', '.join(plugins.names(kind))})")
         return plugins.load(kind, name).model_validate(value)

@@ -16,17 +16,17 @@ Invariants:
 
 import enum
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
 from jaxtyping import PRNGKeyArray
-from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
-from sweeper.trial.evolution_strategies import Evolution, EvolutionStrategy
-from sweeper.trial.field_types import BelowOne, Count, ListOf, NotNegative, Positive, Schedule
+from sweeper.trial.field_types import Count, ListOf
 from sweeper.trial.objective_contract import Objective
+from sweeper.trial.optimizer_contract import AnyOptimizer, EvolutionStrategy
 from sweeper.trial.record import Spec, Traced, Unwritten
 from sweeper.trial.trial import Folder, Trial, plugin_record
 
@@ -58,53 +58,7 @@ def _baseline_of(trial: Mapping[str, Any]) -> Baseline:
 
 def expectation(m: int) -> Objective:
     """The objective of the E baselines: the mean over the inputs."""
-    return plugins.load("objective", plugins.DEFAULT_OBJECTIVE).model_validate({"m": m})
-
-
-class Adam(Spec):
-    """Adam with decoupled weight decay on every weight and clipping by the global norm.
-
-    The learning rate rises linearly from 0 to `learning_rate` in `warmup_steps` and falls to `final_learning_rate`
-    at the last step along `schedule`.
-    """
-
-    NEEDS_GRADIENT: ClassVar[bool] = True
-    """Whether the losses of a task must have a gradient."""
-
-    name: Literal["adam"] = "adam"
-    learning_rate: Traced[Positive] = 1e-3
-    final_learning_rate: Traced[NotNegative] = 1e-4
-    warmup_steps: Traced[Annotated[int, Field(ge=0)]] = 1000
-    schedule: Schedule = "cosine"
-    beta1: Traced[BelowOne] = 0.9
-    beta2: Traced[BelowOne] = 0.95
-    eps: Traced[Positive] = 1e-5
-    weight_decay: Traced[NotNegative] = 0.0
-    clip_norm: Traced[Positive] = 1.0
-
-
-class PolicyGradient(Adam):
-    """Adam along a policy gradient (Williams, 1992): decisions are sampled in training, so losses need no gradient."""
-
-    NEEDS_GRADIENT: ClassVar[bool] = False
-
-    name: Literal["policy_gradient"] = "policy_gradient"  # pyright: ignore[reportIncompatibleVariableOverride]
-    # What a nat of the entropy of an input's decisions is worth in the first step, in units of the loss. A negative
-    # bonus is a penalty, which leaves the seed r as the only source of randomness.
-    entropy_bonus: Traced[float] = 0.0
-    final_entropy_bonus: Traced[float] = 0.0  # the same at the last step; in between along `schedule`
-    # What a nat of the entropy of decisions to somebody who does not know the seed r is worth, in the same units. Where
-    # r decides them, it is the mutual information of the two. From .6 to .95 of the steps it falls to 0; None saves its
-    # cost.
-    marginal_entropy_bonus: Traced[NotNegative | None] = None
-
-
-Optimizer = Annotated[
-    Adam | PolicyGradient | EvolutionStrategy,
-    Field(discriminator="name"),
-    BeforeValidator(lambda value: {"name": "adam", **value} if isinstance(value, dict) else value),
-]
-"""Adam where no name is given."""
+    return plugins.load("objective", plugins.DEFAULTS["objective"]).model_validate({"m": m})
 
 
 class Evaluation(Spec):
@@ -131,18 +85,18 @@ class Evaluation(Spec):
 class TrialSpec(Trial):
     """A learned algorithm: a network that is trained on losses of inputs and seeds r, and evaluated over both."""
 
-    PARTS: ClassVar[Mapping[str, plugins.Kind | None]] = {
-        "task": "task", "model": "model", "objective": "objective", "optimizer": None,
+    PARTS: ClassVar[Mapping[str, plugins.Kind]] = {
+        "task": "task", "model": "model", "objective": "objective", "optimizer": "optimizer",
     }  # fmt: skip
     COMPLETED: ClassVar[tuple[str, ...]] = ("objective", "optimizer")
 
     task: SerializeAsAny[Annotated[Task, plugin_record("task")]]
     model: SerializeAsAny[Annotated[Model, plugin_record("model")]]
     baseline: Annotated[Baseline, Field(strict=False, default_factory=_baseline_of)]
-    objective: SerializeAsAny[Annotated[Objective, plugin_record("objective", plugins.DEFAULT_OBJECTIVE)]] = Field(
-        default_factory=lambda: plugins.load("objective", plugins.DEFAULT_OBJECTIVE)()
+    objective: SerializeAsAny[Annotated[Objective, plugin_record("objective")]] = Field(
+        default_factory=lambda: plugins.load("objective", plugins.DEFAULTS["objective"])()
     )
-    optimizer: Optimizer = Adam()
+    optimizer: AnyOptimizer = Field(default_factory=lambda: plugins.load("optimizer", plugins.DEFAULTS["optimizer"])())
     steps: Count
     batch_size: Count = 256
     evaluation: Evaluation = Evaluation()
@@ -157,11 +111,11 @@ class TrialSpec(Trial):
     def _complete(self) -> "TrialSpec":
         """Check the model against the task, and give values that this baseline ignores their one canonical value."""
         self.model.check(self.task)
-        if self.optimizer.NEEDS_GRADIENT and not self.task.abilities().differentiable:
+        if self.optimizer.TRAINER == "gradient" and not self.task.abilities().differentiable:
             raise ValueError(
                 f"optimizer: the losses of {self.task.name} have no gradient; train it with {{name: pgpe}}"
             )
-        if isinstance(self.optimizer, PolicyGradient) and self.task.abilities().episodes is None:
+        if self.optimizer.TRAINER == "policy_gradient" and self.task.abilities().episodes is None:
             raise ValueError(f"optimizer: {self.task.name} has no episodes to follow a policy gradient in")
         if self.objective.needs_groups and self.task.abilities().groups is None:
             raise ValueError(
@@ -170,7 +124,7 @@ class TrialSpec(Trial):
         objective = self.objective if self.baseline.uses_objective else expectation(self.objective.m)
         objective = objective if self.baseline.fresh_seeds else objective.model_copy(update={"m": 1})
         object.__setattr__(self, "objective", objective)
-        if isinstance(self.optimizer, Evolution):
+        if isinstance(self.optimizer, EvolutionStrategy):
             object.__setattr__(self, "optimizer", self.optimizer.for_seeds(objective.m, self.baseline.fresh_seeds))
         object.__setattr__(self, "evaluation", self.fitted(self.evaluation))
         return self
@@ -229,16 +183,9 @@ class TrialSpec(Trial):
         return self.precision
 
     def doubts(self) -> Iterator[tuple[str, str]]:
-        if self.optimizer.warmup_steps > self.steps:
-            words = f"longer than the training ({self.optimizer.warmup_steps:,} of {self.steps:,} steps)"
-            yield "optimizer.warmup_steps", f"{words}: the learning rate never reaches its peak"
-
-    @classmethod
-    def part(cls, part: str, name: str | None) -> type[Spec] | None:
-        if part == "optimizer":
-            records = get_args(get_args(Optimizer)[0])
-            return next((record for record in records if record.model_fields["name"].default == name), None)
-        return super().part(part, name or (plugins.DEFAULT_OBJECTIVE if part == "objective" else None))
+        if doubt := self.optimizer.doubt(self.steps):
+            field, words = doubt
+            yield f"optimizer.{field}", words
 
     def for_programs(self) -> "TrialSpec":
         """The trial as a compiled program sees it; also for trials that are stacked along a lane axis.

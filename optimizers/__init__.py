@@ -1,0 +1,1 @@
+"""Optimisers: records of settings that move weights, by gradients or by an evolution strategy."""
