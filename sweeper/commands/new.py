@@ -1,4 +1,4 @@
-"""`python -m sweeper new task NAME`: files to begin with, a task that runs and a search space for it.
+"""`python -m sweeper new experiment NAME`, or `new task`: files to begin with, which run, and a search space for them.
 
 Exit codes: 0; 2 for a name that cannot be used and for a file that is there already, with one message.
 """
@@ -17,33 +17,43 @@ from sweeper.messages import UserError
 
 app = CommandLine()
 
-TEMPLATES = {"tasks/$name.py": "task.py.txt", "search_spaces/$name.yaml": "space.yaml.txt"}
-"""Templates of this package by the file that is made of each, relative to the project's folder."""
+KINDS = ("experiment", "task")
+"""What can be begun. This package has two templates for each: a plug-in, and a search space."""
 
 
 @app.command()
 def new(
-    kind: Annotated[Literal["task"], typer.Argument(metavar="task", help="What to begin.")],
+    kind: Annotated[Literal["experiment", "task"], typer.Argument(metavar="|".join(KINDS), help="What to begin.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: small letters, digits and underscores.")],
 ) -> None:
-    """Write tasks/NAME.py, a small task that runs, and search_spaces/NAME.yaml, a sweep of it, to be changed."""
+    """Write experiments/NAME.py (or tasks/NAME.py), which runs, and search_spaces/NAME.yaml, a sweep of it, to be changed.
+
+    An experiment is any training; a task is a problem that networks are trained on by the losses of inputs and seeds r.
+    """
     project = Path.cwd()
     with errors_told():
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-            raise UserError(f"{name!r} cannot name a task: small letters, digits and underscores, a letter first")
+            raise UserError(
+                f"{name!r} cannot name {_with_article(kind)}: small letters, digits and underscores, a letter first"
+            )
         from sweeper.trial import plugins  # jax takes a second to import
 
-        if name in plugins.names("task"):
-            raise UserError(f"there is a task {name!r} already (known: {', '.join(plugins.names('task'))})")
+        if name in plugins.names(kind):
+            raise UserError(
+                f"there is {_with_article(kind)} {name!r} already (known: {', '.join(plugins.names(kind))})"
+            )
         templates = importlib.resources.files("sweeper") / "templates"
-        texts = {path: (templates / template).read_text() for path, template in TEMPLATES.items()}
-        task, space = filled = [
-            [string.Template(part).substitute(name=name) for part in file] for file in texts.items()
-        ]
+        places = {f"{kind}s/{name}.py": f"{kind}.py.txt", f"search_spaces/{name}.yaml": f"{kind}.yaml.txt"}
+        texts = {path: (templates / template).read_text() for path, template in places.items()}
+        plugin, space = filled = [(path, string.Template(text).substitute(name=name)) for path, text in texts.items()]
         if present := [project / path for path, _ in filled if (project / path).exists()]:
             raise UserError(f"{present[0]} is there already")
         for path, text in filled:
             (project / path).parent.mkdir(exist_ok=True)
             with (project / path).open("x") as file:
                 file.write(text)
-    print(f"{task[0]} and {space[0]} written; to train it: sweeper run {space[0]}")
+    print(f"{plugin[0]} and {space[0]} written; to train it: sweeper run {space[0]}")
+
+
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeio' else 'a'} {kind}"
