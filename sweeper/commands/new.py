@@ -26,22 +26,19 @@ def new(
     kind: Annotated[Literal["experiment", "task"], typer.Argument(metavar="|".join(KINDS), help="What to begin.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: small letters, digits and underscores.")],
 ) -> None:
-    """Write experiments/NAME.py (or tasks/NAME.py), which runs, and search_spaces/NAME.yaml, a sweep of it, to be changed.
+    """Write experiments/NAME.py (or tasks/NAME.py), which runs, and search_spaces/NAME.yaml, a sweep of it.
 
     An experiment is any training; a task is a problem that networks are trained on by the losses of inputs and seeds r.
     """
     project = Path.cwd()
     with errors_told():
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-            raise UserError(
-                f"{name!r} cannot name {_with_article(kind)}: small letters, digits and underscores, a letter first"
-            )
+            raise UserError(f"{name!r} names no {kind}: small letters, digits and underscores, a letter first")
         from sweeper.trial import plugins  # jax takes a second to import
 
         if name in plugins.names(kind):
-            raise UserError(
-                f"there is {_with_article(kind)} {name!r} already (known: {', '.join(plugins.names(kind))})"
-            )
+            known = ", ".join(plugins.names(kind))
+            raise UserError(f"the name {name!r} belongs to another {kind} (known: {known})")
         templates = importlib.resources.files("sweeper") / "templates"
         places = {f"{kind}s/{name}.py": f"{kind}.py.txt", f"search_spaces/{name}.yaml": f"{kind}.yaml.txt"}
         texts = {path: (templates / template).read_text() for path, template in places.items()}
@@ -53,7 +50,3 @@ def new(
             with (project / path).open("x") as file:
                 file.write(text)
     print(f"{plugin[0]} and {space[0]} written; to train it: sweeper run {space[0]}")
-
-
-def _with_article(kind: str) -> str:
-    return f"{'an' if kind[0] in 'aeio' else 'a'} {kind}"
