@@ -50,7 +50,7 @@ class ExperimentState(NamedTuple):
 class KeyData:
     """A key, or an array of keys, as plain numbers."""
 
-    data: Array
+    data: Any
     implementation: str = dataclasses.field(metadata={"static": True})
 
 

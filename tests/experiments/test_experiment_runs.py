@@ -1,0 +1,133 @@
+"""Experiments, trained for real in this process: what holds for the trials of tasks holds for them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sweeper.packs.pack_run import Destination, PackRun, run_pack
+from sweeper.packs.packing import Pack, stack
+from sweeper.packs.trained_trial import load
+from sweeper.store.store import Store
+from sweeper.training import experiments
+from sweeper.training.kinds import trainer_of
+from sweeper.trial import provenance, vectorisation
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import trial_id, trial_of
+from tests.experiments.toy import TOY, project, toy_trial
+
+TOGETHER = TOY.replace('"toy"', '"together"').replace("    metrics =", "    lanes_together = True\n    metrics =")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toy(tmp_path_factory):
+    with project(tmp_path_factory.mktemp("project"), toy=TOY, together=TOGETHER) as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def pack(toy):
+    """Two trials of one structure, which differ in a traced field and the seed, evaluated every five steps."""
+    return Pack((toy_trial(evaluate_every=5), toy_trial(seed=1, rate=0.3, evaluate_every=5)))
+
+
+def _destination(store):
+    return Destination(store, provenance.capture("test"), checkpoint_seconds=0.0)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(pack, tmp_path_factory):
+    store = Store.open(tmp_path_factory.mktemp("undisturbed"))
+    run_pack(pack, _destination(store))
+    return store
+
+
+def _science(store):
+    rows = store.trials().select(["trial_id", "status", "steps_done", "spec", "extra_metrics"]).to_pylist()
+    curves = store.curves().sort_by([(name, "ascending") for name in ("trial_id", "metric", "step")])
+    networks = {key: {n: w.tobytes() for n, w in store.weights(seal).items()} for key, seal in store.seals().items()}
+    return rows, curves.to_pylist(), store.outcomes().to_pylist(), networks
+
+
+def test_a_trial_becomes_a_row_with_metrics_curves_outcomes_and_what_it_keeps(pack, undisturbed):
+    rows = undisturbed.trials().to_pylist()
+    assert {(row["task"], row["baseline"], row["status"], row["lanes"]) for row in rows} == {
+        ("toy", "experiment", "finished", 2)
+    }
+    assert {row["model"] for row in rows} == {None}
+    curves = undisturbed.curves().to_pandas()
+    steps = {name: sorted(of["step"].unique()) for name, of in curves.groupby("metric")}
+    assert steps == {"pace": list(range(1, 13)), "distance": [5, 10, 12], "reach": [5, 10, 12]}
+    assert undisturbed.outcomes().column_names[-1] == "far"
+    assert undisturbed.outcomes().num_rows == 2 * 50
+    loaded = load(pack.trial_ids[0], undisturbed)
+    assert loaded.trial == pack.trials[0]
+    (place,) = jax.tree.leaves(loaded.network)
+    last = curves[(curves["metric"] == "distance") & (curves["trial_id"] == pack.trial_ids[0])]
+    assert last["value"].iloc[-1] == pytest.approx(float(jnp.abs(place).mean()))
+
+
+def test_an_interruption_anywhere_changes_no_bit(pack, undisturbed, tmp_path):
+    store = Store.open(tmp_path)
+    while len(done := store.committed()) < 2:
+        pending = [name for name in pack.trial_ids if name not in done]
+        PackRun(pack, pending, _destination(store)).advance()
+    assert _science(store) == _science(undisturbed)
+
+
+@pytest.mark.slow  # compiles for one lane
+def test_neither_the_place_in_a_pack_nor_the_number_of_lanes_changes_a_bit(pack, undisturbed, tmp_path):
+    store = Store.open(tmp_path)
+    for trials in ((pack.trials[1],), (pack.trials[0],)):
+        run_pack(Pack(trials), _destination(store))
+    assert _science(store) == _science(undisturbed)
+
+
+def test_a_lane_that_leaves_the_numbers_costs_itself_alone(tmp_path):
+    store, sound = Store.open(tmp_path), toy_trial()
+    run_pack(Pack((sound, toy_trial(seed=1, explode_at=7))), _destination(store))
+    rows = {row["seed"]: row for row in store.trials().to_pylist()}
+    assert (rows[0]["status"], rows[0]["trial_id"]) == ("finished", trial_id(sound))
+    failed = rows[1]
+    assert (failed["status"], failed["error_kind"], failed["error_step"]) == ("failed", "non-finite pace", 7)
+    assert failed["steps_done"] == 7
+
+
+@pytest.mark.slow  # compiles
+def test_data_are_an_argument_that_lanes_share(toy):
+    """A program holds no array of the data, and as many lanes as one likes take no further memory for them."""
+    large = toy_trial(points=1_000_000)
+    one, many = (stack([large.model_copy(update={"seed": seed}) for seed in range(n)]) for n in (1, 64))
+    data = experiments.data_of(one)
+    assert data is experiments.data_of(many)
+    state = jax.eval_shape(experiments.init, one, data)
+    text = jax.jit(experiments.advance, static_argnums=3).lower(one, state, data, 3).as_text()
+    assert len(text) < 200_000
+    memory = [trainer_of(trials).memory(trials) for trials in (one, many)]
+    assert memory[1] - memory[0] < data.nbytes
+
+
+@pytest.mark.slow  # compiles three forms
+def test_lanes_together_agree_with_lanes_in_turns(undisturbed, pack):
+    """By another summation order: to rounding. The form is that for an accelerator, too."""
+    fields = [canonical(trial) for trial in pack.trials]
+    together = [trial_of(each | {"experiment": each["experiment"] | {"name": "together"}}) for each in fields]
+    assert all(trial.lanes_together for trial in together)
+
+    def trained(trials):
+        stacked = stack(trials)
+        trainer = trainer_of(stacked)
+        state, _ = trainer.stride(stacked, trainer.start(stacked), 12)
+        return np.asarray(state.network["place"])
+
+    in_turns = trained(pack.trials)
+    np.testing.assert_allclose(trained(together), in_turns, rtol=1e-5)
+    with vectorisation.built_for("cuda"):
+        np.testing.assert_allclose(trained(pack.trials), in_turns, rtol=1e-5)
+
+
+def test_a_trial_is_the_same_after_json():
+    trial = toy_trial(evaluate_every=3)
+    again = trial_of(canonical(trial))
+    assert again == trial
+    assert trial_id(again) == trial_id(trial)

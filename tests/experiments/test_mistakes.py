@@ -1,0 +1,53 @@
+"""The mistakes of a first author: each is one line with file, line and method, before anything is trained."""
+
+import pytest
+
+from sweeper.packs import conformance
+from sweeper.trial.contracts import ContractError
+from tests.experiments.toy import TOY, project, toy_trial
+
+PLACE = '"place": place, "key": key, "walked": state["walked"] + 1}'
+
+BY_SHAPES = {
+    "a state of another shape": (PLACE, PLACE.replace("place,", "place[:2],", 1), "step"),
+    "a state that grows": (PLACE, PLACE.replace("place,", "jnp.append(place, 0.0),", 1), "step"),
+    "a decision by a traced field": ("        key, use", "        if self.rate > 1: pass\n        key, use", "step"),
+    "another name of a metric": ('"reach": distance.max()', '"top": distance.max()', "evaluate"),
+    "a metric that is no number": ("distance.mean()", "distance", "evaluate"),
+    "data that are missing": ("jnp.linspace(-1, 1, self.points)", "jnp.load('none.npy')", "data"),
+    "data by a traced field": ("self.points)", "self.points) * self.rate", "data"),
+    "a record that is changed": ("        key, use", "        self.points = 3\n        key, use", "step"),
+    "a curve called as a metric": ('{"pace":', '{"reach":', "step"),
+    "a name that tables have": ('{"pace":', '{"seed":', "step"),
+    "no numbers": ('{"pace": jnp.abs(move).mean()}', "{}", "step"),
+    "no direction": ('"reach": "max"', '"reach": "up"', "evaluate"),
+    "outcomes of no length": ("jnp.abs(at.data) > distance[0]", "distance[0]", "evaluate"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "method"), BY_SHAPES.values(), ids=BY_SHAPES)
+def test_a_mistake_that_shapes_show(tmp_path, old, new, method):
+    assert old in TOY
+    with (
+        project(tmp_path, toy=TOY.replace(old, new)),
+        pytest.raises(ContractError, match=rf"^experiments/toy\.py, line \d+: {method}\b") as refused,
+    ):
+        conformance.check_shapes([toy_trial()])
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.slow  # another process traces it too
+@pytest.mark.parametrize("noise", ["np.random.normal()", "time.time() % 1"])
+def test_a_program_that_differs_from_trace_to_trace(tmp_path, noise):
+    text = TOY.replace("import jax\n", "import time\n\nimport jax\nimport numpy as np\n", 1)
+    with (
+        project(tmp_path, toy=text.replace("0.01 *", f"{noise} *")),
+        pytest.raises(ContractError, match=r"^experiments/toy\.py, line \d+: step\b"),
+    ):
+        conformance.check_values([toy_trial()])
+
+
+def test_numbers_in_double_precision_are_taken_in_single(tmp_path):
+    text = TOY.replace("import jax\n", "import jax\nimport numpy as np\n", 1)
+    with project(tmp_path, toy=text.replace("0.01 *", "np.float64(0.01) *")):
+        conformance.check_shapes([toy_trial()])
