@@ -146,7 +146,7 @@ def test_a_sweep_that_grows_after_an_interruption_goes_on_and_what_no_sweep_plan
         spec = sweeper.read_space(space, changes | {"trial.seed": {"seeds": seeds}})
         return sweeper.train(sweeper.plan(spec, results), in_process=True)
 
-    abandoned, sweep = {"trial.steps": 500}, {"trial.steps": 300}
+    abandoned, sweep = {"trial.objective.q": 7}, {"trial.objective.q": 3}
     for changes in (abandoned, sweep):
         with pytest.raises(KeyboardInterrupt):
             train(changes, 1, interrupted)
