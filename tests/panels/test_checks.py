@@ -124,6 +124,7 @@ panels:
         assert {problem.path for problem in caught.value.problems} == paths
 
 
+@pytest.mark.slow  # traces four evaluations
 def test_a_column_may_be_an_entry_of_some_variants_only(space):
     text = (
         SPACE

@@ -237,6 +237,7 @@ OPTUNA = "search={method: optuna, trials: 3"
          "1e-30"),
         (["trial.steps={int: [1, 9], step: 2, log: true}"], "trial.steps.log", "logspace"),
         (["trial.steps={int: [0, 9], log: true}"], "trial.steps.int[0]", "0"),
+        (["trial.steps={int: [1, 9], log: 2}"], "trial.steps.log", "2"),
         (["trial.steps={int: [{formula: trial.model.width}, 9]}"], "trial.steps.int[0]", "formula"),
         (["trial.steps={normal: [100, 0]}"], "trial.steps.normal[1]", "0"),
         (["trial.steps={normal: [100, 5]}", SEARCH], "trial.steps.normal[0]", "{int: [a, b]}"),
