@@ -84,7 +84,7 @@ def test_a_network_disk_that_is_away_is_waited_for(tmp_path, monkeypatch):
     ],
 )
 def test_answers_of_an_object_store(error, passing):
-    with pytest.raises(StoreError, match=r"^cannot write it: ") as caught, object_files._explained("write", "it"):
+    with pytest.raises(StoreError) as caught, object_files._explained("write", "it"):
         raise error
     assert isinstance(caught.value, StoreTrouble) == passing
 
