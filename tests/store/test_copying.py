@@ -131,9 +131,9 @@ def test_commands_lose_their_folders(tmp_path, local):
 
 
 def test_what_cannot_be_copied_is_refused_with_the_nearest_name(source, local):
-    with pytest.raises(StoreError, match="'sucess'.*'success'"):
+    with pytest.raises(StoreError, match=r"'sucess'.*'success'"):
         copy(source, local, outcomes=["sucess"])
-    with pytest.raises(StoreError, match="'quik'.*'quick'"):
+    with pytest.raises(StoreError, match=r"'quik'.*'quick'"):
         copy(source, local, ["quik"])
     with pytest.raises(StoreError):
         copy(source, Store.open(source.url))

@@ -48,6 +48,7 @@ SPOILT = DAMAGES | {
     "cut in front": lambda data: data[1:],
     "longer in front": lambda data: b"\0" + data,
     "flipped in the row": lambda data: flipped(data, -6000, 2),
+    "that of another trial": lambda data: trial_file.trial_file(result({"seed": 1}))[1],
 }
 
 
@@ -114,14 +115,6 @@ def test_a_start_reads_only_tails_of_any_length(local, monkeypatch):
     assert sorted(local.curves([OTHER])["value"].to_pylist()) == sorted(value for _, _, value in curve)
     assert {count for name, count in read if name == NAME} == {seal.END} < {file(local).stat().st_size, seal.END}
     assert 2 * seal.END < max(count for _, count in read) < file(local, OTHER).stat().st_size - 200_000
-
-
-def test_a_whole_file_in_the_wrong_place_is_damage(local):
-    local.commit(result())
-    other = file(local, OTHER)
-    other.write_bytes(file(local).read_bytes())
-    assert local.committed() == {FINISHED: "finished"}
-    assert not other.exists()
 
 
 def test_a_store_that_cannot_be_tidied_is_still_read(local, monkeypatch, caplog):

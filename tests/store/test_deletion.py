@@ -33,7 +33,7 @@ def test_a_sweep_goes_with_its_own_trials(source):
     assert contents(source, OTHERS) == before
     assert traces(source, OWN) == []
     assert source.listing("sweeps") == ["sweeps/other.json"]
-    with pytest.raises(StoreError, match="'quick'.*other"):
+    with pytest.raises(StoreError, match=r"'quick'.*other"):
         of_sweep(source, "quick")
     delete(source, of_sweep(source, "other"))
     assert source.committed().keys() == {IDS[5]}, "the last of two sweeps takes what they shared"

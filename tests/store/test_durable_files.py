@@ -1,6 +1,5 @@
 """The operations on files mean the same on a disk and in a bucket; a disk may be full, or have links and crashes."""
 
-import contextlib
 import errno
 import itertools
 import os
@@ -16,6 +15,7 @@ from sweeper.store import local_files
 from sweeper.store.files import StoreError, StoreTrouble
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.object_files import ObjectFiles
+from tests.power_cuts import ON_A_DISK, power_cuts
 from tests.store.meanwhile import before_next
 
 NAME = "trials/task=coloring/baseline=Aq_R/0.parquet"
@@ -157,44 +157,18 @@ def test_names_that_climb_out_are_refused_by_every_operation(files):
 
 
 @pytest.mark.parametrize("earlier", [None, b"old"])
-def test_a_crash_at_any_moment_of_a_write_leaves_the_old_file_or_the_new_one(tmp_path, monkeypatch, earlier):
-    """Cut before and after every operation on the disk; nothing cleans up after a power cut."""
-    unlink = os.unlink
-    for moment in itertools.count():
-        files = LocalFiles.at(tmp_path / str(moment))
+def test_a_crash_at_any_moment_of_a_write_leaves_the_old_file_or_the_new_one(tmp_path, earlier):
+    for folder, cut in power_cuts(tmp_path, least=9, operations=ON_A_DISK):
+        files = LocalFiles.at(folder)
         files.write("trials/a/other", b"other")
         if earlier is not None:
             files.write("trials/b/x", earlier)
-        countdown = itertools.count(moment, -1)
-
-        def cut(countdown=countdown):
-            if next(countdown) <= 0:
-                raise KeyboardInterrupt
-
-        def guarded(operation, cut=cut):
-            def run(*arguments, **options):
-                cut()
-                value = operation(*arguments, **options)
-                if operation is not unlink:
-                    cut()
-                return value
-
-            return run
-
-        survived = False
-        with monkeypatch.context() as patch:
-            for name in ("open", "fsync", "replace", "mkdir", "unlink"):
-                patch.setattr(local_files.os, name, guarded(getattr(os, name)))
-            with contextlib.suppress(KeyboardInterrupt):
-                survived = files.write("trials/b/x", b"new")
+        ended = cut(files.write, "trials/b/x", b"new")
         now = files.read("trials/b/x")
-        assert now == b"new" or (now == earlier and not survived), moment
+        assert now == b"new" or (now == earlier and not ended), folder
         assert files.listing("trials").keys() == {"trials/a/other"} | ({"trials/b/x"} if now else set())
         assert files.write("trials/b/x", b"newer")
         assert (files.read("trials/b/x"), files.read("trials/a/other")) == (b"newer", b"other")
-        if survived:
-            break
-    assert moment > 8
 
 
 def test_leftovers_of_crashes_are_swept_once_nobody_can_own_them(disk):
@@ -213,7 +187,7 @@ def test_leftovers_of_crashes_are_swept_once_nobody_can_own_them(disk):
     assert disk.read(NAME) == b"whole"
 
 
-def test_a_full_disk_is_an_error_that_does_not_pass_and_no_damage(disk, monkeypatch):
+def test_a_full_disk_and_a_root_that_is_a_file_are_errors_that_do_not_pass(disk, monkeypatch):
     disk.write(NAME, b"old")
 
     def full(descriptor):
@@ -227,12 +201,24 @@ def test_a_full_disk_is_an_error_that_does_not_pass_and_no_damage(disk, monkeypa
     assert disk.read(NAME) == b"old"
     assert os.listdir(Path(disk.root, ".unfinished")) == []
     assert disk.write(NAME, b"new")
+    with pytest.raises(StoreError, match=NAME):  # which is no folder
+        LocalFiles.at(disk.path(NAME)).write("x", b"")
 
 
-def test_a_root_that_is_a_file_cannot_be_written(tmp_path):
-    (tmp_path / "root").write_text("I am no folder")
-    with pytest.raises(StoreError, match="root"):
-        LocalFiles.at(tmp_path / "root").write("x", b"")
+def test_a_disk_without_locks_is_written_all_the_same(disk, monkeypatch):
+    for code in (errno.ENOLCK, errno.EPERM):
+
+        def refused(descriptor, operation, code=code):
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(local_files.fcntl, "flock", refused)
+        if code == errno.ENOLCK:
+            assert disk.write(NAME, b"one")
+            disk.delete(NAME)
+            assert disk.read(NAME) is None
+        else:
+            with pytest.raises(StoreError, match=NAME):
+                disk.write(NAME, b"one")
 
 
 def test_links_below_the_root_are_neither_read_nor_written_through(disk, tmp_path, caplog):

@@ -1,6 +1,5 @@
 """A snapshot makes reading fast, and whatever happens to it costs time and no trial."""
 
-import itertools
 import os
 import shutil
 import threading
@@ -82,10 +81,12 @@ def decoded(monkeypatch):
     return names
 
 
-def test_what_has_a_snapshot_reads_as_before_and_is_not_decoded(compacted, decoded):
+def test_what_has_a_snapshot_reads_as_before_and_is_not_decoded(compacted, decoded, tmp_path):
     store, before = compacted
     ids = sorted(before[0])
     assert facts(store) == before
+    shutil.copytree(store.root, tmp_path / "b", copy_function=shutil.copyfile)
+    assert facts(opened(tmp_path / "b")) == before, "files of other times are known by their digest"
     assert [store.trials([key])["trial_id"].to_pylist() for key in ids] == [[key] for key in ids]
     assert store.curves(ids[:2]).num_rows <= 2
     assert decoded == []
@@ -167,13 +168,6 @@ def test_a_snapshot_has_the_types_of_its_trials(tmp_path):
 # Which file a row is of
 
 
-def test_files_of_other_times_are_known_by_their_digest(compacted, tmp_path, decoded):
-    store, before = compacted
-    shutil.copytree(store.root, tmp_path / "b", copy_function=shutil.copyfile)
-    assert facts(opened(tmp_path / "b")) == before
-    assert decoded == []
-
-
 def test_a_file_that_was_replaced_within_a_tick_of_the_clock_is_noticed(tmp_path):
     """Same size, same time: only the digest differs."""
     store = opened(tmp_path)
@@ -225,41 +219,34 @@ def spoil(store, name, damage):
 
 
 @pytest.mark.parametrize("damage", SPOILT)
-def test_a_damaged_snapshot_costs_no_trial(compacted, damage):
+def test_a_snapshot_that_is_damaged_before_or_during_a_read_costs_no_trial(compacted, damage, monkeypatch):
+    """Before its tail is read, before it is opened, before any file is compared, and before its rows are read."""
     store, before = compacted
-    spoil(store, only(store), damage)
+    name, whole = only(store), store.read_bytes(only(store))
+
+    def spoilt_before(operation, moments):
+        def run(*arguments, **options):
+            if next(moments, None) == 0:
+                spoil(store, name, damage)
+            return operation(*arguments, **options)
+
+        return run
+
+    for moment in range(4 + len(before[0])):
+        Path(store.root, name).write_bytes(whole)
+        moments = iter(range(moment, -1, -1))
+        with monkeypatch.context() as patch:
+            patch.setattr(snapshots, "tail_of", spoilt_before(snapshots.tail_of, moments))
+            patch.setattr(store.files, "opened", spoilt_before(store.files.opened, moments))
+            for step in ("current", "rows"):
+                patch.setattr(snapshots._Snapshot, step, spoilt_before(getattr(snapshots._Snapshot, step), moments))
+            assert store.trials().to_pylist() == before[2], moment
+        assert next(moments, None) is None, "it was damaged"
     assert facts(store) == before
     assert store.verify() == []
     assert store.compact() == 7, "it is written anew"
     assert store.trials().to_pylist() == before[2]
     assert len(store.listing("snapshots")) == 1
-
-
-@pytest.mark.parametrize("damage", SPOILT)
-def test_a_snapshot_that_is_damaged_during_a_read_costs_no_trial(compacted, damage, monkeypatch):
-    """Before its tail is read, before it is opened, before its rows are looked at, and before they are read."""
-    store, before = compacted
-    name, whole, moments = only(store), store.read_bytes(only(store)), []
-    for moment in range(4):
-        Path(store.root, name).write_bytes(whole)
-        operations = itertools.count()
-
-        def spoilt_before(operation, moment=moment, operations=operations):
-            def run(*arguments, **options):
-                if next(operations) == moment:
-                    spoil(store, name, damage)
-                    moments.append(moment)
-                return operation(*arguments, **options)
-
-            return run
-
-        with monkeypatch.context() as patch:
-            patch.setattr(snapshots, "tail_of", spoilt_before(snapshots.tail_of))
-            patch.setattr(store.files, "opened", spoilt_before(store.files.opened))
-            patch.setattr(snapshots._Snapshot, "current", spoilt_before(snapshots._Snapshot.current))
-            patch.setattr(snapshots._Snapshot, "rows", spoilt_before(snapshots._Snapshot.rows))
-            assert store.trials().to_pylist() == before[2], moment
-    assert moments == [0, 1, 2, 3]
 
 
 def test_every_flipped_bit_of_a_snapshot_costs_time_alone(tmp_path):

@@ -1,4 +1,4 @@
-"""A store in a bucket does what one on a disk does, from the first commit to the last deletion, and any tool reads it."""
+"""A store in a bucket does what one on a disk does, and any tool reads it."""
 
 import pickle
 
