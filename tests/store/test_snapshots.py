@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import threading
 import time
 from pathlib import Path
 
@@ -333,37 +332,26 @@ def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(tmp_
         assert store.trials() == before, folder
 
 
-def test_readers_writers_and_other_compactions_go_on_meanwhile(tmp_path):
-    """Every read beside two compactors shows every trial that was committed before it began, once."""
-    store = opened(tmp_path)
-    committed = set(fill(store, range(3)))
-    done, wrong, turn = threading.Event(), [], threading.Semaphore(0)
+def test_compactions_beside_a_compaction_and_beside_a_read_lose_and_double_nothing(tmp_path):
+    """One before a snapshot is written, and one between the listing of trials and that of snapshots."""
+    store, other = opened(tmp_path), opened(tmp_path)
+    ids = fill(store)
 
-    def write():
-        for seed in range(100, 112):
-            if seed % 3 == 0:
-                turn.acquire()
-            committed.update(fill(store, [seed]))
+    def compacted_meanwhile(*seeds):
+        ids.extend(fill(other, seeds))
+        assert other.compact() == len(ids)
 
-    def compact():
-        while not done.is_set():
-            store.compact()
-
-    workers = [threading.Thread(target=work) for work in (write, compact, compact)]
-    for worker in workers:
-        worker.start()
-    for _ in range(4):
-        turn.release()
-        expected = set(committed)
-        for trial_ids in (store.committed(), store.trials()["trial_id"].to_pylist()):
-            if expected - set(trial_ids) or len(trial_ids) != len(set(trial_ids)):
-                wrong.append((expected - set(trial_ids), len(trial_ids)))
-    done.set()
-    for worker in workers:
-        worker.join()
-    assert not wrong
+    before_next(store.files, "write", lambda: compacted_meanwhile(8))
     store.compact()
-    assert store.trials().num_rows == 15
+    assert len(store.listing("snapshots")) == 2
+    assert store.trials()["trial_id"].to_pylist() == sorted(ids)
+    for name in store.listing("snapshots"):
+        store.delete(name)
+    before, listing = sorted(ids), store.files.listing
+    before_next(store.files, "listing", lambda: before_next(store.files, "listing", lambda: compacted_meanwhile(9)))
+    assert store.trials()["trial_id"].to_pylist() == before
+    assert store.files.listing == listing
+    assert store.trials()["trial_id"].to_pylist() == sorted(ids)
 
 
 def test_a_trial_that_is_deleted_beside_a_compaction_stays_deleted(tmp_path):
