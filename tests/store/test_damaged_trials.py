@@ -242,26 +242,23 @@ def with_head_size(digits):
 
 
 SENSELESS = {
+    **{f"contradicts: {what}": lambda c=changes: resealed(row_table(**c)) for what, changes in CONTRADICTIONS.items()},
+    **{f"seal: {what}": lambda c=change: with_seal(c) for what, change in SEALS.items()},
+    **{f"no utf_8 as {column}": lambda c=column: with_bytes(c) for column in ("device", "spec")},
     **{
-        f"contradicts: {what}": (lambda c: resealed(row_table(**c)), changes)
-        for what, changes in CONTRADICTIONS.items()
-    },
-    **{f"no utf_8 as {column}": (with_bytes, column) for column in ("device", "spec")},
-    **{f"seal: {what}": (with_seal, change) for what, change in SEALS.items()},
-    **{
-        f"another form: {columns}": (lambda columns: resealed(pa.table(columns)), columns)
+        f"another form: {columns}": lambda c=columns: resealed(pa.table(c))
         for columns in ({"trial_id": [FINISHED] * 2}, {"trial_id": [1]}, {"evil": [FINISHED]}, {"trial_id": [None]})
     },
-    **{f"proof: {digits}": (with_head_size, digits) for digits in (b"999999999999", b"-00000000001", b"xxxxxxxxxxxx")},
-    "expands to gigabytes": (lambda size: resealed(row_table(command="x" * size)), trial_file.ROW_LIMIT + 1),
+    **{f"proof: {size}": lambda s=size: with_head_size(s) for size in (b"9" * 12, b"-00000000001", b"x" * 12)},
+    "expands to gigabytes": lambda: resealed(row_table(command="x" * (trial_file.ROW_LIMIT + 1))),
 }
+"""What makes files that are well sealed, or nearly, and no file of a trial."""
 
 
 @pytest.mark.parametrize("what", SENSELESS)
 def test_a_file_that_makes_no_sense_costs_itself_and_one_line(local, what, caplog):
     local.commit(result({"seed": 1}))
-    make, of = SENSELESS[what]
-    data = make(of)
+    data = SENSELESS[what]()
     assert len(data) < 300_000
     place(local, data)
     if "utf_8" not in what:  # which only readers of that column see
@@ -287,22 +284,18 @@ def with_network(change):
 
 
 SENSELESS_HEADS = {
-    "another network": (
-        lambda weights: resealed(row_table(network=trial_file.network_bytes(weights))),
-        {"w": np.ones(3)},
-    ),
-    "no network": (lambda network: resealed(row_table(network=network)), None),
-    "other outcomes": (lambda values: resealed(row_table(outcomes=values)), [("success", [0.5])]),
-    "no outcomes": (lambda values: resealed(row_table(outcomes=values)), None),
-    **{what: (with_network, change) for what, change in HOSTILE_NETWORKS.items()},
+    "another network": lambda: resealed(row_table(network=trial_file.network_bytes({"w": np.ones(3)}))),
+    "no network": lambda: resealed(row_table(network=None)),
+    "other outcomes": lambda: resealed(row_table(outcomes=[("success", [0.5])])),
+    "no outcomes": lambda: resealed(row_table(outcomes=None)),
+    **{what: lambda c=change: with_network(c) for what, change in HOSTILE_NETWORKS.items()},
 }
 
 
 @pytest.mark.parametrize("what", SENSELESS_HEADS)
 def test_a_head_that_makes_no_sense_costs_its_trial_when_it_is_read(local, what, caplog):
     local.commit(result({"seed": 1}))
-    make, of = SENSELESS_HEADS[what]
-    place(local, make(of))
+    place(local, SENSELESS_HEADS[what]())
     assert local.committed() == {FINISHED: "finished", OTHER: "finished"}
     assert local.verify() == [FINISHED]
     assert told(caplog)
