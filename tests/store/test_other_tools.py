@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def store(tmp_path):
-    """Finished trials of two baselines, one without a network, and a failed trial without curves and outcomes."""
+    """Finished trials of two baselines, one without a network, and a failed trial without outcomes."""
     store = Store.open(tmp_path / "results")
     for seed, baseline in enumerate(("Aq_R", "Aq_R", "AE_r0")):
         trial = {"seed": seed, "baseline": baseline}
@@ -30,7 +30,7 @@ def store(tmp_path):
         metrics = {"success": seed / 4}
         network = {} if seed else None
         store.commit(result(trial, metrics=metrics, curves=curves, outcomes=outcomes(2), network=network))
-    store.commit(failure({"seed": 7}, curves=[]))
+    store.commit(failure({"seed": 7}))
     return store
 
 
@@ -83,4 +83,4 @@ def test_nested_columns_are_read_by_all(store, tmp_path):
     assert [list(outcomes["success"]) for outcomes in maps] == [[0.0, 1.0]] * 3
     frame = pd.read_parquet(trials, columns=["trial_id", "curves"])
     points = [dict(curves) for curves in frame["curves"] if curves is not None and len(curves)]
-    assert sorted(curves["train_loss"][0]["value"] for curves in points) == [0.0, 1.0, 2.0]
+    assert sorted(curves["train_loss"][0]["value"] for curves in points) == [0.0, 0.2, 1.0, 2.0]

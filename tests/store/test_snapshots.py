@@ -13,6 +13,7 @@ import pytest
 from sweeper.store import committed_trials, seal, snapshots
 from sweeper.store.committed_trials import Reading
 from sweeper.store.files import StoreError
+from sweeper.store.schema import TRIALS
 from sweeper.store.seal import SnapshotSeal
 from sweeper.store.store import Store
 from sweeper.store.trial_file import trial_file
@@ -251,14 +252,14 @@ def test_a_snapshot_that_is_damaged_before_or_during_a_read_costs_no_trial(compa
 def test_every_flipped_bit_of_a_snapshot_costs_time_alone(tmp_path):
     store = opened(tmp_path)
     fill(store, range(2))
-    rows, curves = store.trials(), store.curves()
+    columns = [*TRIALS.names, "curves"]
+    rows = committed_trials.read(store.files, columns)
     store.compact()
     path = tmp_path / only(store)
     whole = path.read_bytes()
     for position in range(0, len(whole), 331):
         path.write_bytes(flipped(whole, position, position % 8))
-        assert store.trials() == rows, position
-        assert store.curves() == curves, position
+        assert committed_trials.read(store.files, columns) == rows, position
 
 
 def lying(store, seal_of_it=SnapshotSeal(), **columns):
@@ -329,7 +330,6 @@ def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(comp
         assert store.trials() == before, folder
         store.compact()
         assert store.trials() == before, folder
-        assert len(store.listing("snapshots")) == 1
 
 
 def test_compactions_beside_a_compaction_and_beside_a_read_lose_and_double_nothing(tmp_path):
