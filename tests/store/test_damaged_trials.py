@@ -137,10 +137,12 @@ SEAL = TrialSeal(
     network=trial_file.network_digest(trial_file.network_bytes(WEIGHTS)),
 )  # fmt: skip
 
+OPTIONS = {"compression": "zstd", "write_statistics": False}
+
 
 def resealed(table, **changes):
     """A file of a table with another seal, and the digests that belong to it."""
-    return seal.sealed(table, dataclasses.replace(SEAL, **changes), {"compression": "zstd"}, table.column_names[0])
+    return seal.sealed(table, dataclasses.replace(SEAL, **changes), OPTIONS, table.column_names[0])
 
 
 @functools.cache
