@@ -107,7 +107,7 @@ STRUCTURE = {
     "model.mlp": True,
     "objective.m": 3,
     "optimizer.schedule": "linear",
-    "steps": 251,
+    "steps": 301,
     "batch_size": 9,
     "evaluation.seeds": 11,
     "evaluation.votes": [4],
