@@ -30,6 +30,8 @@ SPACE = (
     + "resources: {lanes: 1}\n"
 )
 
+ONE_RUNG = "search.rungs=[{steps: 100, keep: 2}]"
+
 ORIGIN = provenance.capture("test")
 DONE = done_statuses(early_stopping=True, retry_failed=False)
 
@@ -208,8 +210,9 @@ def test_two_sweeps_that_share_trials_and_run_at_once_have_their_winners(space, 
     assert not store.listing("superseded")
 
 
-def test_a_start_that_fails_after_another_sweep_has_stopped_it_is_not_trained_for_ever(one):
-    spec, store, source = one
+def test_a_start_that_fails_after_another_sweep_has_stopped_it_is_not_trained_for_ever(space, tmp_path):
+    spec, store = space("trial.objective.q=2", ONE_RUNG), Store.open(tmp_path)
+    source = source_of(spec, store)
     work = after_step(100, source, store)
     train(dataclasses.replace(work, segment=Segment(100, "stop")), store)
     assert [store.committed()[key] for key in work.pending] == ["stopped"]
@@ -272,12 +275,13 @@ def test_a_start_that_fails_before_a_rung_does_not_go_on(space, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rung", "fails_at", "others"),
-    [(100, 200, ["finished", "stopped", "stopped"]), (200, 300, ["stopped"] * 3)],
+    ("overrides", "rung", "fails_at", "others"),
+    [([ONE_RUNG], 100, 200, ["finished", "stopped", "stopped"]), ([], 200, 300, ["stopped"] * 3)],
     ids=["another one wins", "the winner itself"],
 )
-def test_a_start_that_fails_after_a_rung_has_won_it_all_the_same(one, rung, fails_at, others):
-    spec, store, source = one
+def test_a_start_that_fails_after_a_rung_has_won_it_all_the_same(space, tmp_path, overrides, rung, fails_at, others):
+    spec, store = space("trial.objective.q=2", *overrides), Store.open(tmp_path)
+    source = source_of(spec, store)
     work = after_step(rung, source, store)
     _spoil(work, store, until=fails_at)
     source.settle(work.pack.pack_id)

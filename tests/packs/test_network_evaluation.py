@@ -192,7 +192,7 @@ def test_evaluations_of_an_old_network_do_not_count(full):
 
 
 def test_a_protocol_that_makes_no_sense_is_refused(store):
-    with pytest.raises(ProtocolError, match="30.* 20"):
+    with pytest.raises(ProtocolError, match=r"30.* 20"):
         planned(store, protocol=ProtocolChanges(seeds=20, votes=(30,)))
 
 

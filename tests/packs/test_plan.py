@@ -139,7 +139,7 @@ def test_an_optuna_search_does_not_depend_on_workers_order_or_interruptions(spec
 
 def test_an_optuna_search_of_which_every_setting_is_left_out_is_refused(spec):
     spec = search_space.read(spec.path, ["exclude=[trial.objective.q >= 1]"])
-    with pytest.raises(SearchSpaceError, match="exclude.* 40"):
+    with pytest.raises(SearchSpaceError, match=r"exclude.* 40"):
         study(spec, Results())
 
 
