@@ -110,7 +110,7 @@ def test_what_is_evaluated_is_not_evaluated_again(store):
     (work,) = planned(store).plan.work
     run = EvaluationRun(work, PROTOCOL, store, ORIGIN)
     progress = run.advance()
-    assert (progress.phase, len(progress.rows), progress.step) == ("evaluating", 1, 20 // 3)
+    assert (progress.phase, len(progress.rows), progress.step) == ("evaluating", 1, 300 // 3)
     assert evaluate(store) == 2, "the run ended before its time"
     assert evaluate(store) == 0
     again = EvaluationRun(work, PROTOCOL, store, ORIGIN)

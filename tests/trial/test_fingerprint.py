@@ -74,6 +74,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 def test_changed_code_concerns_the_trials_that_it_computes(checkout):
     for path, old, new, others in CHANGES:
         assert _changed(lambda path=path, old=old, new=new: _replace(checkout / path, old, new)) == others, path

@@ -5,7 +5,6 @@ import os
 import jax
 import pytest
 
-from sweeper.store.store import Store
 from sweeper.training import compilation
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.jax_settings import SettingsError
@@ -109,7 +108,7 @@ def test_a_start_with_another_setting_is_refused_by_name(name, value, tmp_path, 
 
 @pytest.mark.slow  # a process
 def test_a_setting_of_the_environment_is_refused_by_name(tmp_path):
-    Store.open(tmp_path / "results")
+    (tmp_path / "results" / "trials").mkdir(parents=True)
     variables = {"JAX_ENABLE_X64": "1", "PYTHONPATH": str(plugins.ROOT)}
     done = python("-m", "sweeper.evaluate", "--where", "true", cwd=tmp_path, **variables)
     assert done.returncode == 2, done.stderr
