@@ -36,7 +36,7 @@ def test_a_sweep_its_trials_and_one_trial_are_named(store):
     assert store.read_bytes(FILE) == before, "the trial has the tag already"
 
 
-def test_queries_choose_by_tags_and_exported_files_have_them(store, tmp_path):
+def test_queries_choose_by_tags(store):
     done(store, "tag", "quick", "--where", "seed < 1", "keep")
     done(store, "tag", "other", "published")
     done(store, "note", "other", "for the paper")
@@ -46,6 +46,10 @@ def test_queries_choose_by_tags_and_exported_files_have_them(store, tmp_path):
     by_sweep = "select distinct sweep, sweep_notes from sweeps where list_contains(sweep_tags, 'published')"
     assert sql.table(by_sweep, store).to_pylist() == [{"sweep": "other", "sweep_notes": ["for the paper"]}]
     assert sql.frame("select tags from evaluations", store)["tags"].tolist() == [["keep"]]
+
+
+def test_answers_and_exported_files_have_them(store, tmp_path):
+    done(store, "tag", "quick", "--where", "seed < 1", "keep")
 
     def asked(*question):
         return told(query.app, *question, "--results", store.url).stdout
@@ -65,14 +69,18 @@ def test_an_entry_of_the_same_name_keeps_its_column(tmp_path):
     assert row == {"tags": 3.0, "trial_tags": ["keep"], "notes": []}
 
 
-def test_status_and_page_show_them(store):
+def test_status_shows_them(store):
     assert "tags" not in told(status.app, "--results", store.url).output
     done(store, "tag", "quick", "keep")
-    done(store, "note", "quick", "the <b>rate</b> was wrong")
-    done(store, "note", IDS[0], "look here")
+    done(store, "note", "quick", "the rate was wrong")
     lines = told(status.app, "--results", store.url).output.splitlines()
     assert lines[0].split()[-2:] == ["tags", "notes"]
     assert any(line.startswith("quick") and "keep" in line and line.endswith("was wrong") for line in lines)
+
+
+def test_the_page_shows_them(store):
+    done(store, "note", "quick", "the <b>rate</b> was wrong")
+    done(store, "note", IDS[0], "look here")
     text = page.render(store, store.trials(), [])
     assert "the &lt;b&gt;rate&lt;/b&gt; was wrong" in text
     assert "look here" in text

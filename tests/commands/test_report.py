@@ -4,7 +4,6 @@ Results are made up and committed to a real store; nothing is trained. `test_rep
 """
 
 import csv
-import json
 from functools import partial
 from pathlib import Path
 
@@ -120,8 +119,8 @@ def test_whatever_fails_is_a_note_and_all_else_stays(local, tmp_path, monkeypatc
     def breaking(method, whole):
         def method_of_panel(self, *arguments):
             panel = arguments[0] if method == "__init__" else self.panel
-            if panel.name == method:
-                raise ValueError(f"no {method}\x1b[2J")
+            if panel.name == method.strip("_"):
+                raise ValueError(f"no {panel.name}\x1b[2J")
             return whole(self, *arguments)
 
         return method_of_panel
@@ -136,20 +135,21 @@ def test_whatever_fails_is_a_note_and_all_else_stays(local, tmp_path, monkeypatc
     reads = []
     monkeypatch.setattr(Store, "trials", lambda self, *ids, read=Store.trials: reads.append(ids) or read(self, *ids))
 
-    panel = {"kind": "curve", "x": "q", "metric": "success", "split": "baseline"}
-    panels = [{"name": method} | panel for method in methods]
-    panels[-1] |= {"published": [{"series": "Aq_R", "metric": "success", "source": "x", "values": {3: 0.5, 4: 0.5}}]}
+    panels = "panels:\n"
+    for method in methods:
+        panels += f"- {{name: {method.strip('_')}, kind: curve, x: q, metric: success, split: baseline}}\n"
+    panels = f"{panels[:-2]}, published: [{{series: Aq_R, metric: success, source: x, values: {{3: 0.5, 4: 0.5}}}}]}}\n"
     trials = [result(0.5, objective={"q": 3.0, "m": m}) for m in (2, 4)]
-    swept(local, *trials, text=json.dumps({"panels": panels}))
+    swept(local, *trials, text=panels)
     swept(local, *trials, name="other")
     page, out = tmp_path / "page.html", tmp_path / "out"
     output = reported(local, "--sweep", "ours", "--out", out, "--html", page)
     text = page.read_text()
     assert {path.stem for path in (out / "ours").iterdir()} == {"compare", "alternative"}
     assert [path.name for path in out.iterdir()] == ["ours"]
-    for method in methods:
-        assert f"no {method}" in text
-        assert (f": ValueError: no {method}\\x1b[2J" in output) == (method != "alternative"), "drawn, and not described"
+    for name in ("init", "paint", "remarks", "compare", "alternative"):
+        assert f"no {name}" in text
+        assert (f": ValueError: no {name}\\x1b[2J" in output) == (name != "alternative"), "drawn, and not described"
     assert "ValueError: no table" in text
     assert "ValueError: no table\\x1b[2J" in output
     assert "How many seeds m a training step needs" in output
@@ -180,7 +180,8 @@ def test_nothing_to_draw_is_an_exit_code_of_its_own(local, tmp_path):
     [
         (["--sweep", "our"], "'ours'"), (["--sweep", "broken"], "'broken'"),
         (["--space", "nowhere.yaml"], "nowhere.yaml"), (["--out", "~nosuchuser/report"], "~nosuchuser/report"),
-        (["--html=~nosuchuser/page.html"], "~nosuchuser/page"), (["--out", "/dev/null/figures"], "/dev/null/figures"), (["--watch", "7"], "--html"),
+        (["--html=~nosuchuser/page.html"], "~nosuchuser/page"),
+        (["--out", "/dev/null/figures"], "/dev/null/figures"), (["--watch", "7"], "--html"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_or_written_is_said(local, arguments, named):
