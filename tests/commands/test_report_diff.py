@@ -62,7 +62,7 @@ def test_two_stores_are_compared_trial_by_trial(store, tmp_path):
 def test_a_store_needs_no_other(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = processes.told(app, "--diff", store.url, store.url).stdout.splitlines()
-    assert lines[0].startswith("8 trials in both, 0 only in ")
+    assert lines[0].startswith("10 trials in both, 0 only in ")
 
 
 def test_a_name_that_is_neither_is_one_message(store):

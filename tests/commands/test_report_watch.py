@@ -28,7 +28,7 @@ def page(tmp_path):
     return tmp_path / "page.html"
 
 
-def followed(store, page, *rounds, **clock):
+def followed(store, page, *rounds, clock=lambda: 0.0):
     """Follow the store, and call one function in each pause, until Ctrl-C in the last; how long the pauses were."""
     rounds, pauses = iter(rounds), []
 
@@ -39,7 +39,7 @@ def followed(store, page, *rounds, **clock):
             raise KeyboardInterrupt
         action()
 
-    report.follow(ReportOptions(store.url, html=page), 7, pause, **clock)
+    report.follow(ReportOptions(store.url, html=page), 7, pause, clock)
     return pauses
 
 
@@ -64,8 +64,8 @@ def test_the_page_follows_the_store(store, page, monkeypatch, capsys):
     def start():
         store.record_sweep(store.sweeps()[0].model_copy(update={"name": "theirs", "trial_ids": ()}))
 
-    assert followed(store, page, look, commit, look, look, start) == [7] * 6
-    assert seen == [0, 0, 1, 1]
+    assert followed(store, page, look, commit, look, start) == [7] * 5
+    assert seen == [0, 0, 1]
     assert len(drawn) == 4, "at first, for the new trial, for the new start, and at the end"
     assert capsys.readouterr().out.count(str(page)) == 1
     assert not re.search('data-every|http-equiv="refresh"', page.read_text())

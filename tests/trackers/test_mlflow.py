@@ -9,6 +9,7 @@ import warnings
 import pytest
 
 from sweeper.commands import export
+from sweeper.trackers import runs
 from tests.processes import refusal, told
 from tests.results import PROVENANCE, STARTED, record
 from tests.trackers.exports import IDS, asked, exported, grown, served
@@ -21,12 +22,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory):
-    """An empty database: MLflow makes its tables in a second."""
+    """An empty database, in a folder that the export makes; MLflow makes its tables in a second."""
+    file = tmp_path_factory.mktemp("mlflow") / "new" / "mlflow.db"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from mlflow import MlflowClient
 
-        file = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+        runs.tracker("mlflow", f"sqlite:///{file}")
         MlflowClient(f"sqlite:///{file}").search_experiments()
     return file
 
@@ -57,10 +59,10 @@ def test_the_server_shows_the_runs(store, uri, server):
     experiment = api("experiments/get-by-name?experiment_name=cycles")["experiment"]["experiment_id"]
     found = api("runs/search", {"experiment_ids": [experiment]})["runs"]
     tags = [{each["key"]: each["value"] for each in run["data"]["tags"]} for run in found]
-    runs = {of_run["sweeper.trial_id"]: run for of_run, run in zip(tags, found, strict=True)}
+    shown = {of_run["sweeper.trial_id"]: run for of_run, run in zip(tags, found, strict=True)}
     assert len(found) == len(IDS)
-    assert [runs[each]["info"]["status"] for each in IDS] == ["FINISHED", "FINISHED", "KILLED"]
-    info, data = runs[IDS[0]]["info"], runs[IDS[0]]["data"]
+    assert [shown[each]["info"]["status"] for each in IDS] == ["FINISHED", "FINISHED", "KILLED"]
+    info, data = shown[IDS[0]]["info"], shown[IDS[0]]["data"]
     assert (info["start_time"], info["end_time"]) == (STARTED.timestamp() * 1000, STARTED.timestamp() * 1000 + 2500)
     assert {"key": "objective.q", "value": "1.0"} in data["params"]
     assert {metric["key"]: metric["value"] for metric in data["metrics"]}["votes_10"] == 0.9
@@ -122,7 +124,3 @@ def test_an_experiment_that_was_deleted_can_be_restored(made, uri):
     assert "mlflow experiments restore --experiment-id 1" in told
     client.restore_experiment("1")
     assert exported(made, uri, "mlflow") == (0, 2)
-
-
-def test_the_folder_of_a_database_is_made(made, tmp_path):
-    assert exported(made, f"sqlite:///{tmp_path / 'new' / 'mlflow.db'}", "mlflow") == (2, 0)
