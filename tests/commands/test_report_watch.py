@@ -47,6 +47,7 @@ def finished(page):
     return page.read_text().count('data-status="finished"')
 
 
+@pytest.mark.slow  # writes the page six times
 def test_the_page_follows_the_store(store, page, monkeypatch, capsys):
     seen, drawn = [], []
     whole = report.write_report

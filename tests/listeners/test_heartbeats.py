@@ -22,13 +22,8 @@ from sweeper.store.store import Store
 from tests.heartbeats import DEAD, heartbeat
 
 
-@pytest.fixture
-def files(results):
-    return results.files
-
-
-def test_a_heartbeat_is_read_as_it_was_written_until_it_is_removed(files):
-    written = heartbeat(seconds_left=None)
+def test_a_heartbeat_is_read_as_it_was_written_until_it_is_removed(local):
+    files, written = local.files, heartbeat(seconds_left=None)
     write_heartbeat(files, "quick", written)
     ask_to_stop(files, "quick", written.driver)
     (stored,) = heartbeats(files)
@@ -52,7 +47,8 @@ def test_a_driver_that_is_asked_to_stop_answers_by_its_end(local):
     assert heartbeats(local.files) == []
 
 
-def test_the_clock_of_the_store_leaves_nothing(files, monkeypatch):
+def test_the_clock_of_the_store_leaves_nothing(results, monkeypatch):
+    files = results.files
     write_heartbeat(files, "quick", heartbeat())
     monkeypatch.setattr(time, "time", lambda: 0.0)
     (stored,) = heartbeats(files)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -30,9 +31,9 @@ IDS = [trial_id(result(trial(number)).trial) for number in range(3)]
 
 def exported(store: Store, destination: object, to: str) -> tuple[int, int]:
     """How many runs an export added, and how many were there."""
-    output = told(export.app, destination, "--to", to, "--results", store.url).output.replace(str(destination), "")
-    added, _, kept = output.partition(" added")
-    return int(added.split()[0]), int(kept.strip(" ,").split()[0]) if "," in kept else 0
+    output = told(export.app, destination, "--to", to, "--results", store.url).output
+    added, _, *kept = map(int, re.findall(r"\d+", output.replace(str(destination), "")))
+    return added, sum(kept)
 
 
 def grown(store: Store, destination: object, to: str) -> None:
