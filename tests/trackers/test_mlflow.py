@@ -42,7 +42,8 @@ def uri(database, tmp_path):
 @pytest.fixture
 def server(uri, monkeypatch):
     """The address of MLflow's server for the database; the small package lacks only what its program starts beside."""
-    from mlflow.server import BACKEND_STORE_URI_ENV_VAR, app, handlers
+    from mlflow.server import app, handlers
+    from mlflow.server.constants import BACKEND_STORE_URI_ENV_VAR
 
     monkeypatch.setenv(BACKEND_STORE_URI_ENV_VAR, uri)
     monkeypatch.setattr(handlers, "_tracking_store", None)

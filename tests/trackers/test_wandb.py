@@ -9,7 +9,7 @@ import pytest
 
 from tests.processes import python
 from tests.results import result
-from tests.trackers.exports import IDS, METRICS, exported, grown, trial
+from tests.trackers.exports import IDS, METRICS, exported, trial
 
 pytestmark = pytest.mark.slow  # W&B starts a service for each run
 
@@ -55,16 +55,7 @@ def test_a_sweep_is_a_project_of_offline_runs(store, tmp_path):
 
 
 @pytest.mark.long
-def test_wandb_lists_the_runs_to_synchronise(store, tmp_path):
-    grown(store, tmp_path / "offline", "wandb")
-    folders = list((tmp_path / "offline" / "cycles" / "wandb").glob("offline-run-*"))
-    assert len(folders) == 3
-    listed = python("-m", "wandb", "sync", "--dry-run", *folders, check=True, WANDB_ERROR_REPORTING="false")
-    assert all(folder.name in listed.stdout + listed.stderr for folder in folders)
-
-
-@pytest.mark.long
-def test_a_run_for_which_there_is_no_room_is_not_taken_for_whole(store, tmp_path):
+def test_a_run_for_which_there_is_no_room_is_not_taken_for_whole_and_wandb_lists_those_that_are(store, tmp_path):
     points = [(step, "train_loss", 1 / step) for step in range(1, 300)]
     store.commit(result(trial(2), metrics=METRICS, curves=points))
     command = [sys.executable, "-m", "sweeper.export", str(tmp_path / "offline"), "--to", "wandb"]
@@ -77,3 +68,6 @@ def test_a_run_for_which_there_is_no_room_is_not_taken_for_whole(store, tmp_path
     assert IDS[2] in limited.stderr
     assert exported(store, tmp_path / "offline", "wandb")[0] > 0
     assert exported(store, tmp_path / "offline", "wandb") == (0, 3)
+    folders = [*(tmp_path / "offline" / "cycles" / "wandb").glob("offline-run-*")]
+    listed = python("-m", "wandb", "sync", "--dry-run", *folders, check=True, WANDB_ERROR_REPORTING="false")
+    assert [folder.name in listed.stdout + listed.stderr for folder in folders] == [True] * 3
