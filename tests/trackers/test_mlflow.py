@@ -40,12 +40,13 @@ def uri(database, tmp_path):
 
 
 @pytest.fixture
-def server(uri, monkeypatch):
+def server(uri, tmp_path, monkeypatch):
     """The address of MLflow's server for the database; the small package lacks only what its program starts beside."""
     from mlflow.server import app, handlers
-    from mlflow.server.constants import BACKEND_STORE_URI_ENV_VAR
+    from mlflow.server.constants import ARTIFACT_ROOT_ENV_VAR, BACKEND_STORE_URI_ENV_VAR
 
     monkeypatch.setenv(BACKEND_STORE_URI_ENV_VAR, uri)
+    monkeypatch.setenv(ARTIFACT_ROOT_ENV_VAR, str(tmp_path))
     monkeypatch.setattr(handlers, "_tracking_store", None)
     with served(app) as address:
         yield address
