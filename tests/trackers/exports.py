@@ -31,8 +31,9 @@ IDS = [trial_id(result(trial(number)).trial) for number in range(3)]
 
 def exported(store: Store, destination: object, to: str) -> tuple[int, int]:
     """How many runs an export added, and how many were there."""
-    output = told(export.app, destination, "--to", to, "--results", store.url).output
-    added, _, *kept = map(int, re.findall(r"\d+", output.replace(str(destination), "")))
+    output = told(export.app, destination, "--to", to, "--results", store.url).stdout
+    last = output.splitlines()[-1]  # MLflow prints lines of its own before it
+    added, _, *kept = map(int, re.findall(r"\d+", last.replace(str(destination), "")))
     return added, sum(kept)
 
 
