@@ -14,7 +14,7 @@ from tests.results import failure, result
 from tests.tiny_sweeps import with_seeds
 
 SPACE = (
-    with_seeds(2).replace("q: 3", "q: {choice: [2, 4]}").replace("steps: 250", "steps: 1000")
+    with_seeds(2).replace("q: 3", "q: {choice: [2, 4]}").replace("steps: 300", "steps: 1000")
     + "search: {method: halving, starts: 3, rungs: [{steps: 500, keep: 1}]}\n"
 )
 

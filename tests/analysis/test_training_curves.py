@@ -21,7 +21,7 @@ from tests.results import failure, result
 from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 
-SPACE = "name: ours" + with_seeds(2).replace("q: 3", "q: {choice: [3, 10]}").replace("steps: 250", "steps: 400")
+SPACE = "name: ours" + with_seeds(2).replace("q: 3", "q: {choice: [3, 10]}").replace("steps: 300", "steps: 400")
 
 
 @pytest.fixture

@@ -125,7 +125,7 @@ def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(local, t
         ("- a list\n", True), ("", True),
         # Legal one by one, and no trial of it is: a halving is expanded to tell its winners.
         ("trial:\n  task: {name: coloring, vertices: 5}\n  model: {name: transformer, width: 4}\n  baseline: Aq_R\n"
-        "  steps: 250\n  evaluation: {seeds: {choice: [30, 1]}, votes: {choice: [[9], [1]]}}\n"
+        "  steps: 300\n  evaluation: {seeds: {choice: [30, 1]}, votes: {choice: [[9], [1]]}}\n"
         "search: {method: halving, starts: 2, rungs: [{steps: 100, keep: 1}]}\n", True),
     ],
     ids=["no panel", "no list", "no YAML", "list", "nothing", "no trials"],
