@@ -72,13 +72,9 @@ def check_layout(figure, stored, row):
     assert max(tops) - min(tops) < 2
 
 
-def grid_world():
-    return walkers([walker(name, seed, reward=-8.0 - seed) for name in ("AE_R", "Aq_R") for seed in range(2)])
-
-
 @pytest.mark.slow
 def test_a_row_of_several_kinds_is_laid_out():
-    stored = grid_world()
+    stored = walkers([walker(name, seed, reward=-8.0 - seed) for name in ("AE_R", "Aq_R") for seed in range(2)])
     row = [HISTORY.model_copy(update={"title": "a title of several lines with $q = 1$ " * 4}), CELLS, BOARD]
     figure = composed(stored, *row, palette="colorblind")
     check_layout(figure, stored, row)
@@ -152,12 +148,9 @@ def voters(q):
     ("case", "palette"),
     [
         ("paper", "paper"),
-        ("paper", "colorblind"),
         ("log axis", "colorblind"),
-        ("single point", "paper"),
         ("uneven", "paper"),
-        ("grid world", "colorblind"),
-        ("votes", "paper"),
+        ("votes", "colorblind"),
     ],
 )
 def test_nothing_is_cut_and_no_text_runs_into_another(case, palette):
@@ -169,8 +162,6 @@ def test_nothing_is_cut_and_no_text_runs_into_another(case, palette):
             results([trial(q=q, seed=seed, extra=voters(q)) for q in (1.0, 3.0, 10.0) for seed in range(3)]),
             [panel(kind="votes", title="Success of votes of $A_R$", split="q")],
         ),
-        "single point": lambda: (paper_like(seeds=1, qs=[10]), PAPER),
-        "grid world": lambda: (grid_world(), [HISTORY, CELLS, BOARD]),
     }[case]()
     for row in [*([one] for one in panels), *([panels] if len(panels) > 1 else [])]:
         check_layout(composed(stored, *row, palette=palette), stored, row)
@@ -224,19 +215,12 @@ WORDS = "words that nobody counts " * 12
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("shown", "keys"),
-    [
-        (many(12, "a name that is as long as its panel, and even longer than that: {}"), {}),
-        (many(3, WORDS + "{}"), {}),
-        (many(1), {"title": WORDS * 2, "x": {"column": "q", "label": WORDS}, "y": {"label": WORDS}}),
-        ((unlike(60), [{"label": "all"}]), {}),
-        (many(60), {}),
-    ],
-    ids=["legend", "entries", "labels", "footer", "series"],
+    "size", [(3, WORDS + "{}", {}), (60, "series {}", {"title": WORDS * 2, "y": {"label": WORDS}})]
 )
-def test_the_canvas_grows_with_its_texts(shown, keys):
-    found, series = shown
-    figure = composed(found, curve(**{"series": series} | keys))
+def test_the_canvas_grows_with_its_texts(size):
+    count, label, keys = size
+    found, series = many(count, label)
+    figure = composed(found, curve(x={"column": "q", "label": WORDS}, series=[*series, {"label": "all"}], **keys))
     (axes,) = [axes for axes in figure.axes if axes.axison]
     assert axes.bbox.height / figure.dpi == pytest.approx(layout.HEIGHT, abs=0.02)
     boxes = [text.get_window_extent() for text in texts(figure)]
