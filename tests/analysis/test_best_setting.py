@@ -29,7 +29,7 @@ NESTED = SPACE.replace(
 )
 
 # Where its value means "as before", the entry is not written.
-UNWRITTEN = SPACE.replace("  steps: 300", "  precision: {choice: [float32, tensorfloat32]}\n  steps: 250")
+UNWRITTEN = SPACE.replace("  steps: 300", "  precision: {choice: [float32, tensorfloat32]}\n  steps: 300")
 
 # A value that follows from draws is filled by its formula again.
 FORMULAS = (
