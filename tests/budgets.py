@@ -1,8 +1,8 @@
 """A test may use so many CPU seconds, with all processes below it; one that uses more fails.
 
-The limits are seconds of CPU, set-up included, so that a busy machine breaks nothing. Long tests have none. The set-up
-of a fixture that several tests share counts for the first of them. What this process imports is not counted: the first
-test that uses a library would pay for all.
+The limits are seconds of CPU, set-up included, so that a busy machine breaks nothing. Long tests have none. A fixture
+that several tests share has a limit of its own, and is not counted for the first of them. Neither is what this process
+imports: the first test that uses a library would pay for all.
 """
 
 import os
@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-QUICK, SLOW = 1.0, 10.0
+QUICK, SLOW, SHARED = 1.0, 10.0, 30.0
+"""CPU seconds of a test, of a slow one, and of the set-up of a fixture that several tests share."""
 
 EXCEPTIONS: dict[str, float] = {}
 """What single tests may use instead. This list only gets shorter: a test that needs more is long, or too large."""
@@ -79,16 +80,36 @@ def _living_below(root: int) -> float:
     return sum(seconds[pid] for pid in below)
 
 
+_shared = 0.0
+"""CPU seconds of the set-up of shared fixtures so far."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+    global _shared
+    if fixturedef.scope == "function":
+        return (yield)
+    started, before = used(), _shared
+    try:
+        result = yield
+    finally:
+        spent = used() - started
+        _shared = before + spent  # of fixtures that it uses, too
+    if spent > SHARED:
+        pytest.fail(f"the fixture {fixturedef.argname} used {spent:.1f} CPU seconds, {SHARED:g} are allowed")
+    return result
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    item.stash[_STARTED] = used()
+    item.stash[_STARTED] = used() - _shared
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     result = yield
-    allowed, spent = limit(item), used() - item.stash[_STARTED]
+    allowed, spent = limit(item), used() - _shared - item.stash[_STARTED]
     if allowed is not None and spent > allowed:
         pytest.fail(f"used {spent:.1f} CPU seconds, {allowed:g} are allowed (tests/budgets.py)", pytrace=False)
     return result

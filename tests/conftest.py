@@ -136,11 +136,3 @@ def s3(tmp_path_factory):
 def local(tmp_path):
     """A store on a disk."""
     return Store.open(tmp_path / "results")
-
-
-@pytest.fixture(params=["disk", pytest.param("objects", marks=pytest.mark.slow)])
-def results(request, tmp_path):
-    """A store on a disk, and one in a bucket."""
-    if request.param == "disk":
-        return request.getfixturevalue("local")
-    return Store.open(request.getfixturevalue("s3").url(tmp_path.name))

@@ -1,15 +1,20 @@
 """Python in a process of its own, and a command in this one."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from typer import Typer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from sweeper.trial import plugins
+from tests.heartbeats import until
 
 
 def python(
@@ -25,8 +30,26 @@ def python(
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=check)
 
 
+def told(app: Typer, *arguments: object, code: int = 0) -> Result:
+    """What a command answers, which ends with this exit code."""
+    done = CliRunner().invoke(app, [*map(str, arguments)])
+    assert done.exit_code == code, done.output
+    return done
+
+
 def refusal(app: Typer, *arguments: object) -> str:
     """The one line with which a command ends that makes no sense."""
-    done = CliRunner().invoke(app, [*map(str, arguments)])
-    assert (done.exit_code, len(done.output.splitlines())) == (2, 1), done.output
+    done = told(app, *arguments, code=2)
+    assert (done.stdout, len(done.stderr.splitlines())) == ("", 1), done.output
     return done.output
+
+
+@contextlib.contextmanager
+def ctrl_c(when: Callable[[], Any]) -> Iterator[None]:
+    """Ctrl-C in this process as soon as the condition holds, which must be while the block runs."""
+    main = threading.main_thread().ident
+    assert main is not None
+    waiting = threading.Thread(target=lambda: until(when) and signal.pthread_kill(main, signal.SIGINT))
+    waiting.start()
+    yield
+    waiting.join()

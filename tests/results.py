@@ -33,7 +33,7 @@ def result(trial: dict[str, Any] | None = None, **changes: Any) -> TrialResult:
         "trial": coloring_trial(**(trial or {})), "status": "finished",
         "metrics": {"success": 0.75, "success_p5": 0.5, "train_loss": 0.01},
         "curves": [(100, "train_loss", 0.2), (200, "train_loss", 0.1)], "outcomes": outcomes(), "network": WEIGHTS,
-        "timings": {"steps_done": 250.0, "wall_seconds": 2.5, "peak_memory_bytes": 1e8}, "error": None,
+        "timings": {"steps_done": 300.0, "wall_seconds": 2.5, "peak_memory_bytes": 1e8}, "error": None,
         "provenance": PROVENANCE, "pack_id": "0123456789", "lanes": 2, "device": "cpu", "started": STARTED,
         "finished": STARTED + datetime.timedelta(seconds=2.5),
     }  # fmt: skip

@@ -46,13 +46,13 @@ def _command(line: str, code: int = 0) -> str:
 
 
 def test_a_name_that_cannot_be_used_is_one_line_and_writes_nothing(folder):
-    for name, words in (("Doors", "small letters"), ("import", "cannot name"), ("coloring", "already (known: ")):
+    for name in ("Doors", "import", "coloring"):
         said = _command(f"sweeper new task {name}", code=2)
-        assert words in said
+        assert name in said
         assert len(said.splitlines()) == 1
     (folder / "search_spaces").mkdir()
     (folder / "search_spaces" / "doors.yaml").touch()
-    assert "doors.yaml is there already" in _command("sweeper new task doors", code=2)
+    assert "doors.yaml" in _command("sweeper new task doors", code=2)
     assert [path.name for path in folder.rglob("*") if path.is_file()] == ["doors.yaml"]
 
 
@@ -68,7 +68,15 @@ def test_the_guide_shows_what_is_written_and_it_is_clean(folder):
         assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.slow  # trains twice
+@pytest.mark.slow  # trains
+def test_a_new_task_trains(folder):
+    _command("sweeper new task doors")
+    changes = {"trial.steps": 20, "trial.baseline": "Aq_R", "trial.seed": 0}
+    space = sweeper.read_space("search_spaces/doors.yaml", changes)
+    assert sweeper.train(sweeper.plan(space), in_process=True).complete
+
+
+@pytest.mark.long  # trains twice, draws, and checks the contract
 def test_the_guide_runs_from_nothing_to_a_figure(folder, capsys):
     """Its commands `sweeper run` train in this process here: the tests of whole sweeps start Ray."""
     python, yaml = _blocks("python"), _blocks("yaml")
@@ -97,7 +105,7 @@ def _trained(space: str) -> str:
     return "\n".join([str(result), *result.draw()])
 
 
-@pytest.mark.slow  # trains
+@pytest.mark.long  # trains, and draws
 def test_the_answers_run(folder):
     _command("sweeper new task doors")
     file = folder / "tasks" / "doors.py"

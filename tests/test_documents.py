@@ -25,20 +25,16 @@ def _anchors(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_to_files_and_headings(document):
-    for target in LINK.findall(document.read_text()):
+def test_links_lead_to_files_and_headings_and_named_files_exist(document):
+    text = document.read_text()
+    for target in LINK.findall(text):
         if target.startswith(("https://", "http://")):
             continue
         name, _, anchor = target.partition("#")
         path = document.parent / name if name else document
-        assert path.exists(), f"{document.name}: {target}"
-        assert not anchor or anchor in _anchors(path.read_text()), f"{document.name}: {target}"
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_named_files_exist(document):
-    named = set(FILE.findall(document.read_text())) - MADE_BY_THE_READER
-    assert not [name for name in named if not (ROOT / name).exists()]
+        assert path.exists(), target
+        assert not anchor or anchor in _anchors(path.read_text()), target
+    assert not [name for name in set(FILE.findall(text)) - MADE_BY_THE_READER if not (ROOT / name).exists()]
 
 
 def test_commits_that_measurements_name_are_in_the_history():

@@ -36,11 +36,12 @@ def test_a_listener_that_raises_is_one_warning_and_harms_nobody():
         for _ in range(3):
             stream.emit(events.Ticked())
     assert len(broken.events) == len(sound.events) == 4
-    assert warnings == ["Broken raised RuntimeError: no connection; the sweep goes on"]
+    (warning,) = warnings
+    assert warning.startswith("Broken raised RuntimeError: no connection")
 
 
-@pytest.mark.parametrize("kind", Event.__subclasses__())
-def test_an_event_is_frozen_and_says_what_it_means(kind):
-    assert dataclasses.is_dataclass(kind)
-    assert kind.__dataclass_params__.frozen
-    assert not kind.__doc__.startswith(kind.__name__), "the doc that a dataclass makes by itself"
+def test_events_are_frozen_and_say_what_they_mean():
+    for kind in Event.__subclasses__():
+        assert dataclasses.is_dataclass(kind)
+        assert kind.__dataclass_params__.frozen
+        assert not kind.__doc__.startswith(kind.__name__), "the doc that a dataclass makes by itself"

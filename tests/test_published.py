@@ -33,6 +33,7 @@ def test_the_tables_of_the_documents_are_those_of_the_store(name, monkeypatch):
     assert changed == 0, f"run: python -m docs.fill published {name}"
 
 
+@pytest.mark.long  # reads the whole store
 def test_the_files_are_whole_and_small(store):
     assert store.verify() == []
     assert store.listing("quarantine") == []

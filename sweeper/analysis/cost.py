@@ -2,7 +2,7 @@
 
 Trials of one shape are equal in all but their traced fields and their number of steps. They cost the same for every
 step and every evaluation. The cost of a shape is read from its rows in the store. Shapes without rows are timed, those
-with the most work first, until `PATIENCE_SECONDS` have passed; the rest is estimated by the average of the other
+with the most work first, until some seconds have passed (`patience`); the rest is estimated by the average of the other
 shapes.
 """
 
@@ -26,7 +26,12 @@ from sweeper.trial.trial import Trial, trial_of
 PATIENCE_SECONDS = 20.0  # after this time no further shape is timed
 
 
-def estimate(store: Store, trials: Iterable[Trial], timed: Callable[[Trial], Timing] | None = None) -> str:
+def estimate(
+    store: Store,
+    trials: Iterable[Trial],
+    timed: Callable[[Trial], Timing] | None = None,
+    patience: float = PATIENCE_SECONDS,
+) -> str:
     """The cost of trials in words: seconds of one worker, and where the estimate comes from.
 
     The cost of a shape is the median over its rows of the seconds of a step, and of an evaluation. `timed` times a
@@ -41,7 +46,7 @@ def estimate(store: Store, trials: Iterable[Trial], timed: Callable[[Trial], Tim
     unknown = [shape for shape in by_shape if shape not in by_rows]
     by_timing, begun = dict[Any, Timing](), time.monotonic()
     for shape in sorted(unknown, key=lambda shape: -sum(trial.work for trial in by_shape[shape])):
-        if timed is None or (by_timing and time.monotonic() - begun > PATIENCE_SECONDS):
+        if timed is None or (by_timing and time.monotonic() - begun > patience):
             break
         by_timing[shape] = timed(by_shape[shape][0])
     timings = by_rows | by_timing

@@ -157,7 +157,12 @@ def _remarks(drawn_from: Sequence[Source]) -> Iterator[str]:
             yield ": ".join(filter(None, (source.name, f"{source.remark}{lacking}", source.command)))
 
 
-def follow(options: ReportOptions, seconds: int) -> None:
+def follow(
+    options: ReportOptions,
+    seconds: int,
+    pause: Callable[[float], None] = sleep,
+    clock: Callable[[], float] = monotonic,
+) -> None:
     """Write the page every so many seconds until Ctrl-C, and a last time as a page that stays as it is.
 
     Figures and tables are made anew only if a trial or a start has been added. A store that cannot be read is tried
@@ -169,8 +174,8 @@ def follow(options: ReportOptions, seconds: int) -> None:
     spent = 0.0
     try:
         while True:
-            sleep(max(seconds, spent / SHARE - spent))
-            begun = monotonic()
+            pause(max(seconds, spent / SHARE - spent))
+            begun = clock()
             try:
                 if (now := _state(store)) != known:
                     known, write_page = now, write_report(options, seconds, quiet=True).write_page or write_page
@@ -178,7 +183,7 @@ def follow(options: ReportOptions, seconds: int) -> None:
                     write_page(seconds)
             except (UserError, OSError) as error:
                 print(printable_lines(str(error)), file=sys.stderr)
-            spent = monotonic() - begun
+            spent = clock() - begun
     except KeyboardInterrupt:
         write_report(options, None, quiet=True)
 

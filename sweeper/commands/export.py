@@ -15,6 +15,7 @@ Ctrl-C.
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -90,13 +91,20 @@ def export(
             else:
                 if view is not None:
                     raise UserError(f"--view is for files; {to} gets trials with their curves")
-                _to_tracker(Store.existing(results), destination, to, sweep, watch)
+                to_tracker(Store.existing(results), destination, to, sweep, watch)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
 
-def _to_tracker(store: "Store", destination: str, to: str, sweep: str | None, watch: float | None) -> None:
-    """Export, and again and again if that is wished; the first export and all that add something print a line."""
+def to_tracker(
+    store: "Store",
+    destination: str,
+    to: str,
+    sweep: str | None = None,
+    watch: float | None = None,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Export, and again after each pause of `watch` seconds; the first export and all that add something are told."""
     from sweeper.trackers import runs
 
     tracker, first = runs.tracker(to, destination), True
@@ -109,4 +117,4 @@ def _to_tracker(store: "Store", destination: str, to: str, sweep: str | None, wa
         if watch is None:
             return
         first = False
-        time.sleep(watch)
+        pause(watch)

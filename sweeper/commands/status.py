@@ -6,14 +6,15 @@ Exit codes: 0; 2 for a store that is not there or cannot be read; 130 for Ctrl-C
 """
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from sweeper.store.store import Store
 
@@ -29,9 +30,6 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
 ) -> None:
     """Show the sweeps in a store, how far each is, and what runs now."""
-    from rich.console import Group
-    from rich.live import Live
-
     from sweeper.analysis.table import console
     from sweeper.store.store import Store
 
@@ -39,22 +37,29 @@ def status(
     try:
         with errors_told():
             store = Store.existing(results)
-            if not watch:
-                for part in [*_sweeps(store), *_running(store)]:
-                    screen.print(part)
-                return
-            with Live(console=screen, auto_refresh=False) as live:
-                sweeps: list[RenderableType] = []
-                due = 0.0
-                while True:
-                    begun = time.monotonic()
-                    if begun >= due:
-                        sweeps = _sweeps(store)
-                        due = time.monotonic() + max(SECONDS, (time.monotonic() - begun) / SHARE)
-                    live.update(Group(*sweeps, *_running(store)), refresh=True)
-                    time.sleep(SECONDS)
+            if watch:
+                follow(store, screen)
+            for part in [*_sweeps(store), *_running(store)]:
+                screen.print(part)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def follow(store: "Store", screen: "Console", pause: Callable[[float], None] = time.sleep) -> NoReturn:
+    """Look again and again, with a pause between two looks, until Ctrl-C."""
+    from rich.console import Group
+    from rich.live import Live
+
+    with Live(console=screen, auto_refresh=False) as live:
+        sweeps: list[RenderableType] = []
+        due = 0.0
+        while True:
+            begun = time.monotonic()
+            if begun >= due:
+                sweeps = _sweeps(store)
+                due = time.monotonic() + max(SECONDS, (time.monotonic() - begun) / SHARE)
+            live.update(Group(*sweeps, *_running(store)), refresh=True)
+            pause(SECONDS)
 
 
 def _sweeps(store: "Store") -> "list[RenderableType]":

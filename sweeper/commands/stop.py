@@ -8,12 +8,15 @@ or a store that cannot be read or written; 130 for Ctrl-C, which ends the wait a
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told
 from sweeper.messages import printable
+
+if TYPE_CHECKING:
+    from sweeper.store.store import Store
 
 app = CommandLine()
 
@@ -24,9 +27,7 @@ def stop(
     results: Results = "results",
 ) -> None:
     """Ask the drivers of a sweep to leave checkpoints and end; returns when they have."""
-    from sweeper.listeners.heartbeats import SILENT, answers
     from sweeper.store.store import Store
-    from sweeper.store.sweep_records import latest_starts
 
     try:
         with errors_told():
@@ -35,15 +36,24 @@ def stop(
                 from sweeper.space import search_space
 
                 sweep = search_space.read(Path(sweep)).name
-            ends = set()
-            for process, end in answers(store.files, sweep):
-                where = printable(f"{process.host} (process {process.pid})")
-                print(f"{sweep}: the driver on {where} {end}", file=sys.stderr if end == SILENT else sys.stdout)
-                ends.add(end)
-            if not ends:
-                latest_starts(store.sweeps(), [sweep])  # refuses a sweep that is not there
-                print(f"no driver of {sweep} runs")
+            code = stop_drivers(store, sweep)
     except KeyboardInterrupt:
         print("the request stays; only the wait for an answer has ended", file=sys.stderr)
         raise typer.Exit(130) from None
-    raise typer.Exit(1 if SILENT in ends else 0)
+    raise typer.Exit(code)
+
+
+def stop_drivers(store: "Store", sweep: str, **waits: float) -> int:
+    """Ask the drivers of a sweep to stop and say what became of each; the exit code. `waits` are those of `answers`."""
+    from sweeper.listeners.heartbeats import SILENT, answers
+    from sweeper.store.sweep_records import latest_starts
+
+    ends = set()
+    for process, end in answers(store.files, sweep, **waits):
+        where = printable(f"{process.host} (process {process.pid})")
+        print(f"{sweep}: the driver on {where} {end}", file=sys.stderr if end == SILENT else sys.stdout)
+        ends.add(end)
+    if not ends:
+        latest_starts(store.sweeps(), [sweep])  # refuses a sweep that is not there
+        print(f"no driver of {sweep} runs")
+    return 1 if SILENT in ends else 0

@@ -122,7 +122,9 @@ def is_asked_to_stop(files: DurableFiles, sweep: str, driver: str) -> bool:
 SILENT = "gives no heartbeat; the request stays"
 
 
-def answers(files: DurableFiles, sweep: str) -> Iterator[tuple[DriverProcess, str]]:
+def answers(
+    files: DurableFiles, sweep: str, look: float = LOOK_SECONDS, patience: float = PATIENCE
+) -> Iterator[tuple[DriverProcess, str]]:
     """Ask all drivers of a sweep to stop, and wait for them: each driver with what became of it, when that is known."""
     waiting = _latest(files, sweep)
     for driver in waiting:
@@ -141,11 +143,11 @@ def answers(files: DurableFiles, sweep: str) -> Iterator[tuple[DriverProcess, st
                 yield process, "had died"
             elif now[driver].modified != before.modified:
                 waiting[driver], heard[driver] = now[driver], time.monotonic()
-            elif time.monotonic() - heard[driver] > max(PATIENCE, 4 * before.heartbeat.every):
+            elif time.monotonic() - heard[driver] > max(patience, 4 * before.heartbeat.every):
                 del waiting[driver]
                 yield process, SILENT
         if waiting:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(look)
 
 
 def _latest(files: DurableFiles, sweep: str) -> dict[str, StoredHeartbeat]:

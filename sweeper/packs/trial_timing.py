@@ -25,8 +25,8 @@ class Timing(NamedTuple):
     evaluation: float
 
 
-def timed(trial: Trial) -> Timing:
-    """Train some steps of a trial and evaluate the network, in this process; nothing is stored.
+def timed(trial: Trial, least_seconds: float = LEAST_SECONDS) -> Timing:
+    """Train a trial for so many seconds at least and evaluate the network, in this process; nothing is stored.
 
     Compiles two or three programs, which takes about ten seconds.
     """
@@ -35,7 +35,7 @@ def timed(trial: Trial) -> Timing:
     length = min(trainer.stride_steps, trial.steps)
     state = trainer.start(trials)
     steps, begun = 0, _working_seconds()
-    while steps == 0 or (steps + length <= trial.steps and _working_seconds() - begun < LEAST_SECONDS):
+    while steps == 0 or (steps + length <= trial.steps and _working_seconds() - begun < least_seconds):
         state, curve = trainer.stride(trials, state, length)
         jax.block_until_ready((state, curve))
         steps += length

@@ -5,6 +5,7 @@ from snapshots what they hold of exactly these files, and decodes the tails of t
 a new snapshot for the next reader. Damaged files are set aside.
 """
 
+import dataclasses
 import itertools
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,27 +20,37 @@ from sweeper.store.trial_file import decoded
 
 logger = logging.getLogger(__name__)
 
-FEW = 16
-"""Largest number of trials whose files are tried in every partition, which is then cheaper than listing the store."""
-
-SOME = 300  # largest number of trials whose files are read although snapshots may hold them
-ENOUGH = 500  # number of files without a snapshot from which a reading of the whole store leaves one
 JOINED = 1000  # files whose rows are joined at a time; a table of a single row takes tens of kilobytes
 
 
-def read(files: DurableFiles, columns: Sequence[str], trial_ids: Iterable[str] | None = None) -> pa.Table:
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """For how many trials a store is read in which way."""
+
+    few: int = 16
+    """Largest number of trials whose files are tried in every partition, which is then cheaper than listing the store.
+    """
+    some: int = 300
+    """Largest number of trials whose files are read although snapshots may hold them."""
+    enough: int = 500
+    """Number of files without a snapshot from which a reading of the whole store leaves one."""
+
+
+def read(
+    files: DurableFiles, columns: Sequence[str], trial_ids: Iterable[str] | None = None, reading: Reading = Reading()
+) -> pa.Table:
     """Some of `snapshots.COLUMNS` of the committed trials, or of those listed; sorted by `trial_id` if that is one."""
     wanted = None if trial_ids is None else set(trial_ids)
-    if wanted is not None and len(wanted) <= FEW:
+    if wanted is not None and len(wanted) <= reading.few:
         partitions = [inner for outer in files.folders("trials") for inner in files.folders(outer)]
         names = [f"{folder}/{key}.parquet" for key in wanted for folder in partitions]
         return _sorted(rows_in(files, [name for name in names if named_trial(name)], columns))
     listed = _trials(files.listing("trials"), wanted)
-    if wanted is not None and len(listed) <= SOME:
+    if wanted is not None and len(listed) <= reading.some:
         return _sorted(rows_in(files, list(listed), columns))
     covered, tables = snapshots.covered(files, listed, columns)
     left = [name for name in listed if name not in covered]
-    keep = wanted is None and len(left) >= ENOUGH
+    keep = wanted is None and len(left) >= reading.enough
     rows = rows_in(files, left, snapshots.COLUMNS.names if keep else columns)
     if keep and rows.num_rows:
         try:
@@ -76,12 +87,12 @@ def _trials(listed: Mapping[str, FileState], wanted: Collection[str] | None) -> 
     return names
 
 
-def rows_in(files: DurableFiles, names: Sequence[str], columns: Sequence[str]) -> pa.Table:
+def rows_in(files: DurableFiles, names: Sequence[str], columns: Sequence[str], joined: int = JOINED) -> pa.Table:
     """Some of `snapshots.COLUMNS` of the trials in these files; files that are gone are left out."""
     tables = [snapshots.COLUMNS.empty_table().select(columns)]
     stored = [name for name in columns if name in TRIAL_FILE.names]
     waiting = iter(names)
-    while group := list(itertools.islice(waiting, JOINED)):
+    while group := list(itertools.islice(waiting, joined)):
         rows = []
         # Threads wait for files; they would only get into each other's way while they decode.
         for name, tail in zip(group, in_threads(lambda name: tail_of(files, name), group), strict=True):

@@ -44,14 +44,16 @@ DECODED_LIMIT = 16 * 2**30
 
 
 def covered(
-    files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence[str]
+    files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence[str], largest: int = DECODED_LIMIT
 ) -> tuple[set[str], list[pa.Table]]:
-    """The listed files of trials that snapshots hold, and their rows; unreadable snapshots are passed over loudly."""
+    """The listed files of trials that snapshots hold, and their rows; unreadable snapshots are passed over loudly, as
+    are those that would take more than `largest` bytes.
+    """
     names: set[str] = set()
     tables: list[pa.Table] = []
     for name in _names(files):
         try:
-            snapshot = _Snapshot(files, name)
+            snapshot = _Snapshot(files, name, largest)
             current = snapshot.current(listed, names)
             rows = snapshot.rows(columns, current)
         except FileNotFoundError:
@@ -124,7 +126,7 @@ def _names(files: DurableFiles) -> list[str]:
 class _Snapshot:
     """An open snapshot, whose footer is proven."""
 
-    def __init__(self, files: DurableFiles, name: str) -> None:
+    def __init__(self, files: DurableFiles, name: str, largest: int = DECODED_LIMIT) -> None:
         """Open it; a snapshot that is gone is a `FileNotFoundError`, a damaged one any error in `_UNREADABLE`."""
         self.name, self._files = name, files
         tail, source = tail_of(files, name), files.opened(name)
@@ -135,7 +137,7 @@ class _Snapshot:
         metadata = self._file.metadata
         size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
         self.count = metadata.num_rows
-        if size + 8 * self.count * metadata.num_columns > DECODED_LIMIT or not self._file.schema_arrow.equals(COLUMNS):
+        if size + 8 * self.count * metadata.num_columns > largest or not self._file.schema_arrow.equals(COLUMNS):
             raise DamagedError("does not have the columns of a snapshot")
 
     def current(self, listed: Mapping[str, FileState], taken: Collection[str]) -> dict[str, int]:

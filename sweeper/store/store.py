@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 
 from sweeper.messages import redacted
 from sweeper.store import committed_trials, trial_file
+from sweeper.store.committed_trials import Reading
 from sweeper.store.files import DurableFiles, Retries, StoreError, in_threads
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.object_files import ObjectFiles
@@ -81,12 +82,13 @@ class Store:
     person waits, are not.
     """
 
-    def __init__(self, files: DurableFiles, retries: Retries = Retries()) -> None:
+    def __init__(self, files: DurableFiles, retries: Retries = Retries(), reading: Reading = Reading()) -> None:
         self._files = files
         self._retries = retries
+        self._reading = reading
 
     @classmethod
-    def open(cls, url: str | Path, retries: Retries = Retries()) -> "Store":
+    def open(cls, url: str | Path, retries: Retries = Retries(), reading: Reading = Reading()) -> "Store":
         """The store at a local folder or a URL such as `s3://bucket/results`; nothing is read or made yet."""
         local = _local_path(url)
         name = urlsplit(str(url)).path if local is None else local
@@ -95,7 +97,7 @@ class Store:
                 f"{redacted(str(url))} is named like an archive, and a store is a folder or a bucket: unpack it, or "
                 "copy into a folder and pack that, without compression, as parquet is compressed"
             )
-        return cls(ObjectFiles.at(str(url)) if local is None else LocalFiles.at(local), retries)
+        return cls(ObjectFiles.at(str(url)) if local is None else LocalFiles.at(local), retries, reading)
 
     @classmethod
     def existing(cls, url: str | Path) -> "Store":
@@ -161,7 +163,7 @@ class Store:
     # Read
 
     def _read(self, columns: Sequence[str], trial_ids: Iterable[str] | None = None) -> pa.Table:
-        return committed_trials.read(self._files, columns, trial_ids)
+        return committed_trials.read(self._files, columns, trial_ids, self._reading)
 
     def committed(self) -> dict[str, Status]:
         """Status of every committed trial by id."""

@@ -244,10 +244,10 @@ class Parts(NamedTuple):
     columns: pa.Table
 
 
-def parts(data: bytes, name: str, columns: Collection[str]) -> Parts:
-    """The parts of a file, which is proven to the last byte."""
+def parts(data: bytes, name: str, columns: Collection[str], largest: int = DETAIL_LIMIT) -> Parts:
+    """The parts of a file, which is proven to the last byte; arguments and errors as of `decoded`."""
     seal = proven_whole(data, TrialSeal, name)
-    row = decoded(pa.py_buffer(data), seal, columns)
+    row = decoded(pa.py_buffer(data), seal, columns, largest)
     if OUTCOMES_COLUMN.name in columns and tuple(outcome_values(row)) != seal.outcomes:
         raise DamagedError("has other outcomes than its seal")
     if NETWORK_COLUMN.name in columns:
@@ -259,18 +259,18 @@ def parts(data: bytes, name: str, columns: Collection[str]) -> Parts:
     return Parts(data, seal, row)
 
 
-def decoded(file: pa.Buffer, seal: TrialSeal, columns: Iterable[str]) -> pa.Table:
+def decoded(file: pa.Buffer, seal: TrialSeal, columns: Iterable[str], largest: int = DETAIL_LIMIT) -> pa.Table:
     """Some columns of `TRIAL_FILE`, in one row; a column that an older program did not know is null.
 
     The padded tail of a file is enough if only columns of the tail are wanted. A row that contradicts its seal, has
-    other types, or would take too much memory is a `DamagedError`.
+    other types, or would take too much memory (`largest` bytes for the whole file) is a `DamagedError`.
     """
     wanted = list(dict.fromkeys(columns))
     try:
         parquet = pq.ParquetFile(file)
         stored = parquet.schema_arrow
         ours = stored.equals(TRIAL_FILE)
-        _check_size(parquet.metadata, ours)
+        _check_size(parquet.metadata, ours, largest)
         known = list(dict.fromkeys([*COMPARED, *wanted]))
         if not ours:  # of another version, or of a stranger
             known = [name for name in known if name in stored.names]
@@ -286,7 +286,7 @@ def decoded(file: pa.Buffer, seal: TrialSeal, columns: Iterable[str]) -> pa.Tabl
     return row.select(wanted).replace_schema_metadata(None)
 
 
-def _check_size(metadata: pq.FileMetaData, ours: bool) -> None:
+def _check_size(metadata: pq.FileMetaData, ours: bool, largest: int) -> None:
     """Refuse a file that is no single row, or that would take too much memory, as damaged.
 
     In a file with `TRIAL_FILE`'s columns (`ours`) only the first ones hold lists, and need a look.
@@ -303,7 +303,7 @@ def _check_size(metadata: pq.FileMetaData, ours: bool) -> None:
             raise DamagedError(f"would take {size:,} bytes, too many for a row")
     # Equal values of a list take next to nothing in the file.
     size = group.total_byte_size + 8 * sum(chunk.num_values for chunk in chunks)
-    if size > DETAIL_LIMIT:
+    if size > largest:
         raise DamagedError(f"would take {size:,} bytes, too many for a trial")
 
 

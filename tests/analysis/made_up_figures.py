@@ -1,14 +1,13 @@
-"""Made-up trials, and what the figures of them say."""
+"""Made-up trials, panels of them, and the panels painted on bare axes, which have no layout and are not drawn."""
 
 import json
 
-import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.text import Text
+from matplotlib.figure import Figure
 from pydantic import TypeAdapter
 
-from sweeper.analysis.figures import drawing, layout, style
+from sweeper.analysis.figures import style
 from sweeper.analysis.results import Results
 from sweeper.panels.kinds import Panel, Panels
 
@@ -43,32 +42,67 @@ def panel(**keys) -> Panel:
     return one
 
 
-def composed(results, *panels, palette="paper"):
-    """The figure of a row of panels, as `draw` writes it."""
-    row = [drawing(panel, results) for panel in panels]
-    with matplotlib.rc_context(style.RC):
-        figure = layout.compose(row, palette)
-        figure.canvas.draw()
-    return figure
+def curve(**keys):
+    return panel(**{"kind": "curve", "x": "q", "metric": "success"} | keys)
 
 
-def texts(figure):
-    """Every text that is drawn; matplotlib keeps labels of ticks beyond the ends of an axis without drawing them."""
-    beyond = set()
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            low, high = sorted(axis.get_view_interval())
-            slack = 1e-9 * (high - low)
-            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
-                if not (axes.axison and low - slack <= tick.get_loc() <= high + slack):
-                    beyond |= {tick.label1, tick.label2}
-    visible = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
-    return [text for text in visible if text not in beyond]
+def painted(content):
+    """The axes of a panel's drawing."""
+    axes = Figure().subplots(1, len(content.widths()), squeeze=False)[0]
+    content.paint(axes, style.PALETTES["paper"])
+    return axes
 
 
-def said(figure):
-    return "\n".join(text.get_text() for text in texts(figure))
+def labels(content):
+    """The entries of the legend of a panel's drawing."""
+    return [label for label, _ in content.legend(style.PALETTES["paper"])]
 
 
-def legends(figure):
-    return [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes if axes.get_legend()]
+# A grid world
+
+PATHS = {0: [1, 2, 5, 3, 4, 5], 1: [0, 3, 0, 3, 1, 1, 1, 1]}
+"""Cells reached on the way to cell 5: with seed 0 twice, with seed 1 never."""
+
+SIZES = {"rows": "height", "columns": "width", "first": 1}
+
+HISTORY = panel(
+    kind="history", metric="mean_loss", tail="tail_loss", y={"unit": -1, "label": "Reward"}, best={"metric": "reward"},
+    split="baseline",
+    yardsticks=[{"value": "best_deterministic", "label": "no walk is better"}, {"value": "nothing", "label": "none"}],
+    published=[{"series": "Aq_R", "metric": "tail_loss", "source": "here", "values": {100: 17, 200: 1}}],
+)  # fmt: skip
+CELLS = panel(kind="cells", name="cells", metric="first_visit", limits=[0, 9], split="baseline", **SIZES)
+BOARD = panel(kind="board", name="board", target=[2, 3], longest="horizon", unit=-1, split="baseline", **SIZES)
+
+
+def walker(baseline="Aq_R", seed=0, rate=0.01, **metrics):
+    """A trial on a grid of two rows and three columns."""
+    one = trial(baseline, 4.0, seed, **metrics)
+    spec = json.loads(one["spec"]) | {"task": {"name": "gridworld", "height": 2, "width": 3, "horizon": 4}}
+    spec["optimizer"] = {"name": "pgpe", "center_learning_rate": rate}
+    return one | {"task": "gridworld", "trial_id": f"{baseline}-{rate}-{seed}", "spec": json.dumps(spec)}
+
+
+def walkers(trials):
+    """Results whose training curves end at the trial's reward, with the walks of `PATHS`."""
+
+    def outcomes(trial_id, name):
+        if name == "first_visit":
+            return np.arange(1, 6) + 0.5 * (trial_id.split("-")[2] == "1")
+        if not name.startswith("path_"):
+            return None
+        _, seed, step = name.split("_")
+        path = PATHS.get(int(seed), [])
+        return None if int(seed) not in PATHS or int(step) > 7 else np.full(5, [*path, *[-1] * 8][int(step)], float)
+
+    def curves(trial_ids):
+        cost = {one["trial_id"]: -one["reward"] for one in trials}
+        rows = [
+            (name, step, metric, cost[name] * factor * 100 / step)
+            for name in trial_ids
+            for metric, factor in (("mean_loss", 1.0), ("tail_loss", 2.0))
+            for step in (50, 100)
+        ]
+        return pd.DataFrame(rows, columns=["trial_id", "step", "metric", "value"])
+
+    return Results.of_frame(pd.DataFrame(trials), outcomes, curves)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pyarrow as pa
 import pytest
@@ -35,17 +36,15 @@ def test_figures_have_the_columns_of_the_sql_view(store):
     assert first["ratio"] == math.inf
 
 
-@pytest.mark.parametrize(
-    ("name", "column"),
-    {
+def test_a_dotted_path_names_the_column_of_its_entry_and_of_no_other(store):
+    frame = Results.of_store(store).trials
+    columns = {
         "vertices": "vertices", "task.vertices": "vertices", "objective.q": "q", "task.name": "task",
         "evaluation.seeds": "evaluation.seeds", "seed": "seed",
-    }.items(),
-)  # fmt: skip
-def test_a_dotted_path_names_the_column_of_its_entry_and_of_no_other(store, name, column):
-    assert selection.column(Results.of_store(store).trials, name) == column
-    with pytest.raises(selection.NoData, match=r"no column 'model\.vertices'"):
-        selection.column(Results.of_store(store).trials, "model.vertices")
+    }  # fmt: skip
+    assert {name: selection.column(frame, name) for name in columns} == columns
+    with pytest.raises(selection.NoData, match=r"'model\.vertices'"):
+        selection.column(frame, "model.vertices")
 
 
 def test_a_value_for_the_search_is_a_finite_metric_of_a_finished_trial(store, tmp_path):
@@ -58,17 +57,24 @@ def test_a_value_for_the_search_is_a_finite_metric_of_a_finished_trial(store, tm
     assert results.finite_values(early, [coloring_trial()], "success") is None
 
 
+def figures_of(sentence):
+    """The numbers and units of an estimate."""
+    return re.findall(r"\d+ (?:min|s|trials?)\b", sentence)
+
+
+COST = {"steps_done": 250.0, "train_seconds": 50.0, "evaluation_seconds": 10.0}
+
+
 def test_the_cost_is_told_by_rows_of_the_same_structure(tmp_path):
     store = Store.open(tmp_path)
-    timings = {"steps_done": 250.0, "train_seconds": 50.0, "evaluation_seconds": 10.0}
-    store.commit(result(timings=timings))
+    store.commit(result(timings=COST))
     known, unknown = coloring_trial(seed=5, steps=1000), coloring_trial(batch_size=16)
-    assert cost.estimate(store, []) == "nothing to run"
-    assert cost.estimate(store, [unknown]) == "unknown, the store has no trial of this structure yet"
-    assert cost.estimate(store, [known, unknown]) == "about 3 min 30 s of one worker, and 1 trial of unknown cost"
+    assert figures_of(cost.estimate(store, [])) == []
+    assert cost.estimate(store, [unknown]).startswith("unknown")
+    assert figures_of(cost.estimate(store, [known, unknown])) == ["3 min", "30 s", "1 trial"]
 
 
-def test_the_cost_of_what_has_no_rows_is_timed(tmp_path, monkeypatch):
+def test_the_cost_of_what_has_no_rows_is_timed(tmp_path):
     store = Store.open(tmp_path)
     trials = [coloring_trial(seed=seed, batch_size=size, steps=1000) for size in (8, 16, 32) for seed in (0, 1)]
     asked = []
@@ -78,22 +84,21 @@ def test_the_cost_of_what_has_no_rows_is_timed(tmp_path, monkeypatch):
         return Timing(step=trial.batch_size / 1000, evaluation=2.0)
 
     # 2 x (1000 x 0.008 + 2) + 2 x (1000 x 0.016 + 2) + 2 x (1000 x 0.032 + 2) seconds
-    assert cost.estimate(store, trials, timed) == "about 2 min 4 s of one worker (6 trials by steps timed here)"
+    assert figures_of(cost.estimate(store, trials, timed)) == ["2 min", "4 s", "6 trials"]
     assert asked == [32, 16, 8]
-    monkeypatch.setattr(cost, "PATIENCE_SECONDS", -1.0)
-    sentence = "about 3 min 24 s of one worker (2 trials by steps timed here, 4 trials taken to cost the same)"
-    assert cost.estimate(store, trials, timed) == sentence
+    # Two are timed, and four are taken to cost the same.
+    impatient = figures_of(cost.estimate(store, trials, timed, patience=-1.0))
+    assert impatient == ["3 min", "24 s", "2 trials", "4 trials"]
     store.commit(result(timings={"steps_done": 250.0, "train_seconds": 2.0, "evaluation_seconds": 2.0}))
-    assert cost.estimate(store, trials, timed) == (
-        "about 2 min 12 s of one worker "
-        "(2 trials by rows of the store, 2 trials by steps timed here, 2 trials taken to cost the same)"
-    )
-    assert cost.estimate(store, trials[:2], timed) == "about 20 s of one worker"
+    # Two by rows, two are timed, and two taken to cost the same.
+    impatient = figures_of(cost.estimate(store, trials, timed, patience=-1.0))
+    assert impatient == ["2 min", "12 s", "2 trials", "2 trials", "2 trials"]
+    assert figures_of(cost.estimate(store, trials[:2], timed)) == ["20 s"]
 
 
 def test_rows_of_a_task_that_this_checkout_lacks_tell_no_cost(tmp_path, monkeypatch):
     store = Store.open(tmp_path)
-    store.commit(result(timings={"steps_done": 250.0, "train_seconds": 50.0, "evaluation_seconds": 10.0}))
+    store.commit(result(timings=COST))
     rows = store.trials()
     foreign = rows["spec"].to_pylist()[0].replace('"coloring"', '"knitting"')
     rows = rows.set_column(rows.schema.get_field_index("spec"), "spec", pa.array([foreign]))

@@ -1,14 +1,12 @@
 """One point a trial: against a column, or against an early value of a training curve."""
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from sweeper.analysis.figures import drawing
 from sweeper.analysis.results import Results
-from tests.analysis.made_up_figures import composed, legends, panel, results, said, trial
+from tests.analysis.made_up_figures import labels, painted, panel, results, trial
 
 EARLY = {"curve": "train_loss", "step": 45}
 SUCCESS = {"label": "Success (%)", "percent": True}
@@ -31,55 +29,46 @@ def trained(losses):
 
 
 def test_a_point_is_a_trial_at_the_last_value_of_its_curve_up_to_the_step():
-    scatter = panel(kind="scatter", x=EARLY, y=SUCCESS, metric="success", split="baseline")
-    figure = composed(trained([0.3, 0.1, 0.2]), scatter)
-    (drawn,) = figure.axes[0].lines
-    assert np.asarray(drawn.get_xdata()) == pytest.approx([0.3, 0.1, 0.2])
-    assert np.asarray(drawn.get_ydata()) == pytest.approx([60, 80, 70])
-    assert drawn.get_linestyle() == "None"
-    assert "train_loss at step 45" in said(figure)
-    assert legends(figure) == [["Aq_R (3 trials)"]]
+    content = drawing(
+        panel(kind="scatter", x=EARLY, y=SUCCESS, metric="success", split="baseline"), trained([0.3, 0.1])
+    )
+    (axes,) = painted(content)
+    (points,) = axes.lines
+    assert np.asarray(points.get_xdata()) == pytest.approx([0.3, 0.1])
+    assert np.asarray(points.get_ydata()) == pytest.approx([60, 80])
+    assert points.get_linestyle() == "None"
+    assert axes.get_xlabel() == "train_loss at step 45"
+    assert labels(content) == ["Aq_R (2 trials)"]
 
 
-def test_the_legend_has_the_rank_correlation_of_five_points_or_more():
+def test_five_points_or_more_have_a_rank_correlation():
     scatter = panel(kind="scatter", x=EARLY, metric="success", split="baseline")
-    for losses, rank in (
-        ([0.5, 0.01, 0.2, 0.3, 0.02], ", rank correlation -1.00"),
-        ([0.1] * 5, ""),
-        ([0.1 + 2e-9 * place for place in range(5)], ""),  # rounding has no rank
+    for losses, correlation in (
+        ([0.5, 0.01, 0.2, 0.3, 0.02], pytest.approx(-1)),
+        ([0.5, 0.01, 0.2, 0.3], None),
+        ([0.1] * 5, None),
+        ([0.1 + 2e-9 * place for place in range(5)], None),  # rounding has no rank
     ):
-        assert legends(composed(trained(losses), scatter)) == [[f"Aq_R (5 trials{rank})"]]
+        content = drawing(scatter, trained(losses))
+        assert content.series[0].rank_correlation() == correlation
+        assert ("-1.00" in labels(content)[0]) == (correlation is not None)
 
 
-def test_the_axis_may_be_a_column():
-    scatter = panel(kind="scatter", x="m", metric="success", split="baseline")
-    (points,) = drawing(scatter, results([trial(m=5, success=0.25), trial(m=20, success=0.75)])).series
-    assert points.values.to_numpy().tolist() == [[20.0, 0.75], [5.0, 0.25]]
-
-
-def test_shares_may_be_drawn_as_per_cent_on_either_axis():
+def test_the_axis_may_be_a_column_and_shares_per_cent():
     scatter = panel(kind="scatter", x={"column": "success", "percent": True}, y=SUCCESS, metric="success_p5", split="m")
-    (drawn,) = composed(results([trial(success=0.25, success_p5=0.125)]), scatter).axes[0].lines
-    assert (list(drawn.get_xdata()), list(drawn.get_ydata())) == ([25], [12.5])
-
-
-def test_labels_of_a_logarithmic_axis_do_not_overlap():
-    scatter = panel(kind="scatter", x=EARLY | {"scale": "log"}, metric="success", split="baseline")
-    figure = composed(trained([0.026, 0.2, 0.01]), scatter)
-    shown = [text.get_window_extent() for text in figure.axes[0].get_xticklabels() if text.get_text()]
-    assert len(shown) >= 3
-    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(sorted(shown, key=lambda box: box.x0)))
+    made = [trial(m=5, success=0.25, success_p5=0.125), trial(m=5, seed=1, success=0.75, success_p5=0.5)]
+    content = drawing(scatter, results(made))
+    assert content.series[0].values.to_numpy().tolist() == [[0.25, 0.125], [0.75, 0.5]]
+    (points,) = painted(content)[0].lines
+    assert (list(points.get_xdata()), list(points.get_ydata())) == ([25, 75], [12.5, 50])
 
 
 @pytest.mark.parametrize(
-    ("x", "note"),
-    [
-        (EARLY | {"step": 5}, "no trial has train_loss at step 5"),
-        (EARLY | {"curve": "loss"}, "no trial has loss at step 45"),
-        ("task", "'task' is not a number"),
-    ],
+    ("x", "named"),
+    [(EARLY | {"step": 5}, "train_loss at step 5"), (EARLY | {"curve": "loss"}, "loss at step 45"), ("task", "'task'")],
 )
-def test_what_no_trial_has_is_a_note(x, note):
+def test_what_no_trial_has_is_a_note(x, named):
     content = drawing(panel(kind="scatter", x=x, metric="success", split="baseline"), trained([0.1, 0.2]))
     assert not content.series
-    assert [missing.text for missing in content.notes] == [note]
+    (note,) = content.notes
+    assert named in note.text

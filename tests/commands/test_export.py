@@ -1,25 +1,24 @@
-"""`python -m sweeper.export` writes one view as one file."""
+"""`python -m sweeper.export` writes one view, or one network, as one file."""
 
 import json
-import re
-from pathlib import Path
 
 import pandas as pd
 import polars as pl
 import pytest
 import safetensors.numpy
-from typer.testing import CliRunner
 
 from sweeper.commands import export
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
-from tests.processes import refusal
+from tests.processes import refusal, told
 from tests.results import WEIGHTS, failure, outcomes, result
 
+KEY, FAILED = trial_id(result().trial), trial_id(failure({"seed": 2}).trial)
 
-@pytest.fixture
-def results(tmp_path):
-    store = Store.open(tmp_path / "results")
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    store = Store.open(tmp_path_factory.mktemp("export"))
     store.commit(result(metrics={"success": 0.5, "partwise_5": 0.25}))
     store.commit(result({"seed": 1}, outcomes=outcomes(3)))
     store.commit(failure({"seed": 2}))
@@ -27,28 +26,25 @@ def results(tmp_path):
 
 
 def exported(results, file, *options):
-    return CliRunner().invoke(export.app, [str(file), "--results", results.url, *options])
+    return told(export.app, file, "--results", results.url, *options).output
 
 
 def test_a_home_that_is_not_there_is_no_folder_of_this_name(results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = exported(results, Path("~nosuchuser/trials.csv"))
-    assert done.exit_code == 2
-    assert "names the home of a user that this machine does not know" in re.sub(r"[│\s]+", " ", done.output)
+    assert "~nosuchuser" in told(export.app, "~nosuchuser/trials.csv", "--results", results.url, code=2).stderr
     assert not (tmp_path / "~nosuchuser").exists()
 
 
+READERS = {".parquet": (pd.read_parquet, pl.read_parquet), ".csv": (pd.read_csv, pl.read_csv)}
+
+
 @pytest.mark.parametrize(("view", "rows"), [("trials", 3), ("curves", 6), ("outcomes", 15)])
-@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("suffix", READERS)
 def test_a_view_is_one_file(results, tmp_path, view, rows, suffix):
     file = tmp_path / f"{view}{suffix}"
     file.write_text("an earlier export")
-    done = exported(results, file, "--view", view)
-    assert (done.exit_code, done.output) == (0, f"{rows} rows of {view} written to {file}\n")
-    pandas_reads, polars_reads = (
-        (pd.read_parquet, pl.read_parquet) if suffix == ".parquet" else (pd.read_csv, pl.read_csv)
-    )
-    assert len(pandas_reads(file)) == len(polars_reads(file)) == rows
+    assert exported(results, file, "--view", view).startswith(f"{rows} rows of {view} ")
+    assert [len(read(file)) for read in READERS[suffix]] == [rows, rows]
     assert not list(tmp_path.glob(".*"))
 
 
@@ -62,22 +58,25 @@ def test_trials_have_their_further_columns(results, tmp_path):
 
 
 def test_a_network_is_a_safetensors_file(results, tmp_path):
-    file, key = tmp_path / "network.safetensors", trial_id(result().trial)
-    done = exported(results, file, "--trial", key[:6])
-    assert (done.exit_code, done.output) == (0, f"the network of trial {key} written to {file}\n")
+    file = tmp_path / "network.safetensors"
+    assert KEY in exported(results, file, "--trial", KEY[:6])
     weights = safetensors.numpy.load_file(file)
     assert {name: values.tolist() for name, values in weights.items()} == {
         name: values.tolist() for name, values in WEIGHTS.items()
     }
-    failed = trial_id(failure({"seed": 2}).trial)
-    for arguments, words in (
-        ((file,), "--trial ID"), ((tmp_path / "x.csv", "--trial", key), "--trial ID"),
-        ((file, "--trial", "zz"), "no committed trial"), ((file, "--trial", failed), "failed, and has no network"),
-        ((tmp_path / "x.txt",), "must end in .parquet or .csv"), ((tmp_path / "no" / "x.csv",), "No such"),
-    ):  # fmt: skip
-        assert words in refusal(export.app, *arguments, "--results", results.url)
 
 
-def test_a_store_that_is_not_there_is_told(tmp_path):
-    nowhere = refusal(export.app, tmp_path / "x.csv", "--results", tmp_path / "nowhere")
-    assert "there is no results store" in nowhere
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["n.safetensors"], "--trial"), (["x.csv", "--trial", KEY], "--trial"),
+        (["n.safetensors", "--trial", "zz"], "'zz'"), (["n.safetensors", "--trial", FAILED], FAILED),
+        (["x.txt"], "x.txt"), (["no/x.csv"], "no/"), (["x.csv", "--results", "nowhere"], "nowhere"),
+        (["x.csv", "--sweep", "cycles"], "--sweep"), (["x.parquet", "--to", "csv"], "x.parquet"),
+        (["logs", "--to", "tensorboard", "--view", "curves"], "--view"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(results, tmp_path, monkeypatch, arguments, named):
+    monkeypatch.chdir(tmp_path)
+    assert named in refusal(export.app, "--results", results.url, *arguments)
+    assert not list(tmp_path.iterdir())

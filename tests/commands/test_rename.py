@@ -1,24 +1,33 @@
-"""`rename` says what the sweep is called now, and refuses names that are taken and sweeps that run."""
+"""`rename` gives a sweep another name, but none that is taken, and to no sweep that runs."""
 
-from typer.testing import CliRunner
+import pytest
 
 from sweeper.commands import rename
 from sweeper.listeners import heartbeats
-from tests.filled_stores import filled
 from tests.heartbeats import heartbeat
-from tests.processes import refusal
+from tests.processes import refusal, told
 
 
-def test_the_command(tmp_path):
-    store = filled(tmp_path / "store")
+def names(store):
+    return {record.name for record in store.sweeps()}
+
+
+def test_a_sweep_gets_another_name(store):
     heartbeats.write_heartbeat(store.files, "other", heartbeat())
-    done = CliRunner().invoke(rename.app, ["quick", "best", "--results", store.url])
-    assert done.exit_code == 0
-    assert done.output.startswith("quick is called best now; write `name: best` in its search space")
-    for arguments, words in (
-        (("other", "more"), "other runs: stop it first"),
-        (("bets", "more"), "the store has no sweep 'bets'; did you mean 'best'?"),
-        (("best", "best"), "called 'best' already"),
-        (("best", "other"), "there is a sweep 'other' already"),
-    ):
-        assert words in refusal(rename.app, *arguments, "--results", store.url)
+    told(rename.app, "quick", "best", "--results", store.url)
+    assert names(store) == {"best", "other"}
+
+
+@pytest.mark.parametrize(
+    ("sweep", "to", "named"),
+    [
+        ("other", "more", "other"),
+        ("quik", "more", "'quick'"),
+        ("quick", "quick", "'quick'"),
+        ("quick", "other", "'other'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(store, sweep, to, named):
+    heartbeats.write_heartbeat(store.files, "other", heartbeat())
+    assert named in refusal(rename.app, sweep, to, "--results", store.url)
+    assert names(store) == {"quick", "other"}

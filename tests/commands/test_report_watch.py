@@ -1,14 +1,17 @@
 """`report --watch` writes the page again until Ctrl-C, makes figures only for new trials, and leaves a quiet page."""
 
 import itertools
+import re
+import shutil
 
 import pytest
-from typer.testing import CliRunner
 
 from sweeper.analysis import report
-from sweeper.report import app
-from sweeper.store.store import Store, StoreError
+from sweeper.analysis.report import ReportOptions
+from sweeper.commands.report import app
+from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
+from tests.processes import ctrl_c, refusal, told
 from tests.results import record, result
 
 
@@ -20,35 +23,40 @@ def store(tmp_path):
     return store
 
 
-def watched(store, monkeypatch, *rounds, waits=None):
-    """Let the command run, and call one function in each of its pauses, until Ctrl-C in the last."""
-    pauses = iter(rounds)
+@pytest.fixture
+def page(tmp_path):
+    return tmp_path / "page.html"
 
-    def sleep(seconds):
-        assert seconds >= 7
-        if waits is not None:
-            waits.append(seconds)
-        action = next(pauses, None)
+
+def followed(store, page, *rounds, clock=lambda: 0.0):
+    """Follow the store, and call one function in each pause, until Ctrl-C in the last; how long the pauses were."""
+    rounds, pauses = iter(rounds), []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        action = next(rounds, None)
         if action is None:
             raise KeyboardInterrupt
         action()
 
-    monkeypatch.setattr(report, "sleep", sleep)
-    page = store.root + "/page.html"
-    return CliRunner().invoke(app, ["--results", store.root, "--html", page, "--watch", "7"])
+    report.follow(ReportOptions(store.url, html=page), 7, pause, clock)
+    return pauses
 
 
-def test_the_page_follows_the_store(store, monkeypatch, tmp_path):
-    path = tmp_path / "store" / "page.html"
+def finished(page):
+    return page.read_text().count('data-status="finished"')
+
+
+@pytest.mark.slow  # writes the page six times
+def test_the_page_follows_the_store(store, page, monkeypatch, capsys):
     seen, drawn = [], []
     whole = report.write_report
     monkeypatch.setattr(report, "write_report", lambda *given, **keys: drawn.append(given) or whole(*given, **keys))
 
     def look():
-        text = path.read_text()
-        seen.append(text.count('data-status="finished"'))
-        assert '<html lang="en" data-every="7">' in text
-        assert '<noscript><meta http-equiv="refresh" content="7"></noscript>' in text
+        seen.append(finished(page))
+        assert '<html lang="en" data-every="7">' in page.read_text()
+        assert '<noscript><meta http-equiv="refresh" content="7"></noscript>' in page.read_text()
 
     def commit():
         look()
@@ -57,44 +65,45 @@ def test_the_page_follows_the_store(store, monkeypatch, tmp_path):
     def start():
         store.record_sweep(store.sweeps()[0].model_copy(update={"name": "theirs", "trial_ids": ()}))
 
-    done = watched(store, monkeypatch, look, commit, look, look, start)
-    assert done.exit_code == 130
-    assert seen == [0, 0, 1, 1]
+    assert followed(store, page, look, commit, look, start) == [7] * 5
+    assert seen == [0, 0, 1]
     assert len(drawn) == 4, "at first, for the new trial, for the new start, and at the end"
-    assert done.output.count("page:") == 1
-    text = path.read_text()
-    assert "data-every" not in text
-    assert 'http-equiv="refresh"' not in text
-    assert text.count('data-status="finished"') == 1
-    assert [file.name for file in path.parent.iterdir() if file.name.startswith(".page")] == []
+    assert capsys.readouterr().out.count(str(page)) == 1
+    assert not re.search('data-every|http-equiv="refresh"', page.read_text())
+    assert finished(page) == 1
+    assert [path.name for path in page.parent.iterdir() if path.name.startswith(".page")] == []
 
 
-def test_a_page_that_takes_long_to_write_is_written_less_often(store, monkeypatch):
-    moments, waits = itertools.count(step=10), []
-    monkeypatch.setattr(report, "monotonic", lambda: next(moments))
-    watched(store, monkeypatch, lambda: None, lambda: None, waits=waits)
-    assert waits == [7, 90, 90]
+def test_a_page_that_takes_long_to_write_is_written_less_often(store, page):
+    moments = itertools.count(step=10)
+    assert followed(store, page, lambda: None, lambda: None, clock=lambda: next(moments)) == [7, 90, 90]
 
 
-def test_a_store_in_trouble_is_tried_again(store, monkeypatch):
-    def trouble():
-        def away(store):
-            monkeypatch.setattr(report, "_state", lambda store: None)
-            raise StoreError("the server is away")
+def test_a_store_in_trouble_is_tried_again(store, page, tmp_path, capsys):
+    away = tmp_path / "away"
 
-        monkeypatch.setattr(report, "_state", away)
+    def back():
+        shutil.move(away, store.root)
+        store.commit(result())
 
-    done = watched(store, monkeypatch, trouble, lambda: None, lambda: None)
-    assert done.exit_code == 130
-    assert done.stderr.count("the server is away") == 1
+    followed(store, page, lambda: shutil.move(store.root, away), back, lambda: None)
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert finished(page) == 1
 
 
-def test_what_cannot_be_followed_is_refused(tmp_path):
-    missing = CliRunner().invoke(
-        app, ["--results", str(tmp_path / "no"), "--html", str(tmp_path / "p"), "--watch", "7"]
-    )
-    assert missing.exit_code == 2
-    assert "no results store" in missing.stderr
-    alone = CliRunner().invoke(app, ["--results", str(tmp_path), "--watch", "7"])
-    assert alone.exit_code == 2
-    assert "--html" in alone.stderr
+def test_ctrl_c_is_an_exit_code(store, page):
+    written = []
+
+    def again():
+        """The page was written a second time."""
+        if page.exists() and (state := page.stat().st_mtime_ns) not in written:
+            written.append(state)
+        return len(written) > 1
+
+    with ctrl_c(when=again):
+        told(app, "--results", store.url, "--html", page, "--watch", "1", code=130)
+    assert "data-every" not in page.read_text()
+
+
+def test_what_cannot_be_followed_is_refused(tmp_path, page):
+    assert "nowhere" in refusal(app, "--results", tmp_path / "nowhere", "--html", page, "--watch", "7")

@@ -1,11 +1,13 @@
 """The status command tells how far each sweep is, and why trials failed."""
 
+import io
 import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from rich.console import Console
 
 from sweeper.analysis import sweeps
 from sweeper.commands import status
@@ -13,140 +15,145 @@ from sweeper.listeners import heartbeats
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
 from tests.heartbeats import DEAD, ELSEWHERE, PACK, heartbeat
+from tests.processes import refusal, told
 from tests.results import PROVENANCE, failure, record, result
 from tests.trials import coloring_trial
 
 IDS = [trial_id(coloring_trial(seed=seed)) for seed in range(6)]
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    store = Store.open(tmp_path_factory.mktemp("status"))
+    store.record_sweep(record("quick", IDS[:1]))
+    store.record_sweep(record("quick", IDS[:5], captured="2026-02-03T04:05:06+00:00", dirty=True))
+    store.record_sweep(record("other", IDS[:1], commit=None, dirty=None))
+    store.commit(result())
+    store.commit(result({"seed": 1}, status="stopped"))
+    store.commit(failure({"seed": 2}))
+    store.commit(failure({"seed": 3}, kind="crash", message="[bold]odd[/bold]\nsecond line"))
+    store.commit(result({"seed": 5}))
+    return store
+
+
 @pytest.fixture
-def results(tmp_path):
-    filled = Store.open(tmp_path / "results")
-    filled.record_sweep(record("quick", IDS[:1]))
-    filled.record_sweep(record("quick", IDS[:5], captured="2026-02-03T04:05:06+00:00", dirty=True))
-    filled.record_sweep(record("other", IDS[:1], commit=None, dirty=None))
-    filled.commit(result())
-    filled.commit(result({"seed": 1}, status="stopped"))
-    filled.commit(failure({"seed": 2}))
-    filled.commit(failure({"seed": 3}, kind="crash", message="[bold]odd[/bold]\nsecond line"))
-    filled.commit(result({"seed": 5}))
-    return filled
+def results(filled, tmp_path):
+    shutil.copytree(filled.root, tmp_path / "results")
+    return Store.open(tmp_path / "results")
 
 
-def shown(url):
-    return CliRunner().invoke(status.app, ["--results", url])
+def lines(store):
+    return told(status.app, "--results", store.url).stdout.splitlines()
 
 
-def test_each_sweep_is_as_far_as_its_latest_start(results):
-    done = shown(results.url)
-    assert done.exit_code == 0
-    lines = done.stdout.splitlines()
-    assert " ".join(lines[0].split()) == "sweep planned finished stopped failed pending starts last start commit"
-    assert lines[1].split() == ["other", "1", "1", "0", "0", "0", "1", "2026-01-02", "03:04", "UTC", "unknown"]
-    commit = PROVENANCE.commit[:10]
-    assert lines[2].split() == ["quick", *"511212", "2026-02-03", "04:05", "UTC", commit, "+", "changes"]
+def beat(store, **changes):
+    """The file of a heartbeat of a driver of quick."""
+    written = heartbeat(**changes)
+    heartbeats.write_heartbeat(store.files, "quick", written)
+    return Path(store.root, f"drivers/quick/{written.driver}.json")
+
+
+def hours_later(path, hours):
+    later = path.stat().st_mtime_ns + hours * 3600 * 10**9
+    os.utime(path, ns=(later, later))
+
+
+def test_each_sweep_is_as_far_as_its_latest_start(filled):
+    heads, other, quick = (line.split() for line in lines(filled)[:3])
+    assert " ".join(heads) == "sweep planned finished stopped failed pending starts last start commit"
+    assert other == ["other", "1", "1", "0", "0", "0", "1", "2026-01-02", "03:04", "UTC", "unknown"]
+    assert quick == ["quick", *"511212", "2026-02-03", "04:05", "UTC", PROVENANCE.commit[:10], "+", "changes"]
 
 
 def test_failures_are_counted_by_reason(results):
     results.commit(failure({"seed": 4}))
-    lines = shown(results.url).stdout.splitlines()
-    assert "quick: 2 failed: divergence" in lines
-    assert "quick: 1 failed: crash: [bold]odd[/bold]; second line" in lines
-    assert "1 committed trial is not, or no longer, planned by a sweep" in lines
+    reasons = lines(results)[3:]
+    assert reasons[:2] == ["quick: 2 failed: divergence", "quick: 1 failed: crash: [bold]odd[/bold]; second line"]
+    assert reasons[2].startswith("1 "), "a trial that no sweep plans"
 
 
 def test_an_empty_store_and_none_at_all(tmp_path):
-    assert "empty" in shown(str(tmp_path)).stdout
-    absent = shown(str(tmp_path / "nowhere"))
-    assert absent.exit_code == 2
-    assert "there is no results store" in absent.stderr
+    assert len(lines(Store.open(tmp_path))) == 1
+    assert "nowhere" in refusal(status.app, "--results", tmp_path / "nowhere")
 
 
 def test_running_packs_are_shown(results):
-    heartbeats.write_heartbeat(results.files, "quick", heartbeat())
-    out = shown(results.url).output
+    still = PACK.model_copy(update={"phase": "compiling", "still": 1800.0})
     process = heartbeat().process
-    assert (
-        f"quick: running on {process.host} (process {process.pid}) · 3/8 done · 1 pack running · 1,234 steps/s · "
-        "60 s so far · 5 min left"
-    ) in out
-    heads, row = (line.split() for line in out.splitlines()[-2:])
-    assert heads == ["sweep", "pack", "lanes", "does", "step", "of", "loss", "node"]
-    assert row == ["quick", "coloring", "Aq_R", "4", "training", "100", "250", "0.25", "seven"]
-
-
-def test_a_pack_without_news_says_since_when(results):
-    packs = (PACK, PACK.model_copy(update={"phase": "compiling", "still": 1800.0}))
-    heartbeats.write_heartbeat(results.files, "quick", heartbeat(packs=packs, running=2))
-    heads, moving, still = (line.split() for line in shown(results.url).output.splitlines()[-3:])
-    assert heads[-4:] == ["node", "nothing", "new", "for"]
-    assert (moving[-1], still[-3:]) == ("seven", ["seven", "30", "min"])
+    counts = "3/8 done · 2 packs running · 1,234 steps/s · 60 s so far · 5 min left"
+    beat(results, packs=(PACK, still), running=2)
+    driver, heads, *rows = lines(results)[-4:]
+    assert driver == f"quick: running on {process.host} (process {process.pid}) · {counts}"
+    assert heads.split() == ["sweep", "pack", "lanes", "does", "step", "of", "loss", "node", "nothing", "new", "for"]
+    training, compiling = (row.split() for row in rows)
+    assert training == ["quick", "coloring", "Aq_R", "4", "training", "100", "250", "0.25", "seven"]
+    assert compiling[-3:] == ["seven", "30", "min"]
 
 
 def test_before_the_first_pack_there_is_no_speed(results):
-    heartbeats.write_heartbeat(results.files, "quick", heartbeat(running=0, packs=()))
-    assert "3/8 done · 0 packs running · 60 s so far\n" in shown(results.url).output
+    beat(results, running=0, packs=())
+    assert lines(results)[-1].endswith("3/8 done · 0 packs running · 60 s so far")
 
 
 def test_a_driver_that_died_on_this_machine_is_dead_for_certain(results):
-    heartbeats.write_heartbeat(results.files, "quick", heartbeat(process=DEAD))
-    out = shown(results.url).output
-    assert "has died; what it has committed stays; this command carries on: python -m sweeper.run" in out
-    assert "seven" not in out, "its packs do not run"
+    beat(results, process=DEAD)
+    assert [driver.life for driver in sweeps.drivers(results)] == ["dead"]
+    last = lines(results)[-1]
+    assert last.startswith("quick: "), "its packs do not run"
+    assert last.endswith("python -m sweeper.run x.yaml"), "which carries on"
 
 
 @pytest.mark.parametrize("skew", [-86400, 0, 86400])
 def test_of_a_driver_elsewhere_the_store_tells_how_old_its_heartbeat_is(results, monkeypatch, skew):
-    fresh, old = heartbeat(process=ELSEWHERE), heartbeat(process=ELSEWHERE)
-    for each in (fresh, old):
-        heartbeats.write_heartbeat(results.files, "quick", each)
-    path = Path(results.root, f"drivers/quick/{old.driver}.json")
-    hour_ago = path.stat().st_mtime_ns - 3600 * 10**9
-    os.utime(path, ns=(hour_ago, hour_ago))
+    beat(results, process=ELSEWHERE)
+    hours_later(beat(results, process=ELSEWHERE), hours=-1)
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + skew)  # a machine whose clock is wrong
-    out = shown(results.url).output
-    assert out.count("quick: running on far") == 1
-    assert "no heartbeat of the driver on far" in out
-    assert "the last came 60 min ago by the clock of the store; if it is dead, what it has committed stays" in out
+    assert sorted(driver.lives for driver in sweeps.drivers(results)) == [False, True]
+    shown = lines(results)
+    assert sum(line.startswith("quick: running on far ") for line in shown) == 1
+    (old,) = (line for line in shown if "60 min" in line)
+    assert old.endswith("python -m sweeper.run x.yaml")
 
 
 def test_a_heartbeat_from_the_future_is_none(results):
-    ahead = heartbeat(process=ELSEWHERE)
-    heartbeats.write_heartbeat(results.files, "quick", ahead)
-    path = Path(results.root, f"drivers/quick/{ahead.driver}.json")
-    later = path.stat().st_mtime_ns + 3600 * 10**9
-    os.utime(path, ns=(later, later))
+    hours_later(beat(results, process=ELSEWHERE), hours=1)
     assert not any(driver.lives for driver in sweeps.drivers(results))
-    assert "its time lies 60 min ahead of the clock of the store" in shown(results.url).output
+    assert "60 min" in lines(results)[-1]
 
 
-def test_a_store_that_cannot_be_written_tells_no_age(results, monkeypatch):
-    heartbeats.write_heartbeat(results.files, "quick", heartbeat(process=ELSEWHERE))
-    monkeypatch.setattr(sweeps, "store_clock", lambda files: None)
-    assert "its age is unknown, as the store cannot be written" in shown(results.url).output
+def test_a_store_that_cannot_be_written_tells_no_age():
+    unknown = sweeps.Driver("quick", heartbeat(process=ELSEWHERE), "elsewhere", age=None)
+    assert not unknown.lives
+    assert "60" not in sweeps.sentence(unknown)
 
 
 def test_what_a_driver_says_cannot_steer_the_terminal(results):
-    pack = heartbeats.PackProgress.model_validate(
-        {"label": "\x1b[2J", "phase": "", "step": 0, "steps": 1, "lanes": 1, "train_loss": None, "node": "\x07"}
-    )
-    heartbeats.write_heartbeat(results.files, "quick", heartbeat(command="\x1b[2J", state="\x1b[2J", packs=(pack,)))
-    assert not {"\x1b", "\x07"} & set(shown(results.url).output)
+    pack = PACK.model_copy(update={"label": "\x1b[2J", "node": "\x07"})
+    beat(results, command="\x1b[2J", state="\x1b[2J", packs=(pack,))
+    assert not {"\x1b", "\x07"} & set("".join(lines(results)))
 
 
-def test_watching_looks_again_until_ctrl_c(results, monkeypatch):
+def test_watching_looks_again_until_ctrl_c(results):
     looks = []
 
-    def sleep(seconds):
+    def pause(seconds):
         looks.append(seconds)
         if len(looks) == 2:
-            heartbeats.write_heartbeat(results.files, "quick", heartbeat())
+            beat(results)
         if len(looks) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(status.time, "sleep", sleep)
-    done = CliRunner().invoke(status.app, ["--results", results.url, "--watch"])
-    assert done.exit_code == 130
-    assert "quick: running on" in done.output
+    screen = Console(file=io.StringIO(), width=200)
+    with pytest.raises(KeyboardInterrupt):
+        status.follow(results, screen, pause)
+    assert "quick: running on" in screen.file.getvalue()
     assert len(looks) == 3
+
+
+def test_ctrl_c_in_a_watch_is_an_exit_code(filled, monkeypatch):
+    def interrupted(store, screen):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(status, "follow", interrupted)
+    told(status.app, "--watch", "--results", filled.url, code=130)

@@ -6,17 +6,16 @@ import pty
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
+from sweeper.commands import query
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.filled_stores import swept
-from tests.results import failure
-
-pytestmark = pytest.mark.slow
+from tests.processes import told
+from tests.results import failure, result
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\rgone\u202e"
 """Sets the title, rings, clears the screen, in the 8-bit form too, and writes over the line."""
@@ -24,19 +23,19 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\rgone\u202e"
 SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\rgone\u202e"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory) -> Store:
     """A store with hostile text in a row and in the command of a sweep."""
-    store = Store.open(tmp_path / "results")
+    store = Store.open(tmp_path_factory.mktemp("hostile"))
     swept(store, failure(kind=HOSTILE, message=HOSTILE), name="hostile", command=HOSTILE)
     store.write_bytes("sweeps/hostile/000009-00000000.json", f'{{"schema_version": "{HOSTILE}"}}'.encode())
     annotate(store.files, Subject("hostile"), note=HOSTILE)
-    return tmp_path / "results"
+    return store
 
 
 RUNS_ALL = """
-import json, runpy, sys
-for arguments in json.loads(sys.argv[1]):
+import json, os, runpy, sys
+for os.environ["TERM_PROGRAM"], arguments in json.loads(sys.argv[1]):
     sys.argv = arguments
     try:
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
@@ -47,8 +46,8 @@ for arguments in json.loads(sys.argv[1]):
 """Runs commands in turns: most of a command's time is its imports."""
 
 
-def on_a_terminal(*commands: Sequence[str]) -> list[str]:
-    """What each command prints to a terminal, on both streams."""
+def on_terminals(commands: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """What each command prints, on both streams, to a terminal that is emulated by the program beside it."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", RUNS_ALL, json.dumps(commands)], cwd=plugins.ROOT, stdin=subprocess.DEVNULL,
@@ -66,7 +65,8 @@ def on_a_terminal(*commands: Sequence[str]) -> list[str]:
 QUERY = 'select error_message, error_kind as "a\x1bc" from trials'
 
 
-def test_stored_text_is_spelt_out(store):
+@pytest.mark.slow
+def test_stored_text_is_spelt_out(hostile):
     commands = [
         ("sweeper.query", "select error_message from trials"),
         ("sweeper.query", QUERY),
@@ -81,7 +81,7 @@ def test_stored_text_is_spelt_out(store):
         ("sweeper", "note", "hostile", HOSTILE, "--remove"),
         ("sweeper.report",),
     ]
-    told = on_a_terminal(*([*command, "--results", str(store)] for command in commands))
+    told = on_terminals([("", [*command, "--results", hostile.url]) for command in commands])
     assert SHOWN in told[0]
     for command, printed in zip(commands, told, strict=True):
         assert printed
@@ -89,25 +89,18 @@ def test_stored_text_is_spelt_out(store):
         assert "\rgone" not in printed, command
 
 
-def test_programs_get_the_text_as_it_is(store):
-    command = [sys.executable, "-m", "sweeper.query", QUERY, "--format", "csv", "--results", str(store)]
-    done = subprocess.run(command, cwd=plugins.ROOT, capture_output=True, check=True)
-    assert HOSTILE.encode() in done.stdout
+def test_programs_get_the_text_as_it_is(hostile):
+    assert HOSTILE.encode() in told(query.app, QUERY, "--format", "csv", "--results", hostile.url).stdout_bytes
 
 
-@pytest.mark.parametrize("program", ["WezTerm", "other"])
-def test_a_terminal_that_can_shows_the_picture_itself(tmp_path, program):
-    parent, terminal = pty.openpty()
-    command = ["-m", "sweeper", "plot", "q", "success", "--results", "published", "--where", "keys = 15", "--out"]
-    running = subprocess.Popen(
-        [sys.executable, *command, str(tmp_path / "plot.png")], cwd=plugins.ROOT, stdout=terminal,
-        env=os.environ | {"TERM_PROGRAM": program},
-    )  # fmt: skip
-    os.close(terminal)
-    printed = b"".join(iter(lambda: _read(parent), b""))
-    assert running.wait() == 0
-    assert (b"\x1b]1337;File=inline=1:iVBOR" in printed) == (program == "WezTerm")
-    assert b"figure: " in printed
+@pytest.mark.slow
+def test_a_terminal_that_can_shows_the_picture_itself(tmp_path):
+    store = Store.open(tmp_path / "results")
+    store.commit(result())
+    plot = ["sweeper", "plot", "q", "success", "--results", store.url, "--out", str(tmp_path / "plot.png")]
+    for shown, printed in zip([True, False], on_terminals([("WezTerm", plot), ("other", plot)]), strict=True):
+        assert ("\x1b]1337;File=inline=1:iVBOR" in printed) == shown
+        assert str(tmp_path / "plot.png") in printed
 
 
 def _read(descriptor: int) -> bytes:

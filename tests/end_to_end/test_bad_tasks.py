@@ -58,7 +58,7 @@ class Task(coloring.Task):
 '''
 
 DOES = "does: {choice: [open, exit, interrupt, generator, own, mute, well]}"
-SPACE = with_seeds(1).replace("name: coloring", f"name: bad, {DOES}").replace("steps: 250", "steps: 50")
+SPACE = with_seeds(1).replace("name: coloring", f"name: bad, {DOES}").replace("steps: 300", "steps: 50")
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.long
 SPACE = (
     ("name: tiny" + with_seeds(2))
     .replace("q: 3", "q: {choice: [3, 10]}")
-    .replace("steps: 250", "steps: 20")
+    .replace("steps: 300", "steps: 20")
     .replace("votes: [3]", "votes: [5]")
 )
 

@@ -155,7 +155,7 @@ def test_a_server_that_refuses_is_one_sentence(s3):
 TINY = (
     ("name: tiny" + with_seeds(2) + "resources: {checkpoint_seconds: 0.5}")
     .replace("q: 3", "q: {choice: [1, 2, 3]}")
-    .replace("steps: 250", "steps: 3000")
+    .replace("steps: 300", "steps: 3000")
     .replace("votes: [3]", "votes: [5]")
 )
 

@@ -79,7 +79,7 @@ SPACE = (
     with_seeds(2)
     .replace("{name: coloring, vertices: 5}", "{name: mine}")
     .replace("{name: transformer, width: 4, key_size: 4}", "{name: tiny}")
-    .replace("steps: 250", "steps: 50")
+    .replace("steps: 300", "steps: 50")
 )
 
 

@@ -114,7 +114,7 @@ TRIAL = """
 """
 
 SWEEP = (
-    with_seeds(2).replace("q: 3", "q: {choice: [1, 2, 3, .inf]}").replace("steps: 250", "steps: 5000")
+    with_seeds(2).replace("q: 3", "q: {choice: [1, 2, 3, .inf]}").replace("steps: 300", "steps: 5000")
     + "resources: {checkpoint_seconds: 0.5}\n"
 )
 

@@ -1,12 +1,13 @@
 """A driver tells the store that it lives, stops when it is asked to, and takes its heartbeat away."""
 
 import threading
+from types import SimpleNamespace
 
 from sweeper import events
-from sweeper.listeners import heartbeat_writer, heartbeats
+from sweeper.listeners import heartbeats
 from sweeper.listeners.heartbeat_writer import HeartbeatWriter
 from sweeper.store.files import StoreError
-from tests.heartbeats import heartbeat, until
+from tests.heartbeats import DEAD, ELSEWHERE, heartbeat, until
 
 PLANNED = events.SweepPlanned("quick", trials=8, done=1, failed=1, steps=2000)
 STARTED = events.PackStarted("0123456789", "coloring Aq_R seed=0…3", ("a", "b", "c", "d"), 250)
@@ -42,14 +43,14 @@ def test_a_heartbeat_says_what_runs_where_and_goes_at_the_end(local):
     assert not stops
 
 
-def test_a_request_stops_once(local, monkeypatch):
-    stops, written, write = [], [], heartbeats.write_heartbeat
-    monkeypatch.setattr(heartbeat_writer, "write_heartbeat", lambda *arguments: written.append(write(*arguments)))
+def test_a_request_stops_once(local):
+    stops = []
 
     def look():
         """Wait for a whole look of the driver for requests, which follows a heartbeat."""
-        before = len(written)
-        until(lambda: len(written) >= before + 2)
+        for _ in range(2):
+            (before,) = heartbeats.heartbeats(local.files)
+            until(lambda before=before: heartbeats.heartbeats(local.files)[0].modified > before.modified)
 
     heart = HeartbeatWriter(local, "", lambda: stops.append(1), seconds=0.01)
     heart.hear(PLANNED)
@@ -65,19 +66,28 @@ def test_a_request_stops_once(local, monkeypatch):
     assert local.listing("drivers") == ["drivers/quick/" + "0" * 16 + ".stop"]
 
 
-def test_a_store_in_trouble_costs_heartbeats_only(local, monkeypatch):
-    failed = threading.Event()
-    write = heartbeats.write_heartbeat
+class Trouble:
+    """The files of a store, which refuse to be written until the trouble is over."""
 
-    def refused(*arguments):
-        failed.set()
-        raise StoreError("no space left")
+    def __init__(self, files):
+        self._files, self.met, self.over = files, threading.Event(), False
 
-    monkeypatch.setattr(heartbeat_writer, "write_heartbeat", refused)
-    heart = HeartbeatWriter(local, "", lambda: None, seconds=0.01)
+    def write(self, *arguments):
+        if not self.over:
+            self.met.set()
+            raise StoreError("no space left")
+        self._files.write(*arguments)
+
+    def __getattr__(self, name):
+        return getattr(self._files, name)
+
+
+def test_a_store_in_trouble_costs_heartbeats_only(local):
+    trouble = Trouble(local.files)
+    heart = HeartbeatWriter(SimpleNamespace(files=trouble), "", lambda: None, seconds=0.01)
     heart.hear(PLANNED)
-    failed.wait()
-    monkeypatch.setattr(heartbeat_writer, "write_heartbeat", write)
+    trouble.met.wait()
+    trouble.over = True
     until(lambda: told(local))
     heart.hear(events.SweepEnded())
     assert not told(local)
@@ -89,8 +99,7 @@ def test_a_start_that_found_no_work_writes_nothing(local):
 
 
 def test_a_driver_carries_on_for_dead_ones_of_its_sweep(local):
-    dead = heartbeat(process=heartbeat().process.model_copy(update={"born": 1}))
-    elsewhere = heartbeat(process=heartbeat().process.model_copy(update={"machine": "another"}))
+    dead, elsewhere = heartbeat(process=DEAD), heartbeat(process=ELSEWHERE)
     for sweep, each in (("quick", dead), ("other", dead), ("quick", elsewhere)):
         heartbeats.write_heartbeat(local.files, sweep, each)
     heart = HeartbeatWriter(local, "", lambda: None, seconds=0.01)

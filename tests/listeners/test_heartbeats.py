@@ -7,8 +7,10 @@ import time
 
 import pytest
 
+from sweeper.listeners import driver_process
 from sweeper.listeners.driver_process import DriverProcess, life, this_process
 from sweeper.listeners.heartbeats import (
+    answers,
     ask_to_stop,
     heartbeats,
     is_asked_to_stop,
@@ -17,17 +19,11 @@ from sweeper.listeners.heartbeats import (
     write_heartbeat,
 )
 from sweeper.store.store import Store
-from sweeper.trial import plugins
-from tests.heartbeats import heartbeat
+from tests.heartbeats import DEAD, heartbeat
 
 
-@pytest.fixture
-def files(results):
-    return results.files
-
-
-def test_a_heartbeat_is_read_as_it_was_written_until_it_is_removed(files):
-    written = heartbeat(seconds_left=None)
+def test_a_heartbeat_is_read_as_it_was_written_until_it_is_removed(local):
+    files, written = local.files, heartbeat(seconds_left=None)
     write_heartbeat(files, "quick", written)
     ask_to_stop(files, "quick", written.driver)
     (stored,) = heartbeats(files)
@@ -39,7 +35,20 @@ def test_a_heartbeat_is_read_as_it_was_written_until_it_is_removed(files):
     assert files.listing("drivers") == {}
 
 
-def test_the_clock_of_the_store_leaves_nothing(files, monkeypatch):
+def test_a_driver_that_is_asked_to_stop_answers_by_its_end(local):
+    running, dead = heartbeat(), heartbeat(process=DEAD)
+    for each in (running, dead):
+        write_heartbeat(local.files, "quick", each)
+    ends = answers(local.files, "quick", look=0.001)
+    assert next(ends)[0] == DEAD
+    assert is_asked_to_stop(local.files, "quick", running.driver)
+    remove_heartbeat(local.files, "quick", running.driver)
+    assert [process for process, _ in ends] == [running.process]
+    assert heartbeats(local.files) == []
+
+
+def test_the_clock_of_the_store_leaves_nothing(results, monkeypatch):
+    files = results.files
     write_heartbeat(files, "quick", heartbeat())
     monkeypatch.setattr(time, "time", lambda: 0.0)
     (stored,) = heartbeats(files)
@@ -82,13 +91,10 @@ def test_files_that_make_no_sense_are_passed_over(tmp_path, data):
 def test_life_is_certain_on_this_machine(tmp_path):
     program = tmp_path / "a) Z ("  # the system tells names of programs among the states of processes
     program.symlink_to(sys.executable)
-    says = (
-        "from sweeper.listeners.driver_process import this_process; "
-        "print(this_process().model_dump_json(), flush=True); input()"
-    )
+    says = "import runpy; print(runpy.run_path({!r})['this_process']().model_dump_json(), flush=True); input()"
     child = subprocess.Popen(
-        [program, "-c", says], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, cwd=plugins.ROOT,
+        [program, "-c", says.format(driver_process.__file__)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     process = DriverProcess.model_validate_json(child.stdout.readline())
     assert (process.pid, process.machine) == (child.pid, this_process().machine)
@@ -107,7 +113,7 @@ def test_life_is_certain_on_this_machine(tmp_path):
 def test_without_proc_a_number_is_all_there_is(monkeypatch):
     mine = this_process().model_copy(update={"born": None})
     assert life(mine) == "alive"
-    child = subprocess.Popen([sys.executable, "-c", ""])
+    child = subprocess.Popen(["true"])
     child.wait()
     assert life(mine.model_copy(update={"pid": child.pid})) == "dead"
 

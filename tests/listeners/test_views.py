@@ -42,7 +42,8 @@ def test_a_log_gets_the_counts_every_ten_seconds():
 def test_lines_of_a_log_are_not_broken():
     out = io.StringIO()
     views.LogLines(Console(file=out, width=40)).hear(events.SweepStarted("cluster.of.somebody.far.away.org:6379"))
-    assert out.getvalue() == "running on the Ray cluster at cluster.of.somebody.far.away.org:6379\n"
+    assert out.getvalue().endswith(" cluster.of.somebody.far.away.org:6379\n")
+    assert out.getvalue().count("\n") == 1
 
 
 def shown(*heard: Event) -> str:
@@ -57,9 +58,8 @@ def shown(*heard: Event) -> str:
 def test_a_terminal_sees_running_packs_and_keeps_the_sentences():
     lost = events.TrialsLost("0123456789", ("a", "b"), "no space [left]")
     out = shown(STARTED, PROGRESSED, lost)
-    for text in ("running on this machine", "coloring Aq_R q=2 m=2", "training 120", "loss 0.25", "4 running"):
+    for text in ("coloring Aq_R q=2 m=2", "training 120", "loss 0.25", "4 running", *sentences(lost)):
         assert text in out
-    assert "trial a and 1 more of its pack could not be committed: no space [left]" in out
 
 
 def test_a_compilation_is_shown_and_a_pack_without_news_says_since_when():
@@ -91,35 +91,29 @@ def test_a_terminal_has_room_for_some_packs_only():
 
 
 @pytest.mark.parametrize(
-    ("event", "lines"),
+    ("event", "facts"),
     [
         (events.Ticked(), []),
         (PROGRESSED, []),
-        (events.LanesChosen("0123456789", 12, tuple("abcd") * 5, "the device has 8.0 MB"),
-         ["12 of 20 trials of a pack are trained at once: the device has 8.0 MB"]),
-        (events.PluginPrinted("p", ("loss 0.5", "\x1b[2J")), ["  printed: loss 0.5", r"  printed: \x1b[2J"]),
-        (events.ResourcesAwaited({"CPU": 1.0, "GPU": 0.5}),
-         ["no node of the cluster has the 1 CPU and 0.5 GPUs that a pack takes; waiting for one"]),
-        (events.WorkerDied("p", ("a",), started=True),
-         ["a worker died with trial a; the pack goes on from its last checkpoint"]),
-        (events.WorkerDied("p", ("a", "b"), started=False),
-         ["a worker died before it took up trial a and 1 more of its pack; the pack is started again"]),
-        (events.WorkerStuck("p", ("a", "b"), 3600.0),
-         ["nothing new of trial a and 1 more of its pack for 60 min: the pack is tried in another worker"]),
-        (events.PackFailed("p", ("a",), "ValueError: no", "host: log"),
-         ["trial a failed: ValueError: no", "  traceback on host: log"]),
-        (events.PackFailed("p", ("a",), "its worker died 4 times", None), ["trial a failed: its worker died 4 times"]),
-        (events.SweepStopping("interrupted", 1), ["interrupted: 1 running pack asked to leave a checkpoint"]),
+        (events.LanesChosen("p", 12, tuple("abcd") * 5, "the device has 8.0 MB"), [("12 of 20 trials", "8.0 MB")]),
+        (events.CheckpointRefused("p", ("a",), "is of other code"), [("trial a", "is of other code")]),
+        (events.PluginPrinted("p", ("loss 0.5", "\x1b[2J")), [("loss 0.5",), (r"\x1b[2J",)]),
+        (events.ResourcesAwaited({"CPU": 1.0, "GPU": 0.5}), [("1 CPU", "0.5 GPUs")]),
+        (events.WorkerDied("p", ("a",), started=True), [("trial a", "checkpoint")]),
+        (events.WorkerDied("p", ("a", "b"), started=False), [("trial a and 1 more", "again")]),
+        (events.WorkerStuck("p", ("a", "b"), 3600.0), [("trial a and 1 more", "60 min")]),
+        (events.PackFailed("p", ("a",), "ValueError", "host: log"), [("trial a", "ValueError"), ("host: log",)]),
+        (events.PackFailed("p", ("a",), "its worker died 4 times", None), [("trial a", "its worker died 4 times")]),
+        (events.SweepStopping("interrupted", 1), [("1 running pack",)]),
+        (events.SweepStopping("store refuses", 2), [("2 running packs",)]),
         (events.SweepStopped(0, 0, 0), []),
-        (events.SweepStopped(1, 1, 0), ["1 of 1 pack left a checkpoint"]),
-        (events.SweepStopped(4, 1, 1),
-         ["1 of 4 packs left a checkpoint, 1 finished, 2 had none to leave and start anew"]),
-        (events.SweepStopping("store refuses", 2),
-         ["nothing can be committed any more: 2 running packs asked to leave a checkpoint"]),
+        (events.SweepStopped(1, 1, 0), [("1 of 1 pack",)]),
+        (events.SweepStopped(4, 1, 1), [("1 of 4 packs", "1 finished", "2 had none")]),
     ],
 )  # fmt: skip
-def test_events_in_words(event: Event, lines: list[str]):
-    assert sentences(event) == lines
+def test_events_in_words(event: Event, facts: list[tuple[str, ...]]):
+    for line, words in zip(sentences(event), facts, strict=True):
+        assert all(word in line for word in words), line
 
 
 def test_what_an_exception_says_cannot_steer_the_terminal(tmp_path):

@@ -25,7 +25,7 @@ def _distinct(changes):
     return list(dict.fromkeys(coloring_trial(**change) for change in changes))
 
 
-@given(st.lists(settings, max_size=12), st.one_of(st.none(), st.integers(1, 4)))
+@given(st.lists(settings, max_size=8), st.one_of(st.none(), st.integers(1, 4)))
 def test_every_trial_is_in_exactly_one_pack_of_its_own_structure(changes, lanes):
     trials = _distinct(changes)
     made = packs(trials, lanes)
@@ -41,7 +41,7 @@ def test_traced_values_share_a_cell_and_structural_ones_do_not():
     trials = [
         coloring_trial(), coloring_trial(seed=1), coloring_trial(objective={"q": 7.0, "m": 2}),
         coloring_trial(optimizer={"learning_rate": 0.5}), coloring_trial(objective={"q": 3.0, "m": 4}),
-        coloring_trial(steps=300), coloring_trial(baseline="AE_R"),
+        coloring_trial(steps=400), coloring_trial(baseline="AE_R"),
         coloring_trial(baseline="Aq_r0", objective={"q": 3.0, "m": 2}),
     ]  # fmt: skip
     assert [len(cell) for cell in cells(trials)] == [5, 1, 1, 1]

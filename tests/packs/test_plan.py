@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweeper.packs import plan
@@ -18,7 +18,7 @@ from sweeper.trial.trial_spec import TrialSpec, trial_id
 from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 
-TRIALS = [coloring_trial(seed=seed, objective={"q": q, "m": 2}) for q in (1.5, 2.0, math.inf) for seed in range(3)]
+TRIALS = [coloring_trial(seed=seed, objective={"q": q, "m": 2}) for q in (1.5, math.inf) for seed in range(2)]
 IDS = [trial_id(trial) for trial in TRIALS]
 
 DONE = plan.done_statuses(early_stopping=False, retry_failed=False)
@@ -28,11 +28,12 @@ OPTUNA = (
     .replace("q: 3", "q: {uniform: [1, 10]}")
     .replace("baseline: Aq_R", "baseline: {choice: [Aq_R, Aq_r0]}")
     .replace("{warmup_steps: 10}", "{learning_rate: {log_uniform: [1.0e-5, 1.0e-1]}}")
-    .replace("steps: 250", "steps: 10")
+    .replace("steps: 300", "steps: 10")
     + "search: {method: optuna, trials: 20, metric: loss, mode: min, seed: 7}\n"
 )
 
 
+@settings(max_examples=50)
 @given(
     committed=st.dictionaries(
         st.sampled_from([*IDS, "of another sweep"]), st.sampled_from(["finished", "failed", "stopped"])
@@ -56,12 +57,12 @@ def test_what_runs_is_planned_minus_done(committed, lanes, early_stopping, retry
     # A pack keeps its name and its lanes when trials are committed, so that its checkpoint still fits.
     assert {work.pack.pack_id for work in made.work} <= {work.pack.pack_id for work in fresh.work}
     assert (made.cells, made.packs) == (fresh.cells, fresh.packs)
-    assert sum(work.steps for work in made.work) == 250 * (len(IDS) - len(done))
+    assert sum(work.steps for work in made.work) == 300 * (len(IDS) - len(done))
 
 
 def test_lanes_are_for_execution_only():
-    narrow, wide = (plan.plan(TRIALS, lanes, {}, DONE) for lanes in (1, 9))
-    assert (narrow.cells, narrow.packs, wide.packs) == (1, 9, 1)
+    narrow, wide = (plan.plan(TRIALS, lanes, {}, DONE) for lanes in (1, 4))
+    assert (narrow.cells, narrow.packs, wide.packs) == (1, 4, 1)
     assert list(narrow.trials) == list(wide.trials) == IDS
 
 
@@ -138,7 +139,7 @@ def test_an_optuna_search_does_not_depend_on_workers_order_or_interruptions(spec
 
 def test_an_optuna_search_of_which_every_setting_is_left_out_is_refused(spec):
     spec = search_space.read(spec.path, ["exclude=[trial.objective.q >= 1]"])
-    with pytest.raises(SearchSpaceError, match="exclude: leaves out every setting, all 40"):
+    with pytest.raises(SearchSpaceError, match=r"exclude.* 40"):
         study(spec, Results())
 
 

@@ -13,7 +13,7 @@ from tests.trials import coloring_trial
 
 FAST = {"warmup_steps": 10, "learning_rate": 0.01}
 WALK = {"name": "gridworld_imitation", "height": 2, "width": 2, "horizon": 4}
-WIDE = {"task": WALK | {"width": 3}, "model": {"name": "transformer", "width": 6, "key_size": 4}}
+WIDE = {"task": WALK | {"width": 3}, "model": {"name": "transformer", "blocks": 1, "width": 6, "key_size": 4}}
 
 
 def trials(count=1, **changes):

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +15,7 @@ from sweeper.packs.packing import Pack
 from sweeper.packs.trained_trial import LoadError, OtherNetworkError, network_of, weights_of
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance
-from sweeper.trial.trial_spec import trial_id
-from tests.processes import python
+from sweeper.trial.trial_spec import TrialSpec, trial_id
 from tests.results import WEIGHTS, result
 from tests.trials import coloring_trial
 
@@ -25,35 +25,39 @@ MODELS = [
 ]
 
 
-@pytest.mark.slow
+def _network(trial: TrialSpec) -> Any:
+    """A network of a trial with arbitrary weights, all different; nothing is compiled."""
+    shapes = jax.eval_shape(lambda: trial.model.build(trial.task, trial.keys().weights))
+    rng = np.random.default_rng(0)
+    return jax.tree.map(lambda leaf: rng.normal(size=leaf.shape).astype(leaf.dtype), shapes)
+
+
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
 def test_the_way_to_names_and_back(model):
     trial = coloring_trial(model=model)
-    network = trial.model.build(trial.task, trial.keys().weights)
+    network = _network(trial)
     weights = weights_of(network)
     assert "readout.weight.value" in weights
     again = network_of(trial, weights)
     assert jax.tree.structure(again) == jax.tree.structure(network)
-    cycle, noise = jnp.arange(5), jnp.linspace(0, 1, 5)
-    logits = trial.task.logits(network, cycle, noise)
-    assert (trial.task.logits(again, cycle, noise) == logits).all()
+    for back, leaf in zip(jax.tree.leaves(again), jax.tree.leaves(network), strict=True):
+        np.testing.assert_array_equal(back, leaf, strict=True)
 
 
-@pytest.mark.slow
 def test_weights_of_another_network_are_refused():
     trial = coloring_trial()
-    weights = weights_of(trial.model.build(trial.task, trial.keys().weights))
-    wider = coloring_trial(model={"name": "transformer", "width": 6, "key_size": 4})
-    with pytest.raises(OtherNetworkError, match=r"transformer .* float32\[6, 4\], the stored one is float32\[4, 4\]"):
+    weights = weights_of(_network(trial))
+    wider = coloring_trial(model={"name": "transformer", "blocks": 1, "width": 6, "key_size": 4})
+    with pytest.raises(OtherNetworkError, match=r"transformer .* float32\[6, 4\], .* float32\[4, 4\]"):
         network_of(wider, weights)
     weights["more"] = np.zeros(1, np.float32)
-    with pytest.raises(OtherNetworkError, match=r"its weight more is missing, the stored one is float32\[1\]"):
+    with pytest.raises(OtherNetworkError, match=r" more .* float32\[1\]"):
         network_of(trial, weights)
 
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "networks.md"
-TRIAL = coloring_trial(steps=20)
+TRIAL = coloring_trial()
 
 
 def _example(number):
@@ -78,6 +82,7 @@ def test_a_loaded_trial_is_the_trial_with_its_network(folder):
     assert logits.shape == (5, 3)
 
 
+@pytest.mark.slow
 def test_the_example_of_the_document_runs(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     exec(_example(0), {})
@@ -86,7 +91,7 @@ def test_the_example_of_the_document_runs(folder, monkeypatch, capsys):
     assert all(re.fullmatch(r"\[[012]( [012]){4}\] \d edges of equal colours", line) for line in lines)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_better_probabilities_of_the_seeds_are_those_that_the_document_says(tmp_path, monkeypatch, capsys):
     (tmp_path / "results").symlink_to(ROOT / "published")
     monkeypatch.chdir(tmp_path)
@@ -102,22 +107,17 @@ def test_better_probabilities_of_the_seeds_are_those_that_the_document_says(tmp_
 
 def test_whoever_cannot_be_loaded_is_told_why_in_one_sentence(tmp_path, monkeypatch):
     store = Store.open(tmp_path)
-    with pytest.raises(StoreError, match="there is no results store"):
+    with pytest.raises(StoreError, match="nowhere"):
         sweeper.load("0" * 20, tmp_path / "nowhere")
     store.commit(result(network=None))
     store.commit(result({"seed": 1}, network=WEIGHTS))
     without, other = (trial_id(result({"seed": seed}).trial) for seed in (0, 1))
-    with pytest.raises(LoadError, match=f"there is no trial {'0' * 20}"):
+    with pytest.raises(LoadError, match="0" * 20):
         sweeper.load("0" * 20, tmp_path)
-    with pytest.raises(LoadError, match=rf"trial {without} has no network: .*resources\.networks: false"):
+    with pytest.raises(LoadError, match=rf"{without} .*resources\.networks: false"):
         sweeper.load(without, tmp_path)
-    with pytest.raises(LoadError, match="the model transformer of this checkout builds another network"):
+    with pytest.raises(LoadError, match=f"{other}.* transformer "):
         sweeper.load(other, tmp_path)
     monkeypatch.setattr(type(TRIAL.task), "VERSION", 2)
-    with pytest.raises(LoadError, match=f"another version .* commit {result().provenance.commit}"):
+    with pytest.raises(LoadError, match=f"{other} .* commit {result().provenance.commit}"):
         sweeper.load(other, tmp_path)
-
-
-def test_importing_sweeper_imports_nothing_heavy():
-    heavy = "import sys, sweeper; print([name for name in ('jax', 'numpy', 'pyarrow', 'ray') if name in sys.modules])"
-    assert python("-c", heavy, check=True).stdout == "[]\n"

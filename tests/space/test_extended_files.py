@@ -79,48 +79,44 @@ def test_a_recorded_text_extends_nothing_and_opens_no_file(folder, named):
     at = folder(base=BASE)
     os.mkfifo(at / "pipe.yaml")
     text = f"extends: {named.format(at=at)}\n{BASE}"
-    with pytest.raises(SearchSpaceError, match="unknown key 'extends'"):
+    with pytest.raises(SearchSpaceError, match="extends"):
         search_space.of_text(at / "recorded.yaml", text)
     assert search_space.search_of(text).method == "grid"
 
 
 @pytest.mark.parametrize(
-    ("files", "message"),
+    ("files", "place"),
     [
-        ({"short": "extends: bose.yaml\n"}, "short.yaml:1: extends: {at}/bose.yaml: there is no such file; did you"),
-        ({"short": "extends: short.yaml\n"}, "short.yaml:1: extends: 'short.yaml' extends this space in its turn"),
-        (
-            {"short": "extends: other.yaml\n", "other": "extends: short.yaml\n"},
-            "{at}/other.yaml:1: extends: 'short.yaml' extends this space in its turn",
-        ),
-        ({"short": "extends: [base.yaml]\n"}, "short.yaml:1: extends: expected the path of a search space, got a list"),
-        ({"short": "extends: list.yaml\n", "list": "- 1\n"}, "short.yaml:1: extends: 'list.yaml' is no search space"),
-        ({"short": "extends: bad.yaml\n", "bad": "a: [\n"}, "short.yaml:1: extends: {at}/bad.yaml:2: not valid YAML"),
-        ({"short": 'extends: "a\\0b"\n'}, "short.yaml:1: extends: 'a\\x00b' cannot be read: embedded null byte"),
-        ({"short": "extends: pipe.yaml\n"}, "short.yaml:1: extends: {at}/pipe.yaml: cannot be read: it is no regular"),
-        ({"short": "extends: /dev/zero\n"}, "short.yaml:1: extends: /dev/zero: cannot be read: it is no regular file"),
-        ({"short": "extends: circle.yaml\n"}, "short.yaml:1: extends: {at}/circle.yaml: cannot be read: Too many"),
-        ({"short": "extends: nowhere.yaml\n"}, "short.yaml:1: extends: {at}/nowhere.yaml: there is no such file"),
-        ({"short": "extends: base.yaml\ntrial: {steps: no}\n"}, "short.yaml:2: trial.steps: expected an integer"),
+        ({"short": "extends: bose.yaml\n"}, "short.yaml:1: extends: {at}/bose.yaml: .*'{at}/base.yaml'"),
+        ({"short": "extends: nowhere.yaml\n"}, "short.yaml:1: extends: {at}/nowhere.yaml: "),
+        ({"short": "extends: short.yaml\n"}, "short.yaml:1: extends: 'short.yaml'"),
+        ({"short": "extends: other.yaml\n", "other": "extends: short.yaml\n"}, "{at}/other.yaml:1: extends: "),
+        ({"short": "extends: [base.yaml]\n"}, "short.yaml:1: extends: "),
+        ({"short": "extends: list.yaml\n", "list": "- 1\n"}, "short.yaml:1: extends: 'list.yaml'"),
+        ({"short": "extends: bad.yaml\n", "bad": "a: [\n"}, "short.yaml:1: extends: {at}/bad.yaml:2: "),
+        ({"short": 'extends: "a\\0b"\n'}, r"short.yaml:1: extends: 'a\\x00b'"),
+        ({"short": "extends: pipe.yaml\n"}, "short.yaml:1: extends: {at}/pipe.yaml: "),
+        ({"short": "extends: /dev/zero\n"}, "short.yaml:1: extends: /dev/zero: "),
+        ({"short": "extends: circle.yaml\n"}, "short.yaml:1: extends: {at}/circle.yaml: "),
+        ({"short": "extends: base.yaml\ntrial: {steps: no}\n"}, "short.yaml:2: trial.steps: "),
         (
             {"short": "extends: wrong.yaml\n", "wrong": BASE.replace("steps: 300", "steps: no")},
-            "{at}/wrong.yaml:8: trial.steps: expected an integer, got 'no'",
+            "{at}/wrong.yaml:8: trial.steps: ",
         ),
     ],
 )
-def test_a_mistake_names_the_file_it_stands_in(files, message, folder, monkeypatch):
+def test_a_mistake_names_the_file_it_stands_in(files, place, folder, monkeypatch):
     at = folder(base=BASE, **files)
     os.mkfifo(at / "pipe.yaml")  # nobody ever writes into it
     (at / "circle.yaml").symlink_to(at / "circle.yaml")
     monkeypatch.chdir(at)
-    with pytest.raises(SearchSpaceError) as error:
+    with pytest.raises(SearchSpaceError, match=place.replace("{at}", str(at))):
         search_space.read(at / "short.yaml")
-    assert message.format(at=at) in str(error.value)
 
 
 def test_a_panel_of_the_extended_space_is_checked_where_it_stands(folder):
     at = folder(base=BASE.replace("metric: success", "metric: sucess"), short="extends: base.yaml\n")
-    with pytest.raises(SearchSpaceError, match=r"base\.yaml:15: panels\[0\].metric: .*did you mean 'success'"):
+    with pytest.raises(SearchSpaceError, match=r"base\.yaml:15: panels\[0\].metric: .*'success'"):
         search_space.check_panels(search_space.read(at / "short.yaml"))
 
 

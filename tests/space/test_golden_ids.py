@@ -17,6 +17,7 @@ GOLDEN = json.loads((Path(__file__).parent / "golden_ids.json").read_text())
 SPACES = sorted((plugins.ROOT / "search_spaces").glob("*.yaml"))
 
 
+@pytest.mark.slow  # some spaces have thousands of settings
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_a_shipped_space_has_its_ids_and_says_its_command_and_its_size(path):
     space = search_space.read(path)

@@ -19,7 +19,7 @@ from sweeper.events import PackProgressed
 from sweeper.space import formulas, holes
 from sweeper.space.early_stopping import AnyEarlyStopping, Asha
 from sweeper.space.optuna_search import AnySampler, Sampler
-from sweeper.space.problems import Refused, SearchSpaceError
+from sweeper.space.problems import Problem, Refused, SearchSpaceError
 from sweeper.space.search_space import of_text
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node, document_tree, plain
@@ -43,10 +43,12 @@ def space(*overrides: str) -> SweepSpec:
     return of_text(Path("space.yaml"), ONE, overrides)
 
 
-def refusal(*overrides: str) -> str:
+def refused(*overrides: str) -> Problem:
+    """The one problem, or the first of those that follow from it, for which a space is refused."""
     with pytest.raises(SearchSpaceError) as caught:
         space(*overrides)
-    return str(caught.value)
+    assert len(str(caught.value).splitlines()) == len(caught.value.problems)
+    return caught.value.problems[0]
 
 
 def table(heading: str) -> list[list[str]]:
@@ -98,44 +100,80 @@ def test_a_worked_example_has_the_settings_that_the_document_says(wanted):
 # Coming from elsewhere
 
 FIELDS = ("trial.model.width", "trial.optimizer.beta1", "trial.optimizer.learning_rate")
-ELSEWHERE = [
-    ("SEML", "{type: choice, options: [8, 16]}", "{choice: [8, 16]}"),
-    ("SEML", "{type: range, min: 8, max: 64, step: 8}", "{int: [8, 56], step: 8}"),
-    ("SEML", "{type: randint, min: 8, max: 64}", "{int: [8, 63]}"),
-    ("SEML", "{type: uniform, min: 0.1, max: 0.5}", "{uniform: [0.1, 0.5]}"),
-    ("SEML", "{type: loguniform, min: 1e-4, max: 1e-1}", "{log_uniform: [0.0001, 0.1]}"),
-    ("SEML", "{type: loguniform, min: 1e-4, max: 1e-1, num: 4}", "{logspace: [0.0001, 0.1, 4]}"),
-    ("W&B", "{values: [8, 16]}", "{choice: [8, 16]}"),
-    ("W&B", "{value: 8}", "8"),
-    ("W&B", "{distribution: int_uniform, min: 8, max: 64}", "{int: [8, 64]}"),
-    ("W&B", "{distribution: log_uniform_values, min: 1e-4, max: 1e-1}", "{log_uniform: [0.0001, 0.1]}"),
-    ("W&B", "{distribution: q_uniform, min: 0.1, max: 0.5, q: 0.1}", "{uniform: [0.1, 0.5], step: 0.1}"),
-    ("W&B", "{distribution: normal, mu: 0.5, sigma: 0.01}", "{normal: [0.5, 0.01]}"),
-    ("W&B", "search.method=bayes", "search.method=optuna"),
-    ("W&B", "search.metric={name: loss, goal: minimize}", "search={metric: loss, mode: min}"),
-    ("Hydra", "choice(8, 16)", "{choice: [8, 16]}"),
-    ("Hydra", "range(8, 64, 8)", "{int: [8, 56], step: 8}"),
-    ("Hydra", "interval(0.1, 0.5)", "{uniform: [0.1, 0.5]}"),
-    ("Hydra", "tag(log, interval(1e-4, 1e-1))", "{log_uniform: [0.0001, 0.1]}"),
-    ("Hydra", "${steps}", "{formula: trial.steps}"),
-    ("Optuna", "{type: int, low: 8, high: 64, log: true}", "{int: [8, 64], log: true}"),
-    ("Optuna", "{type: float, low: 0.1, high: 0.5, step: 0.1}", "{uniform: [0.1, 0.5], step: 0.1}"),
-    ("Optuna", "{type: categorical, choices: [8, 16]}", "{choice: [8, 16]}"),
-    ("Optuna", "search.method=tpe", "search.method=optuna"),
-    ("Optuna", "search.mode=minimize", "search.mode=min"),
-    ("Ray Tune", "{grid_search: [8, 16]}", "{each: [8, 16]}"),
-    ("Ray Tune", "tune.quniform(0.1, 0.5, 0.1)", "{uniform: [0.1, 0.5], step: 0.1}"),
-    ("Ray Tune", "tune.loguniform(1e-4, 1e-1)", "{log_uniform: [0.0001, 0.1]}"),
-    ("Ray Tune", "tune.lograndint(8, 64)", "{int: [8, 63], log: true}"),
-    ("Ray Tune", "tune.qrandint(8, 64, 8)", "{int: [8, 64], step: 8}"),
-    ("Ray Tune", "{sample_from: 'lambda spec: 4 * spec.config.width'}", "{formula: 4 * trial.model.width}"),
-]
-"""What a tool writes, and the words with which it is refused."""
+ELSEWHERE = {
+    # SEML
+    "{type: choice, options: [8, 16]}": "{choice: [8, 16]}",
+    "{type: range, min: 8, max: 64, step: 8}": "{int: [8, 56], step: 8}",
+    "{type: randint, min: 8, max: 64}": "{int: [8, 63]}",
+    "{type: loguniform, min: 1e-4, max: 1e-1}": "{log_uniform: [0.0001, 0.1]}",
+    "{type: loguniform, min: 1e-4, max: 1e-1, num: 4}": "{logspace: [0.0001, 0.1, 4]}",
+    # W&B
+    "{values: [8, 16]}": "{choice: [8, 16]}",
+    "{values: [8, 16], probabilities: [0.1, 0.9]}": "{choice: [8, 16]}",
+    "{value: 8}": "8",
+    "{distribution: int_uniform, min: 8, max: 64}": "{int: [8, 64]}",
+    "{distribution: log_uniform_values, min: 1e-4, max: 1e-1}": "{log_uniform: [0.0001, 0.1]}",
+    "{distribution: q_uniform, min: 0.1, max: 0.5, q: 0.1}": "{uniform: [0.1, 0.5], step: 0.1}",
+    "{distribution: normal, mu: 0.5, sigma: 0.01}": "{normal: [0.5, 0.01]}",
+    "search.method=bayes": "'optuna'?",
+    "search.metric={name: loss, goal: minimize}": "{metric: loss, mode: min}",
+    # Hydra
+    "range(8, 64, 8)": "{int: [8, 56], step: 8}",
+    "'shuffle(range(8, 64))'": "{int: [8, 63], step: 1}",
+    "tag(log, interval(1e-4, 1e-1))": "{log_uniform: [0.0001, 0.1]}",
+    "'tag(log, int(interval(8, 64)))'": "{int: [8, 64], log: true}",
+    "${steps}": "{formula: trial.steps}",
+    "trial.model.key_size='${.width}'": "{formula: trial.model.width}",
+    "trial.model.width='${..heads}'": "{formula: 4 * trial.model.width}",
+    # Optuna
+    "{type: int, low: 8, high: 64, log: true}": "{int: [8, 64], log: true}",
+    "{type: float, low: 0.1, high: 0.5, step: 0.1}": "{uniform: [0.1, 0.5], step: 0.1}",
+    "'trial.suggest_int(\"w\", 8, 64, step=8)'": "{int: [8, 64], step: 8}",
+    "'trial.suggest_float(\"w\", 1e-4, 1e-1, log=True)'": "{log_uniform: [0.0001, 0.1]}",
+    "'IntDistribution(low=8, high=64, log=True)'": "{int: [8, 64], log: true}",
+    "'optuna.distributions.CategoricalDistribution(choices=[8, 16])'": "{choice: [8, 16]}",
+    "search.method=tpe": "{method: optuna, sampler: {name: tpe}}",
+    "search.mode=minimize": "'min'?",
+    # Ray Tune and Hyperopt
+    "{grid_search: [8, 16]}": "{each: [8, 16]}",
+    "tune.quniform(0.1, 0.5, 0.1)": "{uniform: [0.1, 0.5], step: 0.1}",
+    "'tune.lograndint(lower=8, upper=64)'": "{int: [8, 63], log: true}",
+    "tune.qrandint(8, 64, 8)": "{int: [8, 64], step: 8}",
+    "'tune.qrandint(8, 64, 1)'": "{int: [8, 63], step: 1}",
+    "{sample_from: 'lambda spec: 4 * spec.config.width'}": "{formula: 4 * trial.model.width}",
+    "'hp.choice(\"w\", [8, 16])'": "{choice: [8, 16]}",
+    "'hp.quniform(\"w\", 8, 64, 8)'": "{uniform: [8, 64], step: 8}",
+    # NNI, Guild, Determined and DVC, numpy
+    "{_type: quniform, _value: [10, 50, 10]}": "{uniform: [10, 50], step: 10}",
+    "{type: const, val: 5}": "5",
+    "{type: int, minval: 8, maxval: 64, count: 4}": "{linspace: [8, 64, 4]}",
+    "{range: {start: 8, stop: 64, step: 8}}": "{int: [8, 56], step: 8}",
+    "{of: trial.model.width, times: 4}": "{formula: 4 * trial.model.width}",
+    "'range[8:64:8]'": "{int: [8, 56], step: 8}",
+    "{geomspace: [8, 64, 4]}": "{logspace: [8, 64, 4]}",
+    "'np.linspace(8, 64, num=8)'": "{linspace: [8, 64, 8]}",
+    # nobody
+    "'[8:64:8]'": None,
+    "'hp.choice(\"w\", [8, [16]'": None,
+}
+"""What a tool writes, and what it is here."""
 
 
 def _placed(code: str) -> list[str]:
     """Overrides that write a value: the code itself if it has a path, else the value in several fields."""
-    return [code] if re.match(r"[a-z]+(\.\w+)*=", code) else [f"{field}={code}" for field in FIELDS]
+    return [code] if re.match(r"[a-z]+(\.\w+)+=", code) else [f"{field}={code}" for field in FIELDS]
+
+
+@pytest.mark.parametrize("there", ELSEWHERE)
+def test_what_other_tools_write_is_refused_with_what_it_is_here(there):
+    here, of_search = ELSEWHERE[there], there.startswith("search")
+    search = [] if of_search else ["search={method: random, trials: 3}"]
+    for override in _placed(there):
+        problem = refused(*search, override)
+        assert (problem.path, problem.where) == (override.partition("=")[0], override)
+        assert f" {here}" in problem.message if here else "{" not in problem.message
+    if here and here[0] == "{" and not of_search:
+        assert any(_is_read(*search, override) for override in _placed(here)), "what is told can be read"
 
 
 def _is_read(*overrides: str) -> bool:
@@ -145,124 +183,82 @@ def _is_read(*overrides: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize(
-    ("there", "here"),
-    [pytest.param(there, here, id=f"{tool}: {there}") for tool, there, here in ELSEWHERE],
-)
-def test_what_other_tools_write_is_refused_with_the_words_of_this_language(there, here):
-    search = ["search={method: random, trials: 3}"] if "=" not in there else []
-    words = here.partition("=")[2] if "=" in here else here
-    assert all(words in refusal(*search, override) for override in _placed(there))
-    assert any(_is_read("search={method: random, trials: 3}", override) for override in _placed(here))
+OPTUNA = "search={method: optuna, trials: 3"
 
 
 @pytest.mark.parametrize(
-    ("overrides", "words"),
+    ("overrides", "path", "named"),
     [
-        (["trial.steps={choice: [1, 2], probabilities: [0.1, 0.9]}"], "equally likely: leave 'probabilities' out"),
-        (["trial.steps={values: [1, 2], probabilities: [0.1, 0.9]}"], "{choice: [1, 2]}, whose entries are equally"),
-        (["trial.optimizer.beta1={uniform: [0.1, 0.9], q: 0.2}"], "a step is written {uniform: [0.1, 0.9], step: 0.2}"),
-        (["trial.optimizer.beta1={uniform: [0.1, 0.9], log: true}"], "is written {log_uniform: [0.1, 0.9]}"),
-        (["trial.optimizer.beta1={log_uniform: [0.1, 0.9], step: 0.2}"], "'log_uniform' has no step"),
-        (["trial.steps={choice: {min: 1, max: 5}}"], "write {choice: [1, 5]}"),
-        (["trial.steps={choice: 'range(1, 5)'}"], "write {int: [1, 4], step: 1}"),
-        (["trial.steps={_type: quniform, _value: [10, 50, 10]}"], "{uniform: [10, 50], step: 10}"),
-        (["trial.steps={type: const, val: 5}"], "here this is written 5"),
-        (["trial.steps={of: trial.model.width, times: 4}"], "{formula: 4 * trial.model.width}"),
-        (["trial.optimizer={values: [1, 2]}"], "trial.optimizer: here this is written {choice: [1, 2]}"),
-        (["trial={model.width: 8}"], "a key has no dots: write model: {width: 8}"),
-        (["trial.zip={steps: [1, 2]}"], "values that change together are variants"),
-        (["variants={a: {steps: 5}, b: {steps: 6}}"], "variants have no names: write [{steps: 5}, {steps: 6}]"),
-        (["parameters={steps: {values: [1, 2]}}"], "parameters stand in place: under trial"),
-        (["method=bayes"], "unknown key 'method': is written search: {method: optuna}"),
-        (["method=nsga2"], "is written search: {method: optuna, sampler: {name: nsga2}}"),
-        (["early_terminate={type: hyperband}"], "is written search: {early_stopping: {grace_steps: …}}"),
-        (["n_trials=20"], "is written search: {trials: 20}"),
-        (["mode=maximize"], "is written search: {mode: max}"),
-        (["search={method: random, samples: 20}"], "search.samples: unknown key 'samples': is written search: {trials"),
-        (["search={method: random, num_samples: 20}"], "is written search: {trials: 20}"),
-        (["search={method: optuna, trials: 20, goal: minimize}"], "is written search: {mode: min}"),
-        (["search={method: optuna, trials: 20, directions: [minimize, maximize]}"], "search: {mode: [min, max]}"),
-        (["search={method: optuna, trials: 20, pruner: MedianPruner}"],
-         "is written search: {early_stopping: {name: median, every: …}}"),
-        (["search={method: optuna, trials: 20, gaol: minimize}"], "unknown key 'gaol' (known: method"),
-        (["search={method: asha}"], "write search: {method: random, early_stopping: {grace_steps: …}}"),
-        (["search={method: TPESampler}"], "write search: {method: optuna, sampler: {name: tpe}}"),
-        (["search={method: qmc}"], "write search: {method: optuna, sampler: {name: qmc}}"),
-        (["exclude={trial.model.width: [8, 12]}"], "write trial.model.width in [8, 12]"),
-        (["trial.model.width={formula: {choice: [8]}}"], "expected a formula, got a mapping"),
-        (["trial.model.width='${.heads}'"], "here this is written {formula: trial.model.heads}"),
-        (["trial.model.width='${..heads}'"], "here this is written {formula: 4 * trial.model.width}"),
-        (["trial.model.width={linspace: {start: 8, stop: 64, num: 8}}"], "write {linspace: [8, 64, 8]}"),
-        (["trial.optimizer.beta1={normal: {mu: 0.5, sigma: 0.1}}"], "write {normal: [0.5, 0.1]}"),
-        (["trial.model.width={each: {int: [8, 64]}}"], "a range that is taken in full needs a step"),
-        (["trial.model.width={each: {int: [8, 200000], step: 1}}"], "has at most 50,000 values"),
-        (["exclude=[{trial.model.width: 8, model: {heads: 3}}]"],
-         "write trial.model.width == 8 and trial.model.heads == 3"),
-        (["exclude='trial.steps > 3'"], "expected a list, got 'trial.steps > 3'; write ['trial.steps > 3']"),
-        (["search={method: optuna, trials: 3, sampler: {name: CmaEsSampler}}"], "did you mean 'cma_es'?"),
-        (["search={method: optuna, trials: 3, sampler: tpe}"], "is written {name: tpe}"),
+        # another tool's words
+        (["trial.steps={choice: [1, 2], probabilities: [0.1, 0.9]}"], "trial.steps", "'probabilities'"),
+        (["trial.optimizer.beta1={uniform: [0.1, 0.9], q: 0.2}"], "trial.optimizer.beta1",
+         "{uniform: [0.1, 0.9], step: 0.2}"),
+        (["trial.optimizer.beta1={uniform: [0.1, 0.9], log: true}"], "trial.optimizer.beta1",
+         "{log_uniform: [0.1, 0.9]}"),
+        (["trial.optimizer.beta1={log_uniform: [0.1, 0.9], step: 0.2}"], "trial.optimizer.beta1", "{logspace: […]}"),
+        (["trial.steps={choice: {min: 1, max: 5}}"], "trial.steps.choice", "{choice: [1, 5]}"),
+        (["trial.steps={choice: 'range(1, 5)'}"], "trial.steps.choice", "{int: [1, 4], step: 1}"),
+        (["trial.model.width={linspace: {start: 8, stop: 64, num: 8}}"], "trial.model.width.linspace",
+         "{linspace: [8, 64, 8]}"),
+        (["trial.optimizer.beta1={normal: {mu: 0.5, sigma: 0.1}}"], "trial.optimizer.beta1.normal",
+         "{normal: [0.5, 0.1]}"),
+        (["trial.optimizer={values: [1, 2]}"], "trial.optimizer", "{choice: [1, 2]}"),
+        (["trial={model.width: 8}"], "trial.'model.width'", "model: {width: 8}"),
+        (["trial.zip={steps: [1, 2]}"], "trial.zip", "variants: [{…}, {…}]"),
+        (["variants={a: {steps: 5}, b: {steps: 6}}"], "variants", "[{steps: 5}, {steps: 6}]"),
+        (["parameters={steps: {values: [1, 2]}}"], "parameters", "{choice: [100, 200]}"),
+        (["method=nsga2"], "method", "{method: optuna, sampler: {name: nsga2}}"),
+        (["early_terminate={type: hyperband}"], "early_terminate", "{early_stopping: {grace_steps: …}}"),
+        (["n_trials=20"], "n_trials", "search: {trials: 20}"),
+        (["search={method: random, num_samples: 20}"], "search.num_samples", "search: {trials: 20}"),
+        ([f"{OPTUNA}, directions: [minimize, maximize]}}"], "search.directions", "search: {mode: [min, max]}"),
+        ([f"{OPTUNA}, pruner: MedianPruner}}"], "search.pruner", "{early_stopping: {name: median, every: …}}"),
+        ([f"{OPTUNA}, gaol: minimize}}"], "search.gaol", "method, trials, seed"),
+        (["search={method: asha}"], "search.method", "{method: random, early_stopping: {grace_steps: …}}"),
+        (["search={method: TPESampler}"], "search.method", "{method: optuna, sampler: {name: tpe}}"),
+        ([f"{OPTUNA}, sampler: {{name: CmaEsSampler}}}}"], "search.sampler.name", "'cma_es'?"),
+        ([f"{OPTUNA}, sampler: tpe}}"], "search.sampler", "{name: tpe}"),
+        (["exclude={trial.model.width: [8, 12]}"], "exclude", "trial.model.width in [8, 12]"),
+        (["exclude=[{trial.model.width: 8, model: {heads: 3}}]"], "exclude[0]",
+         "trial.model.width == 8 and trial.model.heads == 3"),
+        (["exclude='trial.steps > 3'"], "exclude", "['trial.steps > 3']"),
         # holes of this language
-        (["trial.steps={linspace: [1, 9]}"], "expected a list of first, last and number of values, got 2"),
-        (["trial.steps={linspace: [1, 9, 4]}"], "integers belong here: both ends must be integers, and all values"),
-        (["trial.optimizer.beta1={logspace: [-4, -1, 4]}"], "ends are the values themselves, not exponents"),
-        (["trial.steps={int: [1, 9], step: 0.5}"], "trial.steps.step: expected an integer above 0, got 0.5"),
-        (["trial.steps={int: [1, 9], step: 20}"], "20 is longer than the range"),
-        (["trial.optimizer.beta1={uniform: [0.1, 0.5], step: 1e-30}", "search={method: optuna, trials: 3}"],
-         "trial.optimizer.beta1.step: 1e-30 is so short"),
-        (["trial.steps={int: [1, 9], step: 2, log: true}"], "a step or a logarithmic scale; for both write logspace"),
-        (["trial.steps={int: [0, 9], log: true}"], "trial.steps.int[0]: must be above 0 on a logarithmic scale"),
-        (["trial.steps={int: [{formula: trial.model.width}, 9]}"], "a formula is no end"),
-        (["trial.steps={normal: [100, 0]}"], "the standard deviation must be above 0"),
-        (["trial.steps={normal: [100, 5]}", SEARCH], "an integer belongs here"),
-        (["trial.optimizer.beta1={normal: [0.5, 0.1]}"], "'normal' needs search.method random or optuna"),
-        (["search={method: random, trials: [3, 4]}"], "2 numbers for 1 variant; write one number for all, or one for"),
-        (["search={method: optuna, trials: 3, metric: [loss, success], mode: min}"], "2 metrics need as many"),
-        (["search={method: random, trials: 3, metric: [loss, success], mode: [min, max]}"], "ranks by one metric"),
-        (["search={early_stopping: {metric: loss, mode: min, grace_steps: 5}}"], "write 'every: 1000'"),
-        (["search={early_stopping: {name: median}}"], "median compares packs at equal steps: write 'every: 1000'"),
-        (["search={early_stopping: {metric: los, mode: min, every: 5, grace_steps: 5}}"], "did you mean 'loss'?"),
-        (["trial.model.width={each: []}"], "trial.model.width.each: the axis is empty"),
-        (["trial.model.width={each: {linspace: [1, 9, 3]}, step: 2}"], "nothing beside it, not 'each', 'step'"),
-        (["trial.model.width={each: {linspace: [1, 12, 12]}}", RANDOM.replace("000", "00000")], "are too many"),
+        (["trial.model.width={formula: {choice: [8]}}"], "trial.model.width.formula", ""),
+        (["trial.model.width={each: {int: [8, 64]}}"], "trial.model.width.each", ""),
+        (["trial.model.width={each: {int: [8, 200000], step: 1}}"], "trial.model.width.each", "50,000"),
+        (["trial.model.width={each: []}"], "trial.model.width.each", ""),
+        (["trial.model.width={each: {linspace: [1, 9, 3]}, step: 2}"], "trial.model.width", "'each', 'step'"),
+        (["trial.steps={linspace: [1, 9]}"], "trial.steps.linspace", "2"),
+        (["trial.steps={linspace: [1, 9, 4]}"], "trial.steps.linspace", ""),
+        (["trial.optimizer.beta1={logspace: [-4, -1, 4]}"], "trial.optimizer.beta1.logspace[0]", "-4"),
+        (["trial.steps={int: [1, 9], step: 0.5}"], "trial.steps.step", "0.5"),
+        (["trial.steps={int: [1, 9], step: 20}"], "trial.steps.step", "20"),
+        (["trial.optimizer.beta1={uniform: [0.1, 0.5], step: 1e-30}", f"{OPTUNA}}}"], "trial.optimizer.beta1.step",
+         "1e-30"),
+        (["trial.steps={int: [1, 9], step: 2, log: true}"], "trial.steps.log", "logspace"),
+        (["trial.steps={int: [0, 9], log: true}"], "trial.steps.int[0]", "0"),
+        (["trial.steps={int: [1, 9], log: 2}"], "trial.steps.log", "2"),
+        (["trial.steps={int: [{formula: trial.model.width}, 9]}"], "trial.steps.int[0]", "formula"),
+        (["trial.steps={normal: [100, 0]}"], "trial.steps.normal[1]", "0"),
+        (["trial.steps={normal: [100, 5]}", SEARCH], "trial.steps.normal[0]", "{int: [a, b]}"),
+        (["trial.optimizer.beta1={normal: [0.5, 0.1]}"], "trial.optimizer.beta1", "search.method random or optuna"),
+        (["trial.model.width={each: {linspace: [1, 12, 12]}}", RANDOM.replace("000", "00000")], "trial", "1,200,000"),
+        # searches
+        (["search={method: random, trials: [3, 4]}"], "search.trials", "2"),
+        ([f"{OPTUNA}, metric: [loss, success], mode: min}}"], "search.mode", "2"),
+        (["search={method: random, trials: 3, metric: [loss, success], mode: [min, max]}"], "search.metric", "random"),
+        (["search={early_stopping: {metric: loss, mode: min, grace_steps: 5}}"], "search.early_stopping.metric",
+         "'every: 1000'"),
+        (["search={early_stopping: {name: median}}"], "search.early_stopping", "'every: 1000'"),
+        (["search={early_stopping: {metric: los, mode: min, every: 5, grace_steps: 5}}"],
+         "search.early_stopping.metric", "'loss'?"),
     ],
 )  # fmt: skip
-def test_each_mistake_has_one_message_with_the_right_words(overrides, words):
-    message = refusal(*overrides)
-    assert words in message
-    assert message.isprintable() or "is missing" in message
-
-
-@pytest.mark.parametrize(
-    ("there", "here"),
-    [
-        ("{range: {start: 8, stop: 64, step: 8}}", "{int: [8, 56], step: 8}"),
-        ("{distribution: constant, value: 8}", "8"),
-        ("{geomspace: [8, 64, 4]}", "{logspace: [8, 64, 4]}"),
-        ("{type: int, minval: 8, maxval: 64, count: 4}", "{linspace: [8, 64, 4]}"),
-        ("'shuffle(range(8, 64))'", "{int: [8, 63], step: 1}"),
-        ("'int(interval(8, 64))'", "{int: [8, 64]}"),
-        ("'tag(log, int(interval(8, 64)))'", "{int: [8, 64], log: true}"),
-        ("'tune.lograndint(8, 64)'", "{int: [8, 63], log: true}"),
-        ("'tune.lograndint(lower=8, upper=64)'", "{int: [8, 63], log: true}"),
-        ("'tune.qrandint(8, 64, 8)'", "{int: [8, 64], step: 8}"),
-        ("'tune.qrandint(8, 64, 1)'", "{int: [8, 63], step: 1}"),
-        ("'trial.suggest_int(\"w\", 8, 64)'", "{int: [8, 64]}"),
-        ("'trial.suggest_int(\"w\", 8, 64, step=8)'", "{int: [8, 64], step: 8}"),
-        ("'trial.suggest_float(\"w\", 1e-4, 1e-1, log=True)'", "{log_uniform: [0.0001, 0.1]}"),
-        ("'IntDistribution(low=8, high=64, log=True)'", "{int: [8, 64], log: true}"),
-        ("'optuna.distributions.CategoricalDistribution(choices=[8, 16])'", "{choice: [8, 16]}"),
-        ("'hp.choice(\"w\", [8, 16])'", "{choice: [8, 16]}"),
-        ("'hp.quniform(\"w\", 8, 64, 8)'", "{uniform: [8, 64], step: 8}"),
-        ("'[8:64:8]'", None),
-        ("'range[8:64:8]'", "{int: [8, 56], step: 8}"),
-        ("'np.linspace(8, 64, num=8)'", "{linspace: [8, 64, 8]}"),
-        ("'hp.choice(\"w\", [8, [16]'", None),
-    ],
-)
-def test_an_integer_of_another_tool_is_told_in_words_that_mean_the_same(there, here):
-    message = refusal(f"trial.model.width={there}")
-    assert message.endswith(f"here this is written {here}") if here else "written" not in message
+def test_each_mistake_is_told_with_its_path_and_what_to_write(overrides, path, named):
+    problem = refused(*overrides)
+    assert problem.path == path
+    assert named in problem.message
+    assert problem.message.isprintable()
 
 
 def test_a_range_with_a_step_may_be_taken_in_full():
@@ -270,17 +266,10 @@ def test_a_range_with_a_step_may_be_taken_in_full():
     assert in_full.expand().summary == "24 settings, 16 equal to others, 8 trials"
 
 
-def test_dotted_keys_have_one_message_in_words_of_this_language():
-    message = refusal("trial={optimizer.learning_rate: 0.1}")
-    assert "a key has no dots: write optimizer: {learning_rate: 0.1}" in message
-    assert "default factory" not in message
-
-
 def test_samplers_that_need_further_packages_name_them(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for name, package in (("gp", "torch"), ("cma_es", "cmaes")):
-        sampler = f"search={{method: optuna, trials: 3, sampler: {{name: {name}}}}}"
-        assert f"'{name}' needs {package}: pip install {package}" in refusal(sampler)
+        assert f"pip install {package}" in refused(f"{OPTUNA}, sampler: {{name: {name}}}}}").message
 
 
 @pytest.mark.parametrize("record", [*get_args(get_args(AnySampler)[0]), *get_args(get_args(AnyEarlyStopping)[0])])
@@ -352,45 +341,47 @@ def test_a_formula_may_need_another_and_real_values_have_twelve_digits():
 
 
 @pytest.mark.parametrize(
-    ("formula", "words"),
+    ("formula", "named"),
     [
-        ("trial.modle.width", "trial.steps.formula: this trial has no trial.modle; did you mean 'model'?"),
-        ("trial.objective.final_q", "has no trial.objective.final_q; a formula names what the space writes"),
-        ("trial.steps + 1", "needs its own value: trial.steps.formula → trial.steps.formula"),
-        ("trial.baseline * 2", "trial.steps.formula: 'trial.baseline * 2': trial.baseline is 'Aq_R', not a number"),
-        ("trial.model * 2", "trial.model is a mapping, no single value"),
-        ("width * 2", "'width' is a word, not a number; an entry is written from the top, such as trial.model.width"),
-        ("model.width * 2", "'model.width' is no path; an entry is written from the top"),
-        ("trial.model.width / 3", "trial.steps.formula: expected an integer, got 2.66666666667; write round(…)"),
-        ("trial.model.width * 1.5", "trial.steps.formula: expected an integer, got 12.0; write round(…)"),
-        ("1 / 0", "divides by 0"),
-        ("9 ** 9 ** 9", "too large"),
-        ("1.5 ** 1e9", "too large"),
-        ("(-8) ** 0.5", "no real value"),
-        ("log(0)", "log has no value at 0"),
-        ("sin(1)", "there is no function sin (known: abs, "),
-        ("max", "expected an integer, got 'max'"),
-        ("2 *", "cannot be read from '2 *' on"),
-        ("2 3", "cannot be read from '"),
-        ("trial.steps = 3", "'=' is written =="),
-        ("1 if true else 2", "a formula has no conditions"),
-        ("trial.steps in []", "expected a list such as [a, b] after in, got '[]'"),
-        ("4 * 2 # 3", "cannot be read from '# 3' on"),
-        ("trial.steps in 3", "expected a list such as [a, b] after in, got '3'"),
-        ('__import__("os").system("x")', "there is no function __import__("),
-        ("[x for x in [1]]", "cannot be read from"),
-        ("trial.steps[trial.seed]", "'trial.steps[trial.seed]' is no path"),
-        ("trial.steps[True]", "'trial.steps[True]' is no path"),
-        ("1j", "cannot be read from '1j' on"),
-        ("(" * 100, "cannot be read from"),
-        ("1 +" * 800 + "1", "at most 2,000 characters"),
-        ("not " * 200 + "true", "more than 100 operations inside each other"),
-        ("-" * 900 + "1", "more than 100 operations inside each other"),
-        ("1 \\0", "cannot be read"),
+        ("trial.modle.width", "'model'"),
+        ("trial.objective.final_q", "trial.objective.final_q"),
+        ("trial.steps + 1", "trial.steps.formula → trial.steps.formula"),
+        ("trial.baseline * 2", "trial.baseline is 'Aq_R'"),
+        ("trial.model * 2", "trial.model"),
+        ("width * 2", "'width'"),
+        ("model.width * 2", "'model.width'"),
+        ("trial.model.width / 3", "2.66666666667; write round(…)"),
+        ("trial.model.width * 1.5", "12.0; write round(…)"),
+        ("1 / 0", "0"),
+        ("9 ** 9 ** 9", ""),
+        ("1.5 ** 1e9", ""),
+        ("(-8) ** 0.5", "-8, 0.5"),
+        ("log(0)", "log"),
+        ("sin(1)", "sin (known: abs, "),
+        ("max", "'max'"),
+        ("2 *", "'2 *'"),
+        ("2 3", "'3'"),
+        ("trial.steps = 3", "=="),
+        ("1 if true else 2", "variants"),
+        ("trial.steps in []", "'[]'"),
+        ("4 * 2 # 3", "'# 3'"),
+        ("trial.steps in 3", "'3'"),
+        ('__import__("os").system("x")', "__import__("),
+        ("[x for x in [1]]", "'[x for x in [1]]'"),
+        ("trial.steps[trial.seed]", "'trial.steps[trial.seed]'"),
+        ("trial.steps[True]", "'trial.steps[True]'"),
+        ("1j", "'1j'"),
+        ("(" * 100, "'('"),
+        ("1 +" * 800 + "1", "2,000"),
+        ("not " * 200 + "true", "100"),
+        ("-" * 900 + "1", "100"),
+        ("1 \\0", ""),
     ],
 )
-def test_a_formula_without_value_says_why_and_where(formula, words):
-    assert words in refusal(f"trial.steps={{formula: '{formula}'}}")
+def test_a_formula_without_value_is_told_with_its_place_and_its_part(formula, named):
+    problem = refused(f"trial.steps={{formula: '{formula}'}}")
+    assert problem.path == "trial.steps.formula"
+    assert named in problem.message
 
 
 def test_the_longest_formula_has_a_value():
@@ -400,10 +391,10 @@ def test_the_longest_formula_has_a_value():
 
 
 def test_formulas_in_a_circle_name_all_of_it():
+    problem = refused("trial.steps={formula: trial.batch_size}", "trial.batch_size={formula: trial.steps}")
+    assert "trial.steps.formula → trial.batch_size.formula → trial.steps.formula" in problem.message
     chain = ", ".join(f"{{formula: 'trial.evaluation.votes[{n}]'}}" for n in range(1, 900))
-    assert "too many formulas need each other" in refusal(f"trial.evaluation={{seeds: 900, votes: [{chain}, 3]}}")
-    message = refusal("trial.steps={formula: trial.batch_size}", "trial.batch_size={formula: trial.steps}")
-    assert "trial.steps.formula → trial.batch_size.formula → trial.steps.formula" in message
+    assert refused(f"trial.evaluation={{seeds: 900, votes: [{chain}, 3]}}").path.startswith("trial.evaluation.votes[")
 
 
 _ATOMS = st.sampled_from(["1", "2", "3", "0.5", "trial.a", "trial.b"])
@@ -432,8 +423,9 @@ _CONDITIONS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(text=_SUMS | _CONDITIONS, a=st.integers(-5, 5), b=st.floats(-4, 4).map(lambda x: round(x, 2)))
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
     trial = Node({"a": Node(a, "trial.a", 1), "b": Node(b, "trial.b", 1)}, "trial", 1)
     python = text.replace("trial.", "")
@@ -522,7 +514,7 @@ _SPACES = st.fixed_dictionaries(
 
 
 @given(data=_SPACES, excluded=st.sampled_from(["trial.a > trial.b", "trial.c % 2 == 0", "trial.a == 1 or trial.b < 3"]))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_a_space_has_the_settings_of_a_plain_second_implementation(data, excluded):
     problems: list[Any] = []
     tree = holes.with_holes(document_tree(yaml.safe_dump(data)), problems)
@@ -566,9 +558,9 @@ def _value(trial: Any, path: str) -> Any:
     return trial
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_thousand_draws_have_their_distributions_and_are_independent(seed):
-    spec = space(RANDOM, f"search.seed={seed}", *(f"trial.{path}={text}" for path, (text, _) in DRAWN.items()))
+@pytest.mark.slow
+def test_a_thousand_draws_have_their_distributions_and_are_independent():
+    spec = space(RANDOM, *(f"trial.{path}={text}" for path, (text, _) in DRAWN.items()))
     trials = spec.expand().trials
     assert len(trials) == 1000
     for path, (_, expected) in DRAWN.items():
@@ -588,22 +580,21 @@ def test_a_thousand_draws_have_their_distributions_and_are_independent(seed):
 
 
 @pytest.mark.parametrize(
-    ("rate", "words"),
+    ("kind", "rate", "named"),
     [
-        ("{log_normal: [0, 60]}", "log_normal[0]: must be at most 3.4e+38 in single precision, got"),
-        ("{log_normal: [-60, 30]}", "log_normal[0]: is 0 in single precision, got"),
-        ("{formula: 10 ** -(trial.steps + trial.batch_size)}", "formula: is 0 in single precision, got"),
-        ("{normal: [1, 1]}", "normal[0]: must be above 0, got"),
-        ("{normal: [1, 1]}", "; {log_normal: […]} draws numbers above 0"),
+        ("log_normal[0]", "{log_normal: [0, 60]}", "3.4e+38"),
+        ("log_normal[0]", "{log_normal: [-60, 30]}", "1.18e-38"),
+        ("formula", "{formula: 10 ** -(trial.steps + trial.batch_size)}", "1.18e-38"),
+        ("normal[0]", "{normal: [1, 1]}", "{log_normal: […]}"),
     ],
 )
-def test_every_draw_and_every_result_of_a_formula_fits_its_field(rate, words):
+def test_every_draw_and_every_result_of_a_formula_fits_its_field(kind, rate, named):
     sums = ["trial.steps={choice: [10, 25]}", "trial.batch_size={choice: [10, 25]}"]
     spec = space("search={method: random, trials: 50}", *sums, f"trial.optimizer.learning_rate={rate}")
     with pytest.raises(SearchSpaceError) as caught:
         spec.expand()
-    assert words in str(caught.value)
-    assert len({problem.path for problem in caught.value.problems}) == 1
+    assert {problem.path for problem in caught.value.problems} == {f"trial.optimizer.learning_rate.{kind}"}
+    assert named in caught.value.problems[0].message
     assert len(caught.value.problems) <= 2, "one line for each kind of mistake, not for each draw"
 
 
@@ -673,18 +664,20 @@ def test_real_numbers_in_conditions_are_compared_by_their_digits(condition, coun
 
 
 @pytest.mark.parametrize(
-    ("condition", "words"),
+    ("condition", "named"),
     [
-        ("steps == 200", "exclude[0]: 'steps' is a word; an entry is written trial.steps"),
-        ("trial.model.width == 8 and heads in [3]", "'heads' is a word; an entry is written trial.model.heads"),
-        ("trial.model.heads == width", "'width' is a word; an entry is written trial.model.width"),
-        ("AE_R == trial.baseline", "'AE_R' is a word; an entry is written from the top"),
-        ("1 > 2", "names no entry, such as trial.model.width"),
-        ("trial.model.haeds > 1", "no setting has trial.model.haeds; did you mean 'trial.model.heads'?"),
+        ("steps == 200", "trial.steps"),
+        ("trial.model.width == 8 and heads in [3]", "trial.model.heads"),
+        ("trial.model.heads == width", "trial.model.width"),
+        ("AE_R == trial.baseline", "'AE_R'"),
+        ("1 > 2", ""),
+        ("trial.model.haeds > 1", "'trial.model.heads'?"),
     ],
 )
-def test_a_condition_that_could_never_matter_is_refused(condition, words):
-    assert words in refusal("trial.model.heads={choice: [1, 3]}", f"exclude=['{condition}']")
+def test_a_condition_that_could_never_matter_is_refused(condition, named):
+    problem = refused("trial.model.heads={choice: [1, 3]}", f"exclude=['{condition}']")
+    assert problem.path == "exclude[0]"
+    assert named in problem.message
 
 
 MODELS = "trial.model={choice: [{name: transformer, width: 8, heads: {choice: [1, 3]}}, {name: deep_sets, width: 8}]}"
@@ -709,7 +702,7 @@ def test_a_comparison_with_an_entry_that_is_not_there_neither_holds_nor_fails(co
 def test_a_condition_on_an_entry_that_a_setting_does_not_have_leaves_the_setting_in():
     expansion = space(MODELS, "exclude=[trial.model.width % trial.model.heads != 0]").expand()
     assert [trial.model.name for trial in expansion.trials] == ["transformer", "deep_sets"]
-    assert "exclude[0]: no setting has trial.model.haeds" in refusal(MODELS, "exclude=[trial.model.haeds > 1]")
-    with pytest.raises(SearchSpaceError, match="exclude: leaves out every setting, all 3"):
+    assert "trial.model.haeds" in refused(MODELS, "exclude=[trial.model.haeds > 1]").message
+    with pytest.raises(SearchSpaceError, match=r"exclude: .* 3$"):
         space(MODELS, "exclude=[trial.steps > 1]").expand()
-    assert "write trial.model.width % 3 != 0" in refusal(MODELS, "exclude=[trial.model.width % 3]")
+    assert "trial.model.width % 3 != 0" in refused(MODELS, "exclude=[trial.model.width % 3]").message

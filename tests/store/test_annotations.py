@@ -4,6 +4,7 @@ import pytest
 
 from sweeper.store.annotations import (
     FILE,
+    LARGEST_FILE,
     Annotations,
     Subject,
     annotate,
@@ -15,9 +16,10 @@ from sweeper.store.annotations import (
 from sweeper.store.copying import copy
 from sweeper.store.deletion import delete, of_status, of_sweep
 from sweeper.store.store import Store, StoreError
-from tests.filled_stores import IDS, filled
+from tests.filled_stores import IDS
 from tests.power_cuts import power_cuts
 from tests.results import record
+from tests.store.meanwhile import before_next
 
 QUICK = Subject("quick")
 
@@ -52,73 +54,71 @@ EVERYTHING = {
 }  # fmt: skip
 
 
-def test_sweeps_and_trials_have_the_union_of_what_was_written(results):
-    assert said(annotated(results)) == EVERYTHING
-    annotate(results.files, of_trials(2), tags=["keep"])
-    assert said(results) == EVERYTHING
-    assert said(Store.open(results.url)) == EVERYTHING
+def test_sweeps_and_trials_have_the_union_of_what_was_written(local):
+    assert said(annotated(local)) == EVERYTHING
+    annotate(local.files, of_trials(2), tags=["keep"])
+    assert said(Store.open(local.url)) == EVERYTHING
 
 
-def test_what_is_taken_away_stays_on_others(results):
-    annotated(results)
-    remove_tags(results.files, of_trials(1, 2, 5), ["stuck", "best"])
-    assert said(results) == EVERYTHING | {1: "keep", 2: "keep"}
-    assert results.read_bytes(FILE).count(IDS[0].encode()) == 2, "its tags and its note: nothing piles up"
-    remove_notes(results.files, of_trials(4), ["look here"])
-    remove_notes(results.files, QUICK, ["too short"])
-    assert said(results) == {"quick": "first", "other": "second", 0: "keep stuck look here", 1: "keep", 2: "keep"}
-    remove_annotations(results.files, of_trials(*range(5)))
-    assert said(results) == {"quick": "first", "other": "second"}
+def test_what_is_taken_away_stays_on_others(local):
+    annotated(local)
+    remove_tags(local.files, of_trials(1, 2, 5), ["stuck", "best"])
+    assert said(local) == EVERYTHING | {1: "keep", 2: "keep"}
+    assert local.read_bytes(FILE).count(IDS[0].encode()) == 2, "its tags and its note: nothing piles up"
+    remove_notes(local.files, of_trials(4), ["look here"])
+    remove_notes(local.files, QUICK, ["too short"])
+    assert said(local) == {"quick": "first", "other": "second", 0: "keep stuck look here", 1: "keep", 2: "keep"}
+    remove_annotations(local.files, of_trials(*range(5)))
+    assert said(local) == {"quick": "first", "other": "second"}
 
 
-def test_two_changes_at_once_are_one_after_the_other(results, monkeypatch):
+def test_two_changes_at_once_are_one_after_the_other(local):
     """Between the reading and the replacement of the one comes the other."""
-    annotated(results)
-    other, read = Store.open(results.url), results.files.read
+    other = Store.open(annotated(local).url)
 
-    def changed_meanwhile(relative):
-        data = read(relative)
-        monkeypatch.undo()
+    def meanwhile():
         remove_tags(other.files, of_trials(0), ["keep"])
         annotate(other.files, QUICK, note="meanwhile")
-        return data
 
-    monkeypatch.setattr(results.files, "read", changed_meanwhile)
-    remove_tags(results.files, of_trials(0), ["stuck"])
-    assert said(results) == EVERYTHING | {"quick": "first too short meanwhile", 0: "look here"}
+    before_next(local.files, "write", meanwhile)
+    remove_tags(local.files, of_trials(0), ["stuck"])
+    assert said(local) == EVERYTHING | {"quick": "first too short meanwhile", 0: "look here"}
 
 
-def test_notes_are_in_the_order_of_their_writing(tmp_path):
-    store = Store.open(tmp_path)
+def test_notes_are_in_the_order_of_their_writing(local):
     for text in ("one", "two", "three"):
-        annotate(store.files, of_trials(0), note=text)
-    assert read_annotations(store.files).trials[IDS[0]].texts == ["one", "two", "three"]
+        annotate(local.files, of_trials(0), note=text)
+    assert read_annotations(local.files).trials[IDS[0]].texts == ["one", "two", "three"]
 
 
 BROKEN = [b"", b"[]", b"{}", b'{"schema_version": 1, "annotations": [{"sweep": "quick"}]}', b"[" * 200_000, b"\xff"]
 
 
-@pytest.mark.parametrize("data", BROKEN)
-def test_a_broken_file_is_left_out_loudly_and_never_written_over(tmp_path, caplog, data):
-    store = Store.open(tmp_path)
-    store.write_bytes(FILE, data)
-    assert said(store) == {}
-    assert f"'{FILE}' is left out" in caplog.text
-    assert caplog.records[0].getMessage().isprintable()
-    with pytest.raises(StoreError, match="mend or remove it first"):
-        annotate(store.files, QUICK, tags=["first"])
-    assert store.read_bytes(FILE) == data
+@pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
+def test_a_broken_file_is_left_out_loudly_and_never_written_over(local, caplog, data):
+    local.write_bytes(FILE, data)
+    assert said(local) == {}
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert FILE in line
+    assert line.isprintable()
+    with pytest.raises(StoreError, match=FILE):
+        annotate(local.files, QUICK, tags=["first"])
+    assert local.read_bytes(FILE) == data
 
 
-def test_a_huge_file_is_not_decoded_and_a_newer_one_is_not_misread(tmp_path, monkeypatch):
-    store = Store.open(tmp_path)
-    annotate(store.files, of_trials(0), tags=["first"])
-    with monkeypatch.context() as patch:
-        patch.setattr("sweeper.store.annotations.LARGEST_FILE", 10)
-        assert said(store) == {}
-    store.write_bytes(FILE, b'{"schema_version": 99}')
-    with pytest.raises(StoreError, match="schema version 99"):
-        read_annotations(store.files)
+def test_a_huge_file_is_not_decoded(local, caplog):
+    data = b'{"schema_version": 1, "annotations": [{"sweep": "quick", "note": "x", "made": "2027"}]}'
+    local.write_bytes(FILE, data)
+    assert said(local) == {"quick": "x"}
+    local.write_bytes(FILE, data.ljust(LARGEST_FILE + 1))
+    assert said(local) == {}
+    assert FILE in caplog.text
+
+
+def test_a_newer_file_is_not_misread(local):
+    local.write_bytes(FILE, b'{"schema_version": 99}')
+    with pytest.raises(StoreError, match=FILE):
+        read_annotations(local.files)
 
 
 def test_a_crash_at_every_operation_loses_no_tag_of_others(tmp_path):
@@ -135,22 +135,22 @@ def test_a_crash_at_every_operation_loses_no_tag_of_others(tmp_path):
 # With their sweeps and trials
 
 
-def test_a_deletion_takes_what_its_trials_had(tmp_path):
-    store = annotated(filled(tmp_path))
-    store.compact()
-    delete(store, of_status(store, ["failed"]))
-    assert said(store) == {name: text for name, text in EVERYTHING.items() if name != 4}
-    delete(store, of_sweep(store, "quick"))
-    assert said(store) == {"other": "second", 1: "best keep stuck", 2: "keep stuck"}
+def test_a_deletion_takes_what_its_trials_had(source):
+    annotated(source)
+    source.compact()
+    delete(source, of_status(source, ["failed"]))
+    assert said(source) == {name: text for name, text in EVERYTHING.items() if name != 4}
+    delete(source, of_sweep(source, "quick"))
+    assert said(source) == {"other": "second", 1: "best keep stuck", 2: "keep stuck"}
 
 
-def test_a_copy_has_those_of_its_sweeps_and_trials(tmp_path):
-    source, target = annotated(filled(tmp_path / "source")), Store.open(tmp_path / "target")
-    copy(source, target, ["quick"])
-    annotate(target.files, Subject("quick"), note="mine")
+def test_a_copy_has_those_of_its_sweeps_and_trials(source, local):
+    annotated(source)
+    copy(source, local, ["quick"])
+    annotate(local.files, Subject("quick"), note="mine")
     part = {"quick": "first too short mine", 0: "keep stuck look here", 1: "best keep stuck", 4: "look here"}
-    assert said(target) == part
-    copy(source, target)
-    assert said(target) == EVERYTHING | {"quick": "first too short mine"}
-    assert read_annotations(target.files).trials == read_annotations(source.files).trials
+    assert said(local) == part
+    copy(source, local)
+    assert said(local) == EVERYTHING | {"quick": "first too short mine"}
+    assert read_annotations(local.files).trials == read_annotations(source.files).trials
     assert Annotations(("keep", "stuck"), ()) in read_annotations(source.files).trials.values()

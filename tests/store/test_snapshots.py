@@ -1,9 +1,7 @@
 """A snapshot makes reading fast, and whatever happens to it costs time and no trial."""
 
-import itertools
 import os
 import shutil
-import threading
 import time
 from pathlib import Path
 
@@ -13,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sweeper.store import committed_trials, seal, snapshots
+from sweeper.store.committed_trials import Reading
 from sweeper.store.files import StoreError
+from sweeper.store.schema import TRIALS
 from sweeper.store.seal import SnapshotSeal
 from sweeper.store.store import Store
 from sweeper.store.trial_file import trial_file
@@ -21,16 +21,15 @@ from sweeper.trial.trial_spec import trial_id
 from tests.damage import DAMAGES, flipped
 from tests.power_cuts import power_cuts
 from tests.results import failure, outcomes, result
+from tests.store.meanwhile import before_next
 
 
-@pytest.fixture(autouse=True)
-def snapshots_of_few_trials(monkeypatch):
-    """Snapshots are looked at whatever the number of trials, and written when a test asks."""
-    monkeypatch.setattr(committed_trials, "SOME", 0)
-    monkeypatch.setattr(committed_trials, "FEW", 0)
+def opened(folder, enough=500):
+    """A store that looks at snapshots whatever the number of trials."""
+    return Store.open(folder, reading=Reading(few=0, some=0, enough=enough))
 
 
-def fill(results, seeds=range(7)):
+def fill(store, seeds=range(7)):
     """Commits trials, a failed one and one without curves and outcomes; their ids, sorted."""
     ids = []
     for seed in seeds:
@@ -39,171 +38,171 @@ def fill(results, seeds=range(7)):
             done = failure({"seed": seed})
         if seed % 7 == 6:
             done = result({"seed": seed}, curves=[], outcomes=None)
-        results.commit(done)
+        store.commit(done)
         ids.append(trial_id(done.trial))
     return sorted(ids)
 
 
-def facts(results):
-    """Everything that a store says."""
-    curves = results.curves().sort_by([("trial_id", "ascending"), ("step", "ascending")])
-    per_input = results.outcomes().sort_by([("trial_id", "ascending"), ("input", "ascending")])
-    return results.committed(), results.seals(), results.trials().to_pylist(), curves.to_pylist(), per_input.to_pylist()
+def facts(store):
+    """Everything that a store says of trials."""
+    curves = store.curves().sort_by([("trial_id", "ascending"), ("step", "ascending")])
+    per_input = store.outcomes().sort_by([("trial_id", "ascending"), ("input", "ascending")])
+    return store.committed(), store.seals(), store.trials().to_pylist(), curves.to_pylist(), per_input.to_pylist()
 
 
-def only(results):
+def only(store):
     """The one snapshot."""
-    (name,) = results.listing("snapshots")
+    (name,) = store.listing("snapshots")
     return name
 
 
+@pytest.fixture(scope="module")
+def compacted_folder(tmp_path_factory):
+    """The folder of a store whose trials have one snapshot, and what the store said before it had one."""
+    store = opened(tmp_path_factory.mktemp("compacted") / "store")
+    fill(store)
+    before = facts(store)
+    store.compact()
+    return store.root, before
+
+
 @pytest.fixture
-def compacted(tmp_path):
-    """A store on a disk whose trials have one snapshot, and what it says."""
-    results = Store.open(tmp_path / "a")
-    fill(results)
-    before = facts(results)
-    results.compact()
-    return results, before
+def compacted(compacted_folder, tmp_path):
+    """A store whose trials have one snapshot, which a test may change, and what it says."""
+    folder, before = compacted_folder
+    return opened(shutil.copytree(folder, tmp_path / "compacted")), before
 
 
 @pytest.fixture
 def decoded(monkeypatch):
     """The files of trials whose rows are decoded."""
     names, tail_of = [], committed_trials.tail_of
-
-    def noted(files, name):
-        names.append(name)
-        return tail_of(files, name)
-
-    monkeypatch.setattr(committed_trials, "tail_of", noted)
+    monkeypatch.setattr(committed_trials, "tail_of", lambda files, name: names.append(name) or tail_of(files, name))
     return names
 
 
-def test_what_has_a_snapshot_reads_as_before_and_is_not_opened(results, decoded):
-    ids = fill(results)
-    before = facts(results)
-    assert results.compact() == 7
-    decoded.clear()
-    assert facts(results) == before
+def test_what_has_a_snapshot_reads_as_before_and_is_not_decoded(compacted, decoded, tmp_path):
+    store, before = compacted
+    ids = sorted(before[0])
+    assert facts(store) == before
+    shutil.copytree(store.root, tmp_path / "b", copy_function=shutil.copyfile)
+    assert facts(opened(tmp_path / "b")) == before, "files of other times are known by their digest"
+    assert [store.trials([key])["trial_id"].to_pylist() for key in ids] == [[key] for key in ids]
+    assert store.curves(ids[:2]).num_rows <= 2
     assert decoded == []
-    assert [results.trials([key])["trial_id"].to_pylist() for key in ids] == [[key] for key in ids]
-    assert results.curves(ids[:2]).num_rows <= 2
-    assert decoded == []
-    fill(results, [9])
-    assert results.trials().num_rows == 8
+    fill(store, [9])
+    assert store.trials().num_rows == 8
     assert len(decoded) == 1
-    assert results.compact() == 1
-    assert results.compact() == 0
+    assert store.compact() == 1
+    assert store.compact() == 0
 
 
-def test_a_trial_without_a_snapshot_and_one_with_an_old_one_are_decoded(results, decoded):
-    fill(results, range(5, 12))
-    results.compact()
-    key = trial_id(failure({"seed": 5}).trial)
-    results.commit(result({"seed": 5}, metrics={"success": 0.25}))
-    gone = trial_id(result({"seed": 7}).trial)
-    results.delete(next(name for name in results.listing("trials") if gone in name))
+def test_a_trial_without_a_snapshot_and_one_with_an_old_one_are_decoded(tmp_path, decoded):
+    store = opened(tmp_path)
+    fill(store, range(5, 12))
+    assert store.compact() == 7
+    key, gone = trial_id(failure({"seed": 5}).trial), trial_id(result({"seed": 7}).trial)
+    store.commit(result({"seed": 5}, metrics={"success": 0.25}))
+    store.delete(store.seals()[gone].name)
     decoded.clear()
-    assert results.committed()[key] == "finished"
-    assert results.trials([key])["success"].to_pylist() == [0.25]
-    assert gone not in results.committed()
-    assert set(decoded) == {results.seals()[key].name}
-    assert results.compact() == 1
-    assert facts(results)[0][key] == "finished"
+    assert store.committed()[key] == "finished"
+    assert store.trials([key])["success"].to_pylist() == [0.25]
+    assert gone not in store.committed()
+    assert set(decoded) == {store.seals()[key].name}
+    assert store.compact() == 1
+    assert facts(store)[0][key] == "finished"
 
 
-def test_a_reading_of_many_files_leaves_a_snapshot(results, monkeypatch):
-    monkeypatch.setattr(committed_trials, "ENOUGH", 7)
-    fill(results, range(6))
-    results.trials()
-    assert results.listing("snapshots") == []
-    fill(results)
-    results.committed(), results.committed()
-    assert len(results.listing("snapshots")) == 1
+def test_a_reading_of_many_files_leaves_a_snapshot_unless_the_store_cannot_be_written(tmp_path, monkeypatch):
+    store = opened(tmp_path, enough=7)
+    fill(store, range(6))
+    store.trials()
+    assert store.listing("snapshots") == []
+    fill(store)
+    with monkeypatch.context() as patch:
 
+        def refused(relative, data, keep=None):
+            raise StoreError("Read-only file system")
 
-def test_a_store_that_cannot_be_written_is_read_without(tmp_path, monkeypatch):
-    results = Store.open(tmp_path)
-    monkeypatch.setattr(committed_trials, "ENOUGH", 3)
-    fill(results)
-
-    def refused(relative, data, keep=None):
-        raise StoreError("Read-only file system")
-
-    monkeypatch.setattr(results.files, "write", refused)
-    assert results.trials().num_rows == 7
-    with pytest.raises(StoreError, match="Read-only"):
-        results.compact()
+        patch.setattr(store.files, "write", refused)
+        assert store.trials().num_rows == 7
+        with pytest.raises(StoreError):
+            store.compact()
+    store.committed(), store.committed()
+    assert only(store)
 
 
 def test_small_snapshots_are_joined_and_large_ones_are_left(tmp_path):
-    results = Store.open(tmp_path)
-    sizes = []
-    for seed in range(64):
-        fill(results, [100 + seed])
-        results.compact()
-        counts = [pq.read_metadata(tmp_path / name).num_rows for name in results.listing("snapshots")]
+    store, sizes = opened(tmp_path), []
+    for seed in range(16):
+        store.commit(result({"seed": seed}, curves=[], outcomes=None, network=None))
+        store.compact()
+        counts = [pq.read_metadata(tmp_path / name).num_rows for name in store.listing("snapshots")]
         assert sum(counts) == seed + 1
         sizes.append(len(counts))
-    assert max(sizes) <= 6, "their number grows with the logarithm"
-    assert results.trials().num_rows == 64
+    assert 1 < max(sizes) <= 3, "their number grows with the logarithm"
+    assert store.trials().num_rows == 16
 
 
-def test_a_snapshot_most_of_whose_trials_are_gone_is_written_anew(tmp_path):
-    results = Store.open(tmp_path)
-    fill(results, range(20))
-    results.compact()
-    large = only(results)
-    for name in results.listing("trials")[:11]:
-        results.delete(name)
-    fill(results, [50])
-    results.compact()
-    assert only(results) != large
-    assert pq.read_metadata(tmp_path / only(results)).num_rows == 10
+def test_a_snapshot_most_of_whose_trials_are_gone_is_written_anew(compacted):
+    store, _ = compacted
+    large = only(store)
+    for name in store.listing("trials")[:4]:
+        store.delete(name)
+    fill(store, [50])
+    store.compact()
+    assert only(store) != large
+    assert pq.read_metadata(Path(store.root, only(store))).num_rows == 4
+
+
+def test_a_snapshot_has_the_types_of_its_trials(tmp_path):
+    store = opened(tmp_path)
+    store.commit(result({"objective": {"q": "inf", "m": 2}}, metrics={"success": np.float32(0.5), "loss": np.nan}))
+    before = store.trials()
+    store.compact()
+    assert store.trials().schema == before.schema
+    assert str(store.trials().to_pylist()) == str(before.to_pylist())
+    assert pq.read_schema(tmp_path / only(store)).remove_metadata() == snapshots.COLUMNS
 
 
 # Which file a row is of
 
 
-def test_files_of_other_times_are_known_by_their_digest(compacted, tmp_path, decoded):
-    _, before = compacted
-    shutil.copytree(tmp_path / "a", tmp_path / "b", copy_function=shutil.copyfile)
-    decoded.clear()
-    assert facts(Store.open(tmp_path / "b")) == before
-    assert decoded == []
-
-
 def test_a_file_that_was_replaced_within_a_tick_of_the_clock_is_noticed(tmp_path):
     """Same size, same time: only the digest differs."""
-    results = Store.open(tmp_path)
+    store = opened(tmp_path)
     # Checksums of pages are numbers of one to five bytes, so that few values give files of one size.
     values = {}
     for value in np.linspace(0, 1, 99):
-        values.setdefault(len(trial_file(result(metrics={"success": value}))[1]), []).append(value)
-    first, second = max(values.values(), key=len)[:2]
-    results.commit(result(metrics={"success": first}))
-    results.compact()
-    (path,) = Path(results.root, "trials").rglob("*.parquet")
+        same = values.setdefault(len(trial_file(result(metrics={"success": value}))[1]), [])
+        same.append(value)
+        if len(same) == 2:
+            break
+    first, second = same
+    store.commit(result(metrics={"success": first}))
+    store.compact()
+    (path,) = Path(store.root, "trials").rglob("*.parquet")
     state = path.stat()
     path.unlink()
-    results.commit(result(metrics={"success": second}))
+    store.commit(result(metrics={"success": second}))
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
     assert path.stat().st_size == state.st_size
-    assert results.trials()["success"].to_pylist() == [second]
+    assert store.trials()["success"].to_pylist() == [second]
 
 
 def test_times_decide_once_the_clock_has_ticked(tmp_path, monkeypatch):
-    results = Store.open(tmp_path)
-    fill(results)
-    paths = sorted(Path(results.root, "trials").rglob("*.parquet"))
+    store = opened(tmp_path)
+    fill(store)
+    paths = sorted(Path(store.root, "trials").rglob("*.parquet"))
     for path in paths[:-1]:
         os.utime(path, ns=(1, path.stat().st_mtime_ns - 2 * snapshots.TICK))
-    results.compact()
-    asked, tail_of = [], snapshots.tail_of
-    monkeypatch.setattr(snapshots, "tail_of", lambda files, name: asked.append(name) or tail_of(files, name))
-    results.committed()
-    assert len([name for name in asked if name.startswith("trials/")]) == 1, "the newest"
+    store.compact()
+    asked, read_end = [], store.files.read_end
+    monkeypatch.setattr(store.files, "read_end", lambda name, count: asked.append(name) or read_end(name, count))
+    store.committed()
+    assert [name for name in asked if name.startswith("trials/")] == [str(paths[-1].relative_to(tmp_path))], (
+        "the newest"
+    )
 
 
 # Damage
@@ -211,74 +210,68 @@ def test_times_decide_once_the_clock_has_ticked(tmp_path, monkeypatch):
 SPOILT = DAMAGES | {"deleted": None, "flipped in a page": lambda data: flipped(data, 200, 2)}
 
 
-def spoil(results, damage):
-    name = only(results)
-    change = SPOILT[damage]
-    data = results.read_bytes(name)
-    results.delete(name)
+def spoil(store, name, damage):
+    path, change = Path(store.root, name), SPOILT[damage]
+    data = path.read_bytes()
+    path.unlink()
     if change is not None:
-        results.write_bytes(name, change(data))
+        path.write_bytes(change(data))
 
 
 @pytest.mark.parametrize("damage", SPOILT)
-def test_a_damaged_snapshot_costs_no_trial(results, damage):
-    fill(results)
-    before = facts(results)
-    results.compact()
-    spoil(results, damage)
-    assert facts(results) == before
-    assert results.verify() == []
-    assert results.compact() == 7, "it is written anew"
-    assert facts(results) == before
-    assert len(results.listing("snapshots")) == 1
+def test_a_snapshot_that_is_damaged_before_or_during_a_read_costs_no_trial(compacted, damage, monkeypatch):
+    """Before its tail is read, before it is opened, before any file is compared, and before its rows are read."""
+    store, before = compacted
+    name, whole = only(store), store.read_bytes(only(store))
 
-
-@pytest.mark.parametrize("damage", SPOILT)
-@pytest.mark.parametrize("moment", range(4))
-def test_a_snapshot_that_is_damaged_during_a_read_costs_no_trial(compacted, damage, moment, monkeypatch):
-    results, before = compacted
-    name, operations = only(results), itertools.count()
-
-    def spoilt_before(operation):
+    def spoilt_before(operation, moments):
         def run(*arguments, **options):
-            if next(operations) == moment and results.listing("snapshots"):
-                path, change = Path(results.root, name), SPOILT[damage]
-                data = path.read_bytes()
-                path.unlink()
-                if change is not None:
-                    path.write_bytes(change(data))
+            if next(moments, None) == 0:
+                spoil(store, name, damage)
             return operation(*arguments, **options)
 
         return run
 
-    monkeypatch.setattr(snapshots, "tail_of", spoilt_before(snapshots.tail_of))
-    monkeypatch.setattr(results.files, "opened", spoilt_before(results.files.opened))
-    monkeypatch.setattr(snapshots._Snapshot, "rows", spoilt_before(snapshots._Snapshot.rows))
-    assert facts(results) == before
+    for moment in range(4 + len(before[0])):
+        Path(store.root, name).write_bytes(whole)
+        moments = iter(range(moment, -1, -1))
+        with monkeypatch.context() as patch:
+            patch.setattr(snapshots, "tail_of", spoilt_before(snapshots.tail_of, moments))
+            patch.setattr(store.files, "opened", spoilt_before(store.files.opened, moments))
+            for step in ("current", "rows"):
+                patch.setattr(snapshots._Snapshot, step, spoilt_before(getattr(snapshots._Snapshot, step), moments))
+            assert store.trials().to_pylist() == before[2], moment
+        assert next(moments, None) is None, "it was damaged"
+    assert facts(store) == before
+    assert store.verify() == []
+    assert store.compact() == 7, "it is written anew"
+    assert store.trials().to_pylist() == before[2]
+    assert len(store.listing("snapshots")) == 1
 
 
 def test_every_flipped_bit_of_a_snapshot_costs_time_alone(tmp_path):
-    results = Store.open(tmp_path)
-    fill(results, range(3))
-    before = facts(results)
-    results.compact()
-    path = tmp_path / only(results)
+    store = opened(tmp_path)
+    fill(store, range(2))
+    columns = [*TRIALS.names, "curves"]
+    rows = committed_trials.read(store.files, columns)
+    store.compact()
+    path = tmp_path / only(store)
     whole = path.read_bytes()
     for position in range(0, len(whole), 331):
         path.write_bytes(flipped(whole, position, position % 8))
-        assert facts(results) == before, position
+        assert committed_trials.read(store.files, columns) == rows, position
 
 
-def lying(results, **columns):
-    """A well sealed snapshot with other values."""
-    path = Path(results.root, only(results))
+def lying(store, seal_of_it=SnapshotSeal(), **columns):
+    """Put a well sealed snapshot with other values in the place of the one snapshot."""
+    path = Path(store.root, only(store))
     table = pq.ParquetFile(path).read().replace_schema_metadata(None)
     for name, value in columns.items():
         place = table.schema.get_field_index(name)
         table = table.set_column(
             place, table.schema.field(place), pa.array([value] * table.num_rows, table.schema.field(place).type)
         )
-    path.write_bytes(seal.sealed(table, SnapshotSeal(), {"compression": "zstd"}, None))
+    path.write_bytes(seal.sealed(table, seal_of_it, {"compression": "zstd"}, None))
 
 
 @pytest.mark.parametrize(
@@ -287,149 +280,101 @@ def lying(results, **columns):
      {"extra_metrics": "3"}, {"extra_metrics": '{"a":' * 100_000}],
 )  # fmt: skip
 def test_a_hostile_snapshot_harms_only_itself(compacted, columns, caplog):
-    results, before = compacted
-    lying(results, **columns)
-    assert results.trials().to_pylist() == before[2]
-    assert "is not used" in caplog.text
+    store, before = compacted
+    lying(store, **columns)
+    assert store.trials().to_pylist() == before[2]
+    assert only(store) in caplog.text
     assert all(record.getMessage().isprintable() for record in caplog.records)
 
 
-def test_a_snapshot_of_a_newer_program_is_not_used_and_not_touched(tmp_path, monkeypatch):
-    results = Store.open(tmp_path)
-    fill(results)
-    before = facts(results)
-    with monkeypatch.context() as patch:
-        patch.setattr(snapshots, "SnapshotSeal", lambda: SnapshotSeal(schema_version=2))
-        results.compact()
-    newer = only(results)
-    assert facts(results) == before
-    results.compact()
-    assert newer in results.listing("snapshots")
+def test_a_snapshot_of_a_newer_program_is_not_used_and_not_touched(compacted, caplog):
+    store, before = compacted
+    lying(store, SnapshotSeal(schema_version=2), success=0.125)
+    newer = only(store)
+    assert store.trials().to_pylist() == before[2]
+    assert newer in caplog.text
+    store.compact()
+    assert newer in store.listing("snapshots")
 
 
-def test_a_small_snapshot_that_expands_to_gigabytes_is_not_decoded(tmp_path, monkeypatch, caplog):
-    results = Store.open(tmp_path)
-    fill(results)
-    before = facts(results)
-    monkeypatch.setattr(snapshots, "DECODED_LIMIT", 10_000)
-    results.compact()
-    assert facts(results) == before
-    assert "is not used" in caplog.text
+def test_a_small_snapshot_that_expands_to_gigabytes_is_not_decoded(compacted, caplog):
+    store, _ = compacted
+    listed = store.files.listing("trials")
+    assert snapshots.covered(store.files, listed, ["status"])[0] == listed.keys()
+    assert not caplog.records
+    assert snapshots.covered(store.files, listed, ["status"], largest=10_000) == (set(), [])
+    assert only(store) in caplog.text
 
 
 def test_a_damaged_trial_behind_a_snapshot_is_found_by_verify(compacted):
-    results, before = compacted
-    ids = sorted(before[0])
-    path = next(path for path in Path(results.root).rglob(f"trials/**/{ids[0]}.parquet"))
+    store, before = compacted
+    first, *others = sorted(before[0])
+    path = Path(store.root, before[1][first].name)
     state, data = path.stat(), path.read_bytes()
     path.write_bytes(flipped(data, 3000))
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert results.verify() == [ids[0]]
-    assert sorted(results.committed()) == ids[1:]
+    assert store.verify() == [first]
+    assert sorted(store.committed()) == others
 
 
 # Crashes and company
 
 
-@pytest.mark.slow
-def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(tmp_path):
+def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(compacted, tmp_path):
+    prepared, _ = compacted
+    fill(prepared, range(20, 24))
+    before = prepared.trials()
     for folder, cut in power_cuts(tmp_path, least=4):  # one write, one deletion
-        results = Store.open(folder)
-        fill(results, range(2))
-        results.compact()
-        fill(results)
-        before = facts(results)
-        cut(results.compact)
-        assert facts(results) == before, folder
-        results.compact()
-        assert facts(results) == before, folder
+        store = opened(shutil.copytree(prepared.root, folder))
+        cut(store.compact)
+        assert store.trials() == before, folder
+        store.compact()
+        assert store.trials() == before, folder
 
 
-@pytest.mark.slow
-def test_readers_writers_and_other_compactions_go_on_meanwhile(results):
-    """Every read beside two compactors shows every trial that was committed before it began, once."""
-    committed = set(fill(results, range(7)))
-    done, wrong, turn = threading.Event(), [], threading.Semaphore(0)
+def test_compactions_beside_a_compaction_and_beside_a_read_lose_and_double_nothing(tmp_path):
+    """One before a snapshot is written, and one between the listing of trials and that of snapshots."""
+    store, other = opened(tmp_path), opened(tmp_path)
+    ids = fill(store)
 
-    def write():
-        for seed in range(100, 130):
-            if seed % 3 == 0:
-                turn.acquire()
-            committed.update(fill(results, [seed]))
+    def compacted_meanwhile(*seeds):
+        ids.extend(fill(other, seeds))
+        assert other.compact() == len(ids)
 
-    def compact():
-        while not done.is_set():
-            results.compact()
-
-    workers = [threading.Thread(target=work) for work in (write, compact, compact)]
-    for worker in workers:
-        worker.start()
-    for _ in range(10):
-        turn.release()
-        expected = set(committed)
-        for trial_ids in (results.committed(), results.trials()["trial_id"].to_pylist()):
-            if expected - set(trial_ids) or len(trial_ids) != len(set(trial_ids)):
-                wrong.append((expected - set(trial_ids), len(trial_ids)))
-    done.set()
-    for worker in workers:
-        worker.join()
-    assert not wrong
-    results.compact()
-    assert results.trials().num_rows == 37
+    before_next(store.files, "write", lambda: compacted_meanwhile(8))
+    store.compact()
+    assert len(store.listing("snapshots")) == 2
+    assert store.trials()["trial_id"].to_pylist() == sorted(ids)
+    for name in store.listing("snapshots"):
+        store.delete(name)
+    before, listing = sorted(ids), store.files.listing
+    before_next(store.files, "listing", lambda: before_next(store.files, "listing", lambda: compacted_meanwhile(9)))
+    assert store.trials()["trial_id"].to_pylist() == before
+    assert store.files.listing == listing
+    assert store.trials()["trial_id"].to_pylist() == sorted(ids)
 
 
-def test_a_trial_that_is_deleted_beside_a_compaction_stays_deleted(tmp_path, monkeypatch):
-    results = Store.open(tmp_path)
-    ids = fill(results)
-    write = results.files.write
-
-    def deleted_meanwhile(relative, data, keep=None):
-        for name in results.listing("trials"):
-            if ids[0] in name:
-                results.delete(name)
-        return write(relative, data, keep)
-
-    monkeypatch.setattr(results.files, "write", deleted_meanwhile)
-    results.compact()
-    assert sorted(results.committed()) == ids[1:]
-    assert results.trials()["trial_id"].to_pylist() == ids[1:]
+def test_a_trial_that_is_deleted_beside_a_compaction_stays_deleted(tmp_path):
+    store = opened(tmp_path)
+    first, *others = fill(store)
+    name = store.seals()[first].name
+    before_next(store.files, "write", lambda: store.delete(name))
+    store.compact()
+    assert name not in store.listing("trials")
+    assert sorted(store.committed()) == store.trials()["trial_id"].to_pylist() == others
 
 
-def test_a_file_that_is_replaced_beside_a_compaction_is_not_taken_for_the_old_one(tmp_path, monkeypatch):
+def test_a_file_that_is_replaced_beside_a_compaction_is_not_taken_for_the_old_one(tmp_path):
     """Between the listing and the reading, and between the reading and the writing."""
-    results = Store.open(tmp_path)
-    fill(results, [5])
-    key = trial_id(failure({"seed": 5}).trial)
-    steps = iter(["stopped", "finished"])
-    tail_of, write = committed_trials.tail_of, results.files.write
+    store = opened(tmp_path)
+    (key,) = fill(store, [5])
 
-    def better():
-        status = next(steps, None)
-        if status is not None:
-            time.sleep(0.01)
-            assert results.commit(result({"seed": 5}, status=status, metrics={"success": len(status) / 10}))
+    def better(status, success):
+        time.sleep(0.01)  # a tick of the clock of most file systems
+        assert opened(tmp_path).commit(result({"seed": 5}, status=status, metrics={"success": success}))
 
-    def replaced_before(files, name):
-        better()
-        return tail_of(files, name)
-
-    def replaced_then(relative, data, keep=None):
-        if relative.startswith("snapshots/"):
-            better()
-        return write(relative, data, keep)
-
-    monkeypatch.setattr(committed_trials, "tail_of", replaced_before)
-    monkeypatch.setattr(results.files, "write", replaced_then)
-    results.compact()
-    assert results.committed() == {key: "finished"}
-    assert results.trials()["success"].to_pylist() == [0.8]
-
-
-def test_a_snapshot_has_the_types_of_its_trials(tmp_path):
-    results = Store.open(tmp_path)
-    results.commit(result({"objective": {"q": "inf", "m": 2}}, metrics={"success": np.float32(0.5), "loss": np.nan}))
-    before = results.trials()
-    results.compact()
-    assert results.trials().schema == before.schema
-    assert str(results.trials().to_pylist()) == str(before.to_pylist())
-    assert pq.read_schema(tmp_path / only(results)).remove_metadata() == snapshots.COLUMNS
+    before_next(store.files, "read_end", lambda: better("stopped", 0.7))
+    before_next(store.files, "write", lambda: better("finished", 0.8))
+    assert store.compact() == 1
+    assert store.committed() == {key: "finished"}
+    assert store.trials()["success"].to_pylist() == [0.8]

@@ -2,16 +2,14 @@
 
 import errno
 import os
-import re
 
 import pytest
 from obstore.exceptions import GenericError, PermissionDeniedError
 
-from sweeper.packs import checkpoint
 from sweeper.store import object_files
 from sweeper.store.files import Retries, StoreError, StoreTrouble
 from sweeper.store.store import Store
-from tests.results import outcomes, result
+from tests.results import result
 
 
 class Waiting:
@@ -24,49 +22,42 @@ class Waiting:
         self.waits.append(seconds)
         self._meanwhile(len(self.waits))
 
-    def retries(self, seconds=300.0):
-        return Retries(seconds, self.sleep, lambda: sum(self.waits))
+    @property
+    def retries(self):
+        return Retries(300.0, self.sleep, lambda: sum(self.waits))
 
 
-def refused(times, value="done"):
-    """An operation that the store refuses so many times, and the list of its calls."""
-    calls = []
+def refused(times):
+    """An operation that the store refuses so many times."""
+    calls = iter(range(times))
 
     def operation():
-        calls.append(None)
-        if len(calls) <= times:
+        if next(calls, None) is not None:
             raise StoreTrouble("HTTP status 503")
-        return value
+        return "done"
 
-    return operation, calls
+    return operation
 
 
-def test_waits_double_with_jitter_up_to_half_a_minute(caplog):
+def test_waits_double_with_jitter_up_to_half_a_minute_and_end_after_some_minutes(caplog):
     waiting = Waiting()
-    operation, calls = refused(8)
-    assert waiting.retries().until_done(operation) == "done"
-    assert len(calls) == 9
+    assert waiting.retries.until_done(refused(8)) == "done"
     for wait, longest in zip(waiting.waits, [1, 2, 4, 8, 16, 30, 30, 30], strict=True):
         assert longest / 2 <= wait <= longest
     assert len(caplog.records) == 1, "told once"
-
-
-def test_after_some_minutes_the_trouble_is_an_error():
     waiting = Waiting()
     with pytest.raises(StoreTrouble):
-        waiting.retries().until_done(refused(1000)[0])
+        waiting.retries.until_done(refused(1000))
     assert 240 < sum(waiting.waits) <= 300
 
 
 def test_a_network_disk_that_is_away_is_waited_for(tmp_path, monkeypatch):
-    fsync = os.fsync
-
     def stale(descriptor):
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
-    waiting = Waiting(lambda count: monkeypatch.setattr("sweeper.store.local_files.os.fsync", fsync))
-    store = Store.open(tmp_path, waiting.retries())
-    monkeypatch.setattr("sweeper.store.local_files.os.fsync", stale)
+    waiting = Waiting(lambda count: monkeypatch.undo())
+    store = Store.open(tmp_path, waiting.retries)
+    monkeypatch.setattr(os, "fsync", stale)
     assert store.commit(result())
     assert len(waiting.waits) == 1
     assert list(store.committed().values()) == ["finished"]
@@ -84,25 +75,19 @@ def test_a_network_disk_that_is_away_is_waited_for(tmp_path, monkeypatch):
     ],
 )
 def test_answers_of_an_object_store(error, passing):
-    with pytest.raises(StoreError, match=r"^cannot write it: ") as caught, object_files._explained("write", "it"):
+    with pytest.raises(StoreError) as caught, object_files._explained("write", "it"):
         raise error
     assert isinstance(caught.value, StoreTrouble) == passing
 
 
 @pytest.mark.long  # every operation waits for the client's own attempts first
 def test_a_bucket_that_answers_503_for_a_while_gets_the_commit_and_the_checkpoint(s3, tmp_path):
-    def over(count):
-        if count % 2 == 0:
-            s3.busy.unlink()
-
-    waiting = Waiting(over)
-    store = Store.open(s3.url(tmp_path.name), waiting.retries())
+    waiting = Waiting(lambda count: s3.busy.unlink() if count % 2 == 0 else None)
+    store = Store.open(s3.url(tmp_path.name), waiting.retries)
     try:
-        s3.busy.touch()
-        assert store.commit(result(outcomes=outcomes(4)))
-        assert len(waiting.waits) == 2
-        s3.busy.touch()
-        checkpoint.save(store, "0" * 20, ["a"], None, {"x": 1.0}, {})
+        for write in (lambda: store.commit(result()), lambda: store.write_bytes("checkpoints/x", b"one")):
+            s3.busy.touch()
+            write()
         assert len(waiting.waits) == 4
         s3.busy.touch()
         with pytest.raises(StoreTrouble):
@@ -111,8 +96,5 @@ def test_a_bucket_that_answers_503_for_a_while_gets_the_commit_and_the_checkpoin
     finally:
         s3.busy.unlink(missing_ok=True)
     assert list(store.committed().values()) == ["finished"]
-    saved = checkpoint.load(store, "0" * 20)
-    assert saved is not None
-    assert saved.trial_ids == ("a",)
-    puts = [path for method, path in s3.requests() if method == "PUT" and re.search(f"{tmp_path.name}/trials/", path)]
-    assert len(puts) == 1
+    assert store.read_bytes("checkpoints/x") == b"one"
+    assert len([path for method, path in s3.requests() if method == "PUT" and f"{tmp_path.name}/trials/" in path]) == 1

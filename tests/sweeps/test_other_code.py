@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import sweeper
 from sweeper.analysis import sql
 from sweeper.packs.other_code import computed_by_other_code
 from sweeper.store.store import Store
@@ -25,58 +26,51 @@ def _commit(store: Store, seed: int, **provenance) -> None:
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Path:
+def store(tmp_path: Path) -> Store:
     """One row of this code, and two of other code."""
     store = Store.open(tmp_path / "results")
     _commit(store, 0, code=CODE)
     _commit(store, 1, code=MENDED)
     _commit(store, 2, code=None, commit="abcdef0123", dirty=True)
-    (tmp_path / "space.yaml").write_text(with_seeds(4))
-    return tmp_path / "results"
+    return store
 
 
-def _planned(results: Path, *options: str) -> list[str]:
-    done = python("-m", "sweeper.run", results.parent / "space.yaml", "--dry-run", "--results", results, *options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+def planned(store: Store, seeds: int) -> sweeper.SweepPlan:
+    space = Path(store.root).parent / "space.yaml"
+    space.write_text(with_seeds(seeds))
+    return sweeper.plan(sweeper.read_space(space), store.root)
 
 
-@pytest.mark.slow
-def test_rows_of_other_code_are_told_and_kept(results):
-    lines = _planned(results)
-    assert (
-        "  2 rows are of other code (commit abcdef0 with changes, commit c0ffeec): "
-        "kept; --recompute-other-code computes them again"
-    ) in lines
-    assert "  3 done · 1 to run" in lines
+def test_rows_of_other_code_are_told_and_kept(store):
+    plan = planned(store, 4)
+    assert (len(plan.settled), len(plan.pending), plan.superseded) == (3, 1, [])
+    assert plan.other_code.startswith("2 rows are of other code (commit abcdef0 with changes, commit c0ffeec)")
+    assert plan.other_code.endswith("; --recompute-other-code computes them again")
+    assert f"  {plan.other_code}" in str(plan).splitlines()
 
 
-@pytest.mark.slow
-def test_failures_of_other_code_are_tried_again_and_failures_of_this_code_are_kept(results):
-    store = Store.open(results)
+def test_failures_of_other_code_are_tried_again_and_failures_of_this_code_are_kept(store):
     for seed, code in ((4, CODE), (5, MENDED)):
         provenance = PROVENANCE.model_copy(update={"code": code})
         store.commit(dataclasses.replace(failure({"seed": seed}), provenance=provenance))
-    (results.parent / "space.yaml").write_text(with_seeds(6))
-    lines = _planned(results)
-    assert "  1 failed row is of other code (commit c0ffeec): moved to superseded/ and computed again" in lines
-    assert any(line.startswith("  2 rows are of other code") and "kept" in line for line in lines)
-    assert "  3 done · 1 failed · 2 to run" in lines
+    plan = planned(store, 6)
+    again, kept = plan.other_code.splitlines()
+    assert again.startswith("1 failed row is of other code (commit c0ffeec)")
+    assert kept.startswith("2 rows are of other code")
+    assert [plan.trials[key].seed for key in plan.superseded] == [5]
+    assert sorted(plan.settled.values()) == ["failed", "finished", "finished", "finished"]
+    assert [plan.trials[key].seed for key in plan.pending] == [3, 5]
 
 
-@pytest.mark.slow
-def test_rows_of_other_code_are_computed_again_if_that_is_asked_for(results):
-    lines = _planned(results, "--recompute-other-code")
-    assert any(line.endswith("moved to superseded/ and computed again") for line in lines)
-    assert "  1 done · 3 to run" in lines
-    assert len(Store.open(results).committed()) == 3  # this was a dry run
-
-
-@pytest.mark.slow
-def test_rows_of_this_code_are_nothing_to_speak_of(tmp_path):
-    (tmp_path / "space.yaml").write_text(with_seeds(4))
-    _commit(Store.open(tmp_path / "results"), 0, code=CODE)
-    assert not any("other code" in line for line in _planned(tmp_path / "results"))
+@pytest.mark.slow  # a process of its own
+def test_rows_of_other_code_are_computed_again_if_that_is_asked_for(store):
+    assert planned(store, 1).other_code is None, "rows of this code are nothing to speak of"
+    planned(store, 4)
+    options = ("--dry-run", "--recompute-other-code", "--results", store.root)
+    done = python("-m", "sweeper.run", Path(store.root).parent / "space.yaml", *options)
+    assert done.returncode == 0, done.stderr
+    assert "  1 done · 3 to run" in done.stdout.splitlines()
+    assert len(store.committed()) == 3  # this was a dry run
 
 
 def test_rows_of_another_objective_are_held_against_the_code_of_that_objective(tmp_path):
@@ -89,16 +83,17 @@ def test_rows_of_another_objective_are_held_against_the_code_of_that_objective(t
     assert computed_by_other_code(planned, store.seals(planned), CODE) == []
 
 
-def test_trials_are_those_of_the_current_versions_and_all_trials_are_all(results, monkeypatch):
-    def counts() -> tuple[int, int]:
-        return tuple(int(sql.frame(f"select count(*) n from {v}", results)["n"][0]) for v in ("trials", "all_trials"))
+def test_trials_are_those_of_the_current_versions_and_all_trials_are_all(store, monkeypatch):
+    def counts() -> tuple[int, ...]:
+        frames = (sql.frame(f"select count(*) n from {view}", store.root) for view in ("trials", "all_trials"))
+        return tuple(int(frame["n"][0]) for frame in frames)
 
     assert counts() == (3, 3)
     monkeypatch.setattr(coloring.Task, "VERSION", 2)
     assert counts() == (0, 3)
-    _commit(Store.open(results), 0, code=CODE)
+    _commit(store, 0, code=CODE)
     assert counts() == (1, 4)
-    rows = sql.frame("select distinct task_version v from all_trials order by v", results)
+    rows = sql.frame("select distinct task_version v from all_trials order by v", store.root)
     assert rows["v"].tolist() == [1, 2]
     monkeypatch.setattr(trial_spec, "NUMERICS_VERSION", 2)
     assert counts() == (0, 4)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import sweeper
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial import fingerprint
@@ -14,8 +15,6 @@ PANELS = """
 panels:
   - {kind: curve, name: success, x: q, metric: success, split: baseline}
 """
-
-
 EVALUATED = "  - {kind: curve, name: evaluated, x: q, metric: success, rows: evaluations, split: baseline}\n"
 
 
@@ -26,36 +25,40 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def _start(results: Path, name: str, panels: str = PANELS, dry_run: bool = False) -> int:
-    space = results.parent / f"{name}.yaml"
+def planned(results: Path, panels: str = PANELS) -> sweeper.SweepPlan:
+    space = results.parent / "again.yaml"
     space.write_text(SPACE + panels)
-    return start(space, dry_run=dry_run)
+    return sweeper.plan(space, results)
 
 
-@pytest.mark.slow
-def test_figures_of_two_sweeps_have_folders_of_their_own(results, capsys):
-    for name in ("first", "second"):
-        assert _start(results, name) == 0
-        assert f"figure: {results}/figures/{name}/success.png" in capsys.readouterr().out.replace("\n", "")
-    assert sorted(path.relative_to(results / "figures").as_posix() for path in results.glob("figures/**/*.png")) == [
-        "first/success.png",
-        "second/success.png",
-    ]
-
-
-@pytest.mark.slow
-def test_a_start_draws_only_what_is_not_drawn_yet(results, capsys):
+@pytest.fixture
+def drawn(results):
+    """Whether a start draws the figure, and does not tell of the one that is there."""
     figure = results / "figures" / "again" / "success.png"
 
-    def drawn(panels: str = PANELS) -> bool:
+    def start_of(panels: str = PANELS) -> bool:
         before = figure.stat().st_mtime_ns if figure.exists() else None
-        assert _start(results, "again", panels) == 0
-        assert f"figure: {figure}" in capsys.readouterr().out.replace("\n", "")
+        assert f"figure: {figure}" in sweeper.train(planned(results, panels), in_process=True).draw()
         return figure.stat().st_mtime_ns != before
 
+    return start_of
+
+
+@pytest.mark.slow  # draws three times
+def test_a_start_draws_only_what_is_not_drawn_yet(results, drawn):
+    assert drawn()
+    assert not drawn()
+    for row in results.glob("trials/**/*.parquet"):
+        row.unlink()
+    Store.open(results).commit(result(metrics={"success": 0.6, "success_p5": 0.1, "loss": 0.5}))
     assert drawn()
     assert not drawn()
     assert drawn(PANELS.replace("metric: success", "metric: loss"))
+
+
+@pytest.mark.long  # draws four times
+def test_a_start_draws_again_what_is_damaged_or_gone(results, drawn):
+    figure = results / "figures" / "again" / "success.png"
     assert drawn()
     figure.with_suffix(".pdf").unlink()
     assert drawn()
@@ -65,31 +68,28 @@ def test_a_start_draws_only_what_is_not_drawn_yet(results, capsys):
     assert not (figure.parent / "drawn.json").exists()
     figure.write_bytes(b"")
     assert drawn()
-    for row in results.glob("trials/**/*.parquet"):
-        row.unlink()
-    Store.open(results).commit(result(metrics={"success": 0.6, "success_p5": 0.1, "loss": 0.5}))
-    assert drawn()
-    assert not drawn()
 
 
 def test_a_panel_that_names_what_no_trial_has_is_refused_before_anything_runs(results, capsys):
-    assert _start(results, "misspelt", PANELS.replace("metric: success", "metric: succes"), dry_run=True) == 2
-    assert "panels[0].metric: unknown column 'succes'; did you mean 'success'?" in capsys.readouterr().err
+    space = results.parent / "misspelt.yaml"
+    space.write_text(SPACE + PANELS.replace("metric: success", "metric: succes"))
+    assert start(space, dry_run=True) == 2
+    assert "panels[0].metric: " in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # plans six times
 def test_panels_that_an_earlier_start_has_checked_are_checked_again_only_if_something_changes(results, monkeypatch):
     checks = []
     monkeypatch.setattr(search_space, "check_panels", checks.append)
 
     def checked(panels: str = PANELS) -> bool:
         checks.clear()
-        assert _start(results, "checked", panels, dry_run=True) == 0
+        planned(results, panels)
         return len(checks) == 1
 
     assert checked()
-    assert checked()  # a dry run leaves no record
-    assert _start(results, "checked") == 0
+    assert checked()  # a plan leaves no record
+    sweeper.train(planned(results), in_process=True)
     assert not checked()
     assert checked(PANELS.replace("metric: success", "metric: loss"))
     other_code = fingerprint.captured().model_copy(update={"numerics": "0" * 20})

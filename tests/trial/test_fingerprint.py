@@ -54,29 +54,30 @@ def test_it_is_twenty_digits_and_the_same_for_a_copy_of_the_checkout(checkout):
     assert len(captured().fingerprint(COLORING)) == 20
 
 
-@pytest.mark.parametrize(
-    ("path", "old", "new", "others"),
-    [
-        ("tasks/coloring.py", "COLORS = 3", "COLORS = 4", {"coloring", "deep sets"}),
-        ("tasks/recall/__init__.py", "FILLINGS = 16", "FILLINGS = 8", {"recall", "tail"}),
-        ("tasks/gridworld/environment.py", "FOUND, STEP = 1.0, -0.1", "FOUND, STEP = 1.0, -0.2", {"walk"}),
-        ("models/deep_sets.py", "jnp.maximum(count, 1)", "jnp.maximum(count, 2)", {"deep sets"}),
-        ("models/transformer.py", "1e-6", "1e-5", set(ALL)),  # deep sets import its layers
-        ("objectives/q_norm.py", "finite_q = jnp.where", "finite_q = 1 * jnp.where", set(ALL) - {"tail"}),
-        ("objectives/cvar.py", "0.0, 1.0", "0.0, 2.0", {"tail"}),
-        ("sweeper/training/objective.py", "axis=1", "axis=0", set(ALL)),
-        ("sweeper/trial/objective_contract.py", "] = 10", "] = 11", set(ALL)),
-        ("sweeper/trial/trial_spec.py", "NUMERICS_VERSION = 1", "NUMERICS_VERSION = 2", set(ALL)),
-        ("sweeper/store/schema.py", "SCHEMA_VERSION = 1", "SCHEMA_VERSION = 2", set()),
-        ("sweeper/packs/pack_training.py", "CURVE_POINTS = 200", "CURVE_POINTS = 100", set(ALL)),
-        ("sweeper/packs/work_sources.py", "WINDOW = 8", "WINDOW = 9", set()),
-        ("sweeper/trial/plugins.py", "KINDS: tuple", "OTHERS: tuple", set()),
-        ("sweeper/space/holes.py", "import ", "import abc\nimport ", set()),
-        ("sweeper/__init__.py", "import ", "import abc\nimport ", set()),
-    ],
-)
-def test_changed_code_concerns_the_trials_that_it_computes(checkout, path, old, new, others):
-    assert _changed(lambda: _replace(checkout / path, old, new)) == others
+CHANGES = [
+    ("tasks/coloring.py", "COLORS = 3", "COLORS = 4", {"coloring", "deep sets"}),
+    ("tasks/recall/__init__.py", "FILLINGS = 16", "FILLINGS = 8", {"recall", "tail"}),
+    ("tasks/gridworld/environment.py", "FOUND, STEP = 1.0, -0.1", "FOUND, STEP = 1.0, -0.2", {"walk"}),
+    ("models/deep_sets.py", "jnp.maximum(count, 1)", "jnp.maximum(count, 2)", {"deep sets"}),
+    ("models/transformer.py", "1e-6", "1e-5", set(ALL)),  # deep sets import its layers
+    ("objectives/q_norm.py", "finite_q = jnp.where", "finite_q = 1 * jnp.where", set(ALL) - {"tail"}),
+    ("objectives/cvar.py", "0.0, 1.0", "0.0, 2.0", {"tail"}),
+    ("sweeper/training/objective.py", "axis=1", "axis=0", set(ALL)),
+    ("sweeper/trial/objective_contract.py", "] = 10", "] = 11", set(ALL)),
+    ("sweeper/trial/trial_spec.py", "NUMERICS_VERSION = 1", "NUMERICS_VERSION = 2", set(ALL)),
+    ("sweeper/store/schema.py", "SCHEMA_VERSION = 1", "SCHEMA_VERSION = 2", set()),
+    ("sweeper/packs/pack_training.py", "CURVE_POINTS = 200", "CURVE_POINTS = 100", set(ALL)),
+    ("sweeper/packs/work_sources.py", "WINDOW = 8", "WINDOW = 9", set()),
+    ("sweeper/trial/plugins.py", "KINDS: tuple", "OTHERS: tuple", set()),
+    ("sweeper/space/holes.py", "import ", "import abc\nimport ", set()),
+    ("sweeper/__init__.py", "import ", "import abc\nimport ", set()),
+]
+
+
+@pytest.mark.slow
+def test_changed_code_concerns_the_trials_that_it_computes(checkout):
+    for path, old, new, others in CHANGES:
+        assert _changed(lambda path=path, old=old, new=new: _replace(checkout / path, old, new)) == others, path
 
 
 def test_comments_docstrings_and_formatting_are_no_code(checkout):
@@ -115,6 +116,7 @@ def _written(folder: Path, files: dict[str, str]) -> None:
         (folder / name).write_text(text)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "file"),
     [
@@ -150,17 +152,16 @@ def test_what_a_plug_in_can_import_or_read_counts(checkout, line, file):
     assert changed == beside
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        "README.md", "notes.txt", "maze.yaml", "tasks/cycles.py", "docs/x.md", "tests/test_x.py", "geometry/angles.py",
-        "tasks/new.py", "tasks/.hidden.json", "tasks/coloring.py~", "tasks/__pycache__/x.pyc",
-    ],
+NOBODYS = (
+    "README.md", "notes.txt", "maze.yaml", "tasks/cycles.py", "docs/x.md", "tests/test_x.py", "geometry/angles.py",
+    "tasks/new.py", "tasks/.hidden.json", "tasks/coloring.py~", "tasks/__pycache__/x.pyc",
 )  # fmt: skip
-def test_what_no_plug_in_names_is_nothing_to_any(checkout, file):
+
+
+def test_what_no_plug_in_names_is_nothing_to_any(checkout):
     _replace(checkout / "tasks" / "coloring.py", "import functools\n", "import functools\nWORDS = 'cycles'\n")
-    assert _changed(lambda: _written(checkout, {file: "1"})) == set()
-    assert _changed(lambda: _written(checkout, {file: "2"})) == set()
+    for text in ("1", "2"):
+        assert _changed(lambda text=text: _written(checkout, dict.fromkeys(NOBODYS, text))) == set()
 
 
 def test_results_and_what_git_ignores_do_not_count(checkout):
@@ -171,10 +172,9 @@ def test_results_and_what_git_ignores_do_not_count(checkout):
     assert _changed(lambda: _written(checkout, {"data/results/a": "1"})) == {"coloring", "deep sets"}
 
 
-@pytest.mark.parametrize("file", ["checkpoints/last.ckpt", "drivers/nvidia/versions.json", "trials/a.json"])
-def test_folders_of_other_tools_are_no_store(checkout, file):
+def test_folders_of_other_tools_are_no_store(checkout):
     _replace(checkout / "tasks" / "coloring.py", "import functools\n", "import functools\nFOLDER = 'data'\n")
-    _written(checkout, {f"data/{file}": "1"})
+    _written(checkout, {f"data/{file}": "1" for file in ("checkpoints/last.ckpt", "nvidia/versions.json", "a.json")})
     assert _changed(lambda: _written(checkout, {"data/doors.json": "1"})) == {"coloring", "deep sets"}
 
 
@@ -268,14 +268,14 @@ def test_a_task_that_is_no_python_does_not_stop_the_others(checkout):
     assert _changed(lambda: (checkout / "tasks" / "draft.py").write_text("def")) == set()
 
 
-@pytest.mark.parametrize("library", fingerprint.LIBRARIES)
-def test_versions_of_libraries_count(checkout, library, monkeypatch):
+def test_versions_of_libraries_count(checkout, monkeypatch):
     real = importlib.metadata.version
+    for library in fingerprint.LIBRARIES:
 
-    def update():
-        monkeypatch.setattr(importlib.metadata, "version", lambda name: "9.9" if name == library else real(name))
+        def update(library=library):
+            monkeypatch.setattr(importlib.metadata, "version", lambda name: "9.9" if name == library else real(name))
 
-    assert _changed(update) == set(ALL)
+        assert _changed(update) == set(ALL), library
 
 
 def test_a_process_of_other_code_says_what_differs(checkout, monkeypatch):

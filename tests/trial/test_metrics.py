@@ -11,7 +11,8 @@ from sweeper.trial.metrics import LOSS, SUCCESS, Metric, metric_named
 
 STATISTICS = ("mean", "percentile", "pooled", "worst", "heldout", "worst5", "error")
 ENDINGS = ("worst", "heldout", "pooled", "se")
-WORDS = st.from_regex(r"[a-z]{1,8}(_[a-z]{1,8})?", fullmatch=True).filter(
+PARTS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=8)
+WORDS = (PARTS | st.tuples(PARTS, PARTS).map("_".join)).filter(
     lambda word: word not in ("failed_inputs", "tail_loss") and word.rpartition("_")[2] not in ENDINGS
 )
 

@@ -1,5 +1,6 @@
 """Tasks and models of a project, of installed packages and of this package; mistakes of their authors in one line."""
 
+import re
 import signal
 import sys
 import traceback
@@ -59,39 +60,32 @@ def _refusal(name: str) -> str:
 
 
 def test_a_task_of_the_project_is_found_beside_those_that_are_shipped(project):
+    (project / "tasks").rmdir()
+    shipped = plugins.names("task")
+    assert {"coloring", "recall"} <= set(shipped)
+    # A folder that is made while the process runs counts too.
+    (project / "tasks" / "large").mkdir(parents=True)
     (project / "tasks" / "mine.py").write_text(GOOD.format(name="mine"))
-    package = project / "tasks" / "large"
-    package.mkdir()
-    (package / "__init__.py").write_text(GOOD.format(name="large"))
-    (package / "parts.py").touch()
+    (project / "tasks" / "large" / "__init__.py").write_text(GOOD.format(name="large"))
+    (project / "tasks" / "large" / "parts.py").touch()
     (project / "tasks" / "_shared.py").touch()
-    assert plugins.names("task") == sorted(
-        ["coloring", "gridworld", "gridworld_imitation", "large", "mine", "recall", "ski_rental"]
-    )
+    assert plugins.names("task") == sorted([*shipped, "large", "mine"])
     for name in ("mine", "large"):
         assert plugins.load("task", name)().name == name
         assert plugins.load("task", name).__module__ == f"tasks.{name}"
     assert issubclass(plugins.load("task", "mine"), plugins.load("task", "coloring"))
 
 
-def test_a_project_without_plug_ins_has_those_that_are_shipped(project):
-    (project / "tasks").rmdir()
-    assert plugins.names("task") == ["coloring", "gridworld", "gridworld_imitation", "recall", "ski_rental"]
-    # A folder that is made while the process runs counts too.
-    (project / "tasks").mkdir()
-    (project / "tasks" / "mine.py").write_text(GOOD.format(name="mine"))
-    assert plugins.load("task", "mine")().name == "mine"
-
-
 def test_an_objective_of_the_project_is_found_beside_those_that_are_shipped(project):
     (project / "objectives").mkdir()
+    shipped = plugins.names("objective")
     (project / "objectives" / "mine.py").write_text(OBJECTIVE)
-    assert plugins.names("objective") == ["cvar", "entropic_risk", "group_dro", "mine", "q_norm"]
+    assert plugins.names("objective") == sorted([*shipped, "mine"])
     assert plugins.load("objective", "mine")().m == 10
     (project / "objectives" / "mine.py").write_text(OBJECTIVE.replace("def value", "def worth_of_all"))
     plugins.load.cache_clear()
     del sys.modules["objectives.mine"]
-    with pytest.raises(PluginError, match="class 'Objective' lacks value"):
+    with pytest.raises(PluginError, match=r"'Objective' .* value"):
         plugins.load("objective", "mine")
 
 
@@ -116,46 +110,42 @@ def test_two_of_one_name_are_refused_with_both_places(project, package):
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "complaint"),
+    ("text", "line", "named"),
     [
-        ("\nclass Task(:\n", ", line 2", "invalid syntax"),
-        ("import os\n\nimport no_such_package\n", ", line 3", "ModuleNotFoundError: No module named 'no_such_package'"),
-        ("raise ValueError('first\\nsecond')\n", ", line 1", "ValueError: first"),
-        ("def task():\n    pass\n", "", "defines no class 'Task'"),
-        ("Task = 3\n", "", "task 'mine' is no class"),
-        ("class Task:\n    pass\n", "", "class 'Task' is no subclass of sweeper.trial.contracts.Task"),
-        (
-            "from sweeper.trial import contracts\nclass Task(contracts.Task):\n    def loss(self, model, x, r): ...\n",
-            "",
-            "class 'Task' lacks context_size, evaluation_inputs, ",
-        ),
-        (GOOD.format(name="yours"), "", "declares the name 'yours', which is not that of its file; write name: Lit"),
-        ("from helper import x\n", ", line 1", "helper lies beside it: from tasks.helper import …"),
+        ("\nclass Task(:\n", 2, ""),
+        ("import os\n\nimport no_such_package\n", 3, "ModuleNotFoundError: .*no_such_package"),
+        ("raise ValueError('first\\nsecond')\n", 1, "ValueError: first"),
+        ("def task():\n    pass\n", None, "'Task'"),
+        ("Task = 3\n", None, "'mine'"),
+        ("class Task:\n    pass\n", None, "sweeper.trial.contracts.Task"),
+        ("from sweeper.trial import contracts\nclass Task(contracts.Task):\n    def loss(self, model, x, r): ...\n",
+         None, "'Task' .* context_size, evaluation_inputs, "),
+        (GOOD.format(name="yours"), None, "'yours'"),
+        ("from helper import x\n", 1, "from tasks.helper import"),
         # whatever it raises
-        ("import sys\nsys.exit(0)\n", ", line 2", ": SystemExit: 0"),
-        ("raise KeyboardInterrupt\n", ", line 1", ": KeyboardInterrupt: "),
-        ("raise GeneratorExit\n", ", line 1", ": GeneratorExit: "),
-        ("raise type('Own', (BaseException,), {})('first line:\\nreason')\n", ", line 1", ": Own: first line:; reason"),
-        ("raise type('M', (Exception,), {'__str__': None})\n", ", line 1", ": M: its message cannot be made (Type"),
-        ("open('/nowhere')\n", ", line 1", ": FileNotFoundError: [Errno 2] No such file"),
+        ("import sys\nsys.exit(0)\n", 2, "SystemExit: 0"),
+        ("raise KeyboardInterrupt\n", 1, "KeyboardInterrupt: "),
+        ("raise GeneratorExit\n", 1, "GeneratorExit: "),
+        ("raise type('Own', (BaseException,), {})('first line:\\nreason')\n", 1, "Own: first line:; reason"),
+        ("raise type('M', (Exception,), {'__str__': None})\n", 1, "M: .*Type"),
+        ("open('/nowhere')\n", 1, "FileNotFoundError: .*/nowhere"),
     ],
-)
-def test_a_mistake_is_one_line_that_begins_with_the_file(project, text, line, complaint):
+)  # fmt: skip
+def test_a_mistake_is_one_line_that_begins_with_the_file(project, text, line, named):
     path = project / "tasks" / "mine.py"
     path.write_text(text)
     (project / "tasks" / "helper.py").touch()
     message = _refusal("mine")
-    assert message.startswith(f"{path}{line}")
-    assert complaint in message
+    assert message.startswith(f"{path}, line {line}:" if line else str(path))
+    assert re.search(named, message)
 
 
 def test_an_unknown_name_lists_the_known_ones(project):
     (project / "tasks" / "maze.py").touch()
-    assert (
-        _refusal("maz")
-        == "unknown task 'maz'; did you mean 'maze'? (known: coloring, gridworld, gridworld_imitation, maze, recall, "
-        "ski_rental)"
-    )
+    message = _refusal("maz")
+    assert "'maz'" in message
+    assert "'maze'" in message
+    assert ", ".join(plugins.names("task")) in message
 
 
 def test_a_package_that_was_imported_under_the_name_before_is_in_nobodys_way(project, monkeypatch):
@@ -206,13 +196,12 @@ def test_a_plug_in_ends_no_process(project, statement):
 
 
 def test_an_error_whose_message_cannot_be_made_is_told_with_its_line(project):
-    statement = "raise type('Mute', (Exception,), {'__str__': None})"
     (project / "tasks" / "mine.py").write_text(
-        f"{GOOD.format(name='mine')}\n    def loss(self, *pair):\n        {statement}\n"
+        f"{GOOD.format(name='mine')}\n    def loss(self, *pair):\n        {MUTE.replace('Base', '')}\n"
     )
     task = plugins.load("task", "mine")()
     with (
-        pytest.raises(contracts.ContractError, match="Mute: its message cannot be made"),
+        pytest.raises(contracts.ContractError, match=r"Mute: .*mine\.py, line 11"),
         contracts.attributed(task, "loss"),
     ):
         task.loss(None, None, None)

@@ -65,10 +65,10 @@ def _column(name: str, title: str | None = None, form: Form = VALUE) -> Field[Ro
 _KIND = (_column("task", form=TEXT), _column("baseline", form=TEXT), _column("model", form=TEXT))
 
 
-def failed_trials(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
+def failed_trials(rows: Iterable[Row], most: int = MAX_FAILURES) -> tuple[Table, list[TrialKinds]]:
     """The failed trials with their messages, the newest first, and the kind of each."""
     failed = sorted((row for row in rows if row["status"] == "failed"), key=ended, reverse=True)
-    listed = failed[:MAX_FAILURES]
+    listed = failed[:most]
     fields: tuple[Field[Row], ...] = (
         _column("trial_id", "trial", CODE),
         *_KIND,
@@ -79,7 +79,7 @@ def failed_trials(rows: Iterable[Row]) -> tuple[Table, list[TrialKinds]]:
         _column("error_kind", "kind", TEXT),
         (Column("message", LONG), lambda row: _clipped(row["error_message"] or "no reason given")),
     )
-    note = f"The latest {MAX_FAILURES:,} of {len(failed):,} failed trials." if len(failed) > MAX_FAILURES else ""
+    note = f"The latest {most:,} of {len(failed):,} failed trials." if len(failed) > most else ""
     return tabulated("Failed trials", fields, listed, note), [kinds_of([row]) for row in listed]
 
 
@@ -95,13 +95,14 @@ def trials(
     annotations: Mapping[str, Annotations],
     asked_for: Sequence[str] = (),
     goal: Goal | None = None,
+    most: int = MAX_TRIALS,
 ) -> tuple[Table, list[TrialKinds]]:
     """The trials with their settings, metrics, cost, tags and notes, and the kind of each.
 
-    Where there are more than `MAX_TRIALS`, the failed trials are listed, and then the newest. The metrics that search
+    Where there are more than `most`, the failed trials are listed, and then the newest. The metrics that search
     spaces ask for have columns, and with a goal the best trials stand first.
     """
-    listed = sorted(rows, key=lambda row: (row["status"] != "failed", -ended(row)))[:MAX_TRIALS]
+    listed = sorted(rows, key=lambda row: (row["status"] != "failed", -ended(row)))[:most]
     listed.sort(key=lambda row: [(row[name] is not None, row[name]) for name in ORDER])
     if goal is not None:
         worst, sign = math.inf, -1 if goal.mode == "max" else 1

@@ -34,12 +34,19 @@ from sweeper.trial.trial import Trial
 
 METRIC = "train_loss"
 
-MAX_SETTINGS = 8  # settings in a chart: so many colours can be told apart
-MAX_TRIALS = 50  # trials of a setting in a chart
-MAX_POINTS = 40  # points of a line; a reader sees no more on a screen
-
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 472.0, 10.0, 226.0
 """Sides of the plotting area in the picture's own units; the picture is 480 wide and 260 high."""
+
+
+class Limits(NamedTuple):
+    """How much a chart shows at most."""
+
+    settings: int = 8  # so many colours can be told apart
+    trials: int = 50  # of a setting
+    points: int = 40  # of a line; a reader sees no more on a screen
+
+
+LIMITS = Limits()
 
 
 class TrialCurve(NamedTuple):
@@ -81,22 +88,26 @@ class _Trial(NamedTuple):
     points: dict[int, float]  # losses by step
 
 
-def charts(store: Store, latest: Mapping[str, SweepRecord], rows: Iterable[Mapping[str, Any]]) -> list[Chart]:
+def charts(
+    store: Store, latest: Mapping[str, SweepRecord], rows: Iterable[Mapping[str, Any]], limits: Limits = LIMITS
+) -> list[Chart]:
     """The charts of the latest starts of sweeps, one for each sweep and task with a curve, from all rows of a store."""
     by_id = {row["trial_id"]: row for row in rows}
     made = []
     for name, record in latest.items():
         space = recorded_space(record)
-        trials, best = _committed(store, [by_id[key] for key in record.trial_ids if key in by_id], space)
+        trials, best = _committed(store, [by_id[key] for key in record.trial_ids if key in by_id], space, limits)
         trials += _unfinished(store, space, by_id)
         tasks = sorted({trial.spec["task.name"] for trial in trials})
         for task in tasks:
             of_task = [trial for trial in trials if trial.spec["task.name"] == task]
-            made.append(_chart(name if len(tasks) == 1 else f"{name}: {task}", name, of_task, best))
+            made.append(_chart(name if len(tasks) == 1 else f"{name}: {task}", name, of_task, best, limits))
     return made
 
 
-def _committed(store: Store, rows: Sequence[Mapping[str, Any]], space: SweepSpec | None) -> tuple[list[_Trial], str]:
+def _committed(
+    store: Store, rows: Sequence[Mapping[str, Any]], space: SweepSpec | None, limits: Limits
+) -> tuple[list[_Trial], str]:
     """The trials of the best settings, with the curves that the store has, and what the best are."""
     if not rows:
         return [], ""
@@ -106,8 +117,8 @@ def _committed(store: Store, rows: Sequence[Mapping[str, Any]], space: SweepSpec
         goal = goal_of(None if space is None else space.search, of_task)
         best.add(goal.text())
         # A setting and a trial more than a chart shows, so that the chart can say that it left some out.
-        for place, setting in enumerate(best_first(settings(of_task), goal)[: 2 * MAX_SETTINGS]):
-            few = setting.rows.head(MAX_TRIALS + 1)[["trial_id", "status", "spec"]].itertuples(index=False)
+        for place, setting in enumerate(best_first(settings(of_task), goal)[: 2 * limits.settings]):
+            few = setting.rows.head(limits.trials + 1)[["trial_id", "status", "spec"]].itertuples(index=False)
             chosen += [_Trial(key, status, entries(spec), place, {}) for key, status, spec in few]
     by_id = {trial.trial_id: trial for trial in chosen}
     table = store.curves(by_id)
@@ -139,18 +150,18 @@ def _setting(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {path: value for path, value in spec.items() if path != "seed"}
 
 
-def _chart(title: str, sweep: str, trials: Sequence[_Trial], best: str) -> Chart:
+def _chart(title: str, sweep: str, trials: Sequence[_Trial], best: str, limits: Limits) -> Chart:
     groups: dict[str, list[_Trial]] = collections.defaultdict(list)
     for trial in sorted(trials, key=lambda trial: trial.place):
         groups[json.dumps(_setting(trial.spec), sort_keys=True)].append(trial)
-    shown = [group[:MAX_TRIALS] for group in list(groups.values())[:MAX_SETTINGS]]
+    shown = [group[: limits.trials] for group in list(groups.values())[: limits.settings]]
     shown.sort(key=lambda group: [value_order(value) for value in _setting(group[0].spec).values()])
     drawn = [trial for group in shown for trial in group]
     values = np.array([value for trial in drawn for value in trial.points.values()])
     across = Scale(0.0, max(step for trial in drawn for step in trial.points), False, LEFT, RIGHT)
     up = Scale.over(values, bool(values.min() > 0 and values.max() > 3 * values.min()), BOTTOM, TOP)
     names = varying_names([_setting(group[0].spec) for group in shown])
-    series = tuple(_series(group, sweep, names, across, up) for group in shown)
+    series = tuple(_series(group, sweep, names, across, up, limits.points) for group in shown)
     notes = []
     if unfinished := sum(trial.status == "unfinished" for trial in drawn):
         verb = inflected(unfinished, "is", "are")
@@ -159,15 +170,17 @@ def _chart(title: str, sweep: str, trials: Sequence[_Trial], best: str) -> Chart
         notes.append(
             f"Of more than {len(shown)} settings, the chart has the unfinished ones and then the best: {best}."
         )
-    if any(len(group) > MAX_TRIALS for group in groups.values()):
-        notes.append(f"Of more than {MAX_TRIALS} trials of a setting, it has {MAX_TRIALS}.")
+    if any(len(group) > limits.trials for group in groups.values()):
+        notes.append(f"Of more than {limits.trials} trials of a setting, it has {limits.trials}.")
     return Chart(title, across, up, series, " ".join(notes))
 
 
-def _series(trials: Sequence[_Trial], sweep: str, names: Mapping[str, str], across: Scale, up: Scale) -> SettingCurves:
+def _series(
+    trials: Sequence[_Trial], sweep: str, names: Mapping[str, str], across: Scale, up: Scale, most_points: int
+) -> SettingCurves:
     trials = sorted(trials, key=lambda trial: trial.spec["seed"])
     every = sorted({step for trial in trials for step in trial.points})
-    steps = [every[at] for at in np.linspace(0, len(every) - 1, min(len(every), MAX_POINTS)).round().astype(int)]
+    steps = [every[at] for at in np.linspace(0, len(every) - 1, min(len(every), most_points)).round().astype(int)]
     values = np.array([[trial.points.get(step, np.nan) for step in steps] for trial in trials])
     # The last point of a checkpoint may stand between the points of other trials. A mean there would be of this trial
     # alone: line and band have no point where a trial that trains that long has none.

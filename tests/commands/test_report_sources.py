@@ -1,0 +1,147 @@
+"""Which panels a report draws, and from which trials. Results are made up; nothing is drawn."""
+
+import dataclasses
+import json
+import textwrap
+
+import pytest
+
+from sweeper.analysis import figures
+from sweeper.analysis.report_sources import ReportError, sources
+from sweeper.analysis.results import Results
+from sweeper.messages import UserError
+from sweeper.space import search_space
+from tests.filled_stores import swept
+from tests.results import result
+from tests.trials import coloring_trial
+
+PANELS = """
+panels:
+  - {kind: curve, name: average, x: q, metric: success, split: baseline}
+  - {kind: histogram, name: inputs, metric: success, split: q}
+"""
+SPACE = "trial:\n  anything: goes, since only the panels are read\n" + PANELS
+
+
+def listed(store, *spaces, sweeps=(), **options):
+    return sources(store, Results.of_store(store), spaces, sweeps, **options)
+
+
+def seeds(source):
+    return sorted(source.results.trials["seed"])
+
+
+def names(source):
+    return [panel.name for panel in source.panels]
+
+
+def space_of(tmp_path, name="space", **changes):
+    trial = json.loads(coloring_trial(**changes).model_dump_json())
+    space = tmp_path / f"{name}.yaml"
+    space.write_text(f"trial: {json.dumps(trial)}\n" + PANELS)
+    return space
+
+
+def test_a_sweep_is_drawn_from_the_finished_trials_of_its_latest_start(local):
+    local.commit(result({"seed": 2}))
+    swept(local, result({"seed": 0}), text=SPACE)
+    swept(local, result({"seed": 1}), result({"seed": 3}, status="stopped"), text=SPACE)
+    (source,) = listed(local)
+    assert (source.name, names(source), seeds(source)) == ("ours", ["average", "inputs"], [1])
+
+
+def test_overrides_of_the_command_line_reach_the_panels(local):
+    swept(local, result(), text=SPACE, overrides=("panels[0].name=renamed",))
+    assert names(*listed(local)) == ["renamed", "inputs"]
+
+
+def test_sweeps_can_be_chosen(local):
+    swept(local, result({"seed": 0}), name="one", text=SPACE)
+    swept(local, result({"seed": 1}), name="other", text=SPACE)
+    assert [source.name for source in listed(local)] == ["one", "other"]
+    assert [(source.name, seeds(source)) for source in listed(local, sweeps=["other"])] == [("other", [1])]
+
+
+def test_a_space_is_drawn_from_the_trials_that_it_plans(local, tmp_path):
+    for seed in range(2):
+        local.commit(result({"seed": seed}))
+    (source,) = listed(local, space_of(tmp_path))
+    assert (source.name, seeds(source), source.remark) == ("space", [0], "")
+
+
+def test_a_space_whose_trials_were_shortened_is_drawn_from_those(local, tmp_path):
+    space = space_of(tmp_path, steps=9)
+    for seed in range(2):
+        local.commit(result({"seed": seed}))
+    (every,) = listed(local, space)
+    assert seeds(every) == [0, 1]
+    swept(local, result({"seed": 1}), name="space", text=SPACE)
+    (earlier,) = listed(local, space)
+    assert seeds(earlier) == [1]
+    assert len({"", every.remark, earlier.remark}) == 3, "a remark says which trials these are"
+
+
+def test_planned_trials_alone_are_drawn_and_the_command_for_the_others_is_named(local, tmp_path):
+    local.commit(result())
+    short, whole = space_of(tmp_path, "short", steps=9), space_of(tmp_path, "whole")
+    missing, complete = listed(local, short, whole, planned_for="a store")
+    assert (seeds(missing), missing.command) == ([], f"python -m sweeper.run {short} --results 'a store'")
+    assert missing.remark.startswith("1 of 1 trial")
+    assert (seeds(complete), complete.remark, complete.command) == ([0], "", "")
+
+
+def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(local, tmp_path):
+    space = tmp_path / "width.yaml"
+    space.write_text(
+        textwrap.dedent("""
+        name: width
+        trial:
+          task: {name: coloring, vertices: 5}
+          model: {name: transformer, width: {choice: [4, 8]}, key_size: 4}
+          baseline: Aq_R
+          objective: {q: {choice: [1, 3]}, m: 2}
+          steps: 100
+          seed: {seeds: 2}
+        panels:
+          - {kind: curve, name: by width, x: width, metric: success, tail: success_p5, split: q}
+          - {kind: histogram, name: inputs, metric: success, split: width}
+          - {kind: cost, name: cost, x: width, split: q}
+        """)
+    )
+    for trial in search_space.read(space).expand().trials:
+        local.commit(dataclasses.replace(result(), trial=trial))
+    (source,) = listed(local, space)
+    made = [figures.drawing(panel, source.results) for panel in source.panels]
+    assert {drawing.panel.name: (drawing.panel.figure, len(drawing.series)) for drawing in made} == {
+        "by width": (None, 2), "inputs": (None, 2), "cost wall time": ("cost", 2), "cost memory": ("cost", 2),
+        "cost compile time": ("cost", 0), "cost speed": ("cost", 0),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("panels:\n  - {kind: curve}\n", False), ("panels: 3\n", False), ("a: [\n", False),
+        ("- a list\n", True), ("", True),
+        # Legal one by one, and no trial of it is: a halving is expanded to tell its winners.
+        ("trial:\n  task: {name: coloring, vertices: 5}\n  model: {name: transformer, width: 4}\n  baseline: Aq_R\n"
+        "  steps: 300\n  evaluation: {seeds: {choice: [30, 1]}, votes: {choice: [[9], [1]]}}\n"
+        "search: {method: halving, starts: 2, rungs: [{steps: 100, keep: 1}]}\n", True),
+    ],
+    ids=["no panel", "no list", "no YAML", "list", "nothing", "no trials"],
+)  # fmt: skip
+def test_a_sweep_that_cannot_be_read_costs_no_other_sweep_its_figures(local, text, read):
+    swept(local, result(), text=SPACE)
+    swept(local, result(), name="strange", text=text)
+    ours, strange = listed(local)
+    assert (names(ours), names(strange)) == (["average", "inputs"], [])
+    assert ("'strange'" in strange.remark) != read
+
+
+@pytest.mark.parametrize("sweep", ["our", "bare", "broken"])
+def test_a_choice_that_makes_no_sense_is_refused(local, sweep):
+    swept(local, result(), text=SPACE)
+    swept(local, result(), name="bare", text="trial: {}\n")
+    swept(local, result(), name="broken", text="panels:\n  - {kind: curve}\n")
+    with pytest.raises(UserError if sweep == "our" else ReportError, match=sweep):
+        listed(local, sweeps=[sweep])

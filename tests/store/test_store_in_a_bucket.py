@@ -1,0 +1,78 @@
+"""A store in a bucket does what one on a disk does, and any tool reads it."""
+
+import pickle
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow.dataset as ds
+import pytest
+
+from sweeper.analysis import sql
+from sweeper.store.annotations import Subject, annotate, read_annotations
+from sweeper.store.committed_trials import Reading
+from sweeper.store.copying import copy
+from sweeper.store.deletion import delete, of_sweep
+from sweeper.store.store import Store
+from sweeper.store.sweep_records import rename_records
+from tests.damage import flipped
+from tests.filled_stores import IDS, contents, filled, sound
+from tests.results import failure, result
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_life_of_a_store_in_a_bucket(s3, source, local):
+    assert not Store.open(s3.url("life")).exists()
+    filled(s3.url("life"))
+    store = pickle.loads(pickle.dumps(Store.open(s3.url("life"), reading=Reading(few=0, some=0))))
+    assert contents(store) == contents(source)
+    assert store.sweeps() == source.sweeps()
+    assert sql.table("select count(success) from outcomes", store).to_pylist() == [{"count(success)": 20}]
+
+    # A better row stays
+    assert not store.commit(failure())
+    assert store.commit(result({"seed": 4}))
+
+    # Snapshots: no trial is read that has one
+    assert store.compact() == 6
+    asked = len(s3.requests())
+    assert set(store.committed().values()) == {"finished"}
+    assert not [path for _, path in s3.requests()[asked:] if path.startswith("/bucket/life/trials/")]
+    store.commit(failure({"seed": 6}))
+    store.commit(result({"seed": 6}, metrics={"success": 0.125}))
+    assert store.compact() == 1
+    assert 0.125 in store.trials()["success"].to_pylist()
+
+    # Damage: one in the tail, one in the head
+    names = {key: seal.name for key, seal in store.seals().items()}
+    store.write_bytes(names[IDS[1]], store.read_bytes(names[IDS[1]])[:-1])
+    store.write_bytes(names[IDS[2]], flipped(store.read_bytes(names[IDS[2]]), 90))
+    assert store.verify() == sorted(IDS[1:3])
+    assert store.read_bytes(f"quarantine/{names[IDS[1]]}")
+    assert store.committed().keys() == names.keys() - set(IDS[1:3])
+    assert copy(source, store).trials == 2
+
+    # Notes, another name, a copy, a deletion
+    annotate(store.files, Subject("quick"), tags=["first"])
+    rename_records(store.files, "quick", "best")
+    assert read_annotations(store.files).sweeps["best"].tags == ("first",)
+    assert copy(store, local).trials == 7
+    assert contents(local) == contents(store)
+    store.supersede(IDS[5:])
+    assert delete(store, of_sweep(store, "best")) == 0
+    assert store.committed().keys() == names.keys() - {IDS[0], IDS[4], IDS[5]}
+    assert {each.name for each in store.sweeps()} == {"other"}
+    assert sound(store)
+
+
+def test_a_store_in_a_bucket_is_read_by_all_tools(s3, source):
+    copy(source, Store.open(s3.url("tools")))
+    folder = "bucket/tools/trials"
+    by_polars = pl.read_parquet(f"s3://{folder}/", storage_options=s3.options).select("trial_id", "baseline").rows()
+    by_pandas = pd.read_parquet(folder, filesystem=s3.filesystem)[["trial_id", "baseline"]]
+    dataset = ds.dataset(folder, filesystem=s3.filesystem, partitioning="hive")
+    by_pyarrow = dataset.to_table().to_pandas()
+    rows = duckdb.from_arrow(dataset).select("trial_id", "baseline").fetchall()  # of its own it needs an extension
+    for answer in (rows, by_polars, by_pandas.values.tolist(), by_pyarrow[["trial_id", "baseline"]].values.tolist()):
+        assert sorted(map(tuple, answer)) == sorted((key, "Aq_R") for key in IDS)

@@ -1,0 +1,223 @@
+"""A sweep keeps its history of starts, also under another name, beside other starts, and after crashes."""
+
+import itertools
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from sweeper.store import sweep_records
+from sweeper.store.annotations import Subject, annotate, read_annotations
+from sweeper.store.store import Store, StoreError
+from sweeper.store.sweep_records import rename_records
+from sweeper.trial import fingerprint
+from tests import results
+from tests.filled_stores import IDS
+from tests.power_cuts import power_cuts
+from tests.store.meanwhile import before_next
+
+
+def record(name="quick", ids=("a" * 20, "b" * 20), **origin):
+    return results.record(name, ids, overrides=("trial.steps=3",), **origin)
+
+
+def planned(store, name):
+    """The trials that each start of a sweep planned."""
+    return [each.trial_ids for each in store.sweeps() if each.name == name]
+
+
+def test_the_history_of_a_sweep_is_kept_in_order_whatever_the_clock_says(local):
+    starts = [record(captured=time) for time in ("2030", "1970", "2001")] + [record(ids=())]
+    for start in starts:
+        local.record_sweep(start)
+    local.record_sweep(record("other"))
+    assert local.sweeps() == [record("other"), *starts]
+    assert len(json.loads(local.read_bytes("sweeps/quick.json"))["plans"]) == 2, "equal plans are stored once"
+
+
+def test_a_start_that_plans_more_and_more_is_one(local):
+    for count in (0, 1, 3):
+        local.record_sweep(record(ids=IDS[:count]))
+    assert planned(local, "quick") == [tuple(IDS[:3])]
+    local.record_sweep(record(ids=IDS[1:2]))
+    assert planned(local, "quick") == [tuple(IDS[:3]), (IDS[1],)], "another plan is another start"
+
+
+def test_two_starts_at_once_are_both_kept(local):
+    """Between the reading and the replacement of the one comes the other."""
+    local.record_sweep(record())
+    before_next(local.files, "write", lambda: Store.open(local.url).record_sweep(record(captured="2027")))
+    local.record_sweep(record(captured="2028"))
+    assert local.sweeps() == [record(), record(captured="2027"), record(captured="2028")]
+
+
+def test_a_record_from_before_objectives_were_plug_ins_is_read(local):
+    written = record(code=fingerprint.captured())
+    local.record_sweep(written)
+    entry = json.loads(local.read_bytes("sweeps/quick.json"))
+    del entry["starts"][0]["provenance"]["code"]["objectives"]
+    local.write_bytes("sweeps/quick.json", json.dumps(entry).encode())
+    assert planned(local, "quick") == [written.trial_ids]
+
+
+def first_start(entry, **changes):
+    return json.dumps(entry | {"starts": [entry["starts"][0] | changes]}).encode()
+
+
+BROKEN = {
+    "cut off": lambda entry: json.dumps(entry).encode()[:-1],
+    "nested": lambda entry: b"[" * 200_000,
+    "a list": lambda entry: b"[]",
+    "not UTF-8": lambda entry: b'{"name":"\xff"}',
+    "a plan that is not there": lambda entry: first_start(entry, plan="f" * 20),
+    "no plan": lambda entry: first_start(entry, plan=None),
+    "another plan": lambda entry: json.dumps(entry | {"plans": {entry["starts"][0]["plan"]: ["a" * 20]}}).encode(),
+    "no version": lambda entry: json.dumps({key: entry[key] for key in entry if key != "schema_version"}).encode(),
+    "unknown keys": lambda entry: json.dumps(entry | {"x\n\x1b[2J": 1}).encode(),
+    "text of another type": lambda entry: first_start(entry, text=3),
+}
+
+
+@pytest.mark.parametrize("change", BROKEN)
+def test_a_broken_sweep_costs_itself_and_one_line(local, change, caplog):
+    local.record_sweep(record())
+    local.record_sweep(record("other"))
+    broken = BROKEN[change](json.loads(local.read_bytes("sweeps/quick.json")))
+    local.write_bytes("sweeps/quick.json", broken)
+    assert local.sweeps() == [record("other")]
+    (line,) = [text for each in caplog.records if "quick" in (text := each.getMessage())]
+    assert line.isprintable()
+    local.record_sweep(record())
+    assert local.sweeps() == [record("other"), record()], "the next start is not hindered"
+    assert local.read_bytes("quarantine/sweeps/quick.json") == broken
+
+
+def test_a_huge_file_of_a_sweep_is_not_read(local, monkeypatch, caplog):
+    local.record_sweep(record())
+    os.truncate(Path(local.root, "sweeps", "quick.json"), sweep_records.LARGEST_FILE + 1)  # only holes
+    monkeypatch.setattr(local.files, "read", lambda name: pytest.fail(name))
+    assert local.sweeps() == []
+    assert "sweeps/quick.json" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a b", "ü"])
+def test_a_sweep_needs_a_name_that_can_be_a_file(local, name):
+    with pytest.raises(StoreError):
+        local.record_sweep(record(name))
+    local.record_sweep(record())
+    with pytest.raises(StoreError):
+        rename_records(local.files, "quick", name)
+    assert local.sweeps() == [record()]
+
+
+# Renaming
+
+
+def with_sweeps(url):
+    store = Store.open(url)
+    for count, captured in ((1, "2026-01-02"), (2, "2026-06-01"), (3, "2027-01-01")):
+        store.record_sweep(record("quick", IDS[:count], captured=captured))
+    store.record_sweep(record("other", IDS[2:]))
+    return store
+
+
+def renamed(records):
+    changed = [each.model_copy(update={"name": "best"}) if each.name == "quick" else each for each in records]
+    return sorted(changed, key=lambda each: each.name)
+
+
+def test_all_starts_are_under_the_new_name_in_their_order(tmp_path):
+    store = with_sweeps(tmp_path)
+    before = store.sweeps()
+    rename_records(store.files, "quick", "best")
+    assert store.sweeps() == renamed(before)
+    assert store.read_bytes("sweeps/quick.json") is None
+    store.record_sweep(record("best", IDS))
+    assert planned(store, "best")[-1] == tuple(IDS)
+    with pytest.raises(StoreError, match="other"):
+        rename_records(store.files, "best", "other")  # which is taken
+    assert len(planned(store, "best")) == 4
+
+
+def test_a_sweep_that_cannot_be_read_is_not_lost(tmp_path):
+    store = with_sweeps(tmp_path)
+    store.write_bytes("sweeps/quick.json", b"{}")
+    with pytest.raises(StoreError, match=r"sweeps/quick\.json"):
+        rename_records(store.files, "quick", "best")
+    assert store.listing("sweeps") == ["sweeps/other.json", "sweeps/quick.json"]
+    rename_records(store.files, "other", "more")
+
+
+def quick_begins(store):
+    store.record_sweep(record("quick", IDS, captured="2027-02-01"))
+    return lambda: (planned(store, "best") + planned(store, "quick"))[-1] == tuple(IDS)
+
+
+def quick_is_noted(store):
+    annotate(store.files, Subject("quick"), note="meanwhile")
+    return lambda: read_annotations(store.files).sweeps["best"].texts == ["meanwhile"]
+
+
+def best_begins(store):
+    store.record_sweep(record("best", IDS[:1], captured="2027-02-01"))
+    return lambda: tuple(IDS[:1]) in planned(store, "best")
+
+
+@pytest.mark.parametrize("write", [quick_begins, quick_is_noted, best_begins])
+def test_what_another_process_writes_meanwhile_is_kept_or_refused(tmp_path, monkeypatch, write):
+    """Before each operation of a renaming."""
+    answers = []
+    for moment in itertools.count():
+        store = with_sweeps(tmp_path / str(moment))
+        other, counter, kept, within = Store.open(store.url), itertools.count(), [], []
+
+        def meanwhile(operation, moment=moment, other=other, counter=counter, kept=kept, within=within):
+            def done(*arguments, **options):
+                if not within and next(counter) == moment:
+                    try:
+                        kept.append(write(other))
+                    except StoreError:
+                        kept.append(lambda: "refused")
+                within.append(operation)  # an operation that reads in the middle holds a lock
+                try:
+                    return operation(*arguments, **options)
+                finally:
+                    within.pop()
+
+            return done
+
+        for name in ("read", "write", "delete"):
+            monkeypatch.setattr(store.files, name, meanwhile(getattr(store.files, name)))
+        try:
+            rename_records(store.files, "quick", "best")
+        except StoreError:
+            assert kept.pop()(), moment
+            other.record_sweep(record("quick", IDS))
+            assert planned(other, "quick") == [tuple(IDS[:count]) for count in (1, 2, 3, len(IDS))]
+            kept.append(lambda: "refused")
+        if not kept:
+            break
+        assert kept[0](), moment
+        answers.append(kept[0]())
+        assert read_annotations(other.files).sweeps.keys() <= {"best"}
+    assert set(answers) == {True, "refused"}
+    assert len(answers) > 6
+
+
+def test_a_crash_at_every_operation_keeps_every_start_and_every_note(tmp_path):
+    for folder, cut in power_cuts(tmp_path, least=4):
+        store = with_sweeps(folder)
+        for name in ("quick", "other"):
+            annotate(store.files, Subject(name), note=f"of {name}")
+        before = store.sweeps()
+        latest = before[-1].trial_ids
+        cut(rename_records, store.files, "quick", "best")
+        last = {name: planned(store, name)[-1:] for name in ("quick", "best")}
+        assert [latest] in last.values(), folder
+        assert last["quick"] in ([], [latest]), "no earlier start counts meanwhile"
+        if store.read_bytes("sweeps/quick.json") is not None:
+            rename_records(store.files, "quick", "best")
+        assert store.sweeps() == renamed(before), folder
+        notes = {name: said.texts for name, said in read_annotations(store.files).sweeps.items()}
+        assert notes == {"best": ["of quick"], "other": ["of other"]}, folder

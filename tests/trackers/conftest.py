@@ -1,0 +1,26 @@
+"""A store with a sweep of three trials: a finished one, a failed one, and one that is pending."""
+
+import shutil
+
+import pytest
+
+from sweeper.store.store import Store
+from tests.results import failure, record, result
+from tests.tiny_sweeps import SPACE
+from tests.trackers.exports import IDS, METRICS, trial
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    store = Store.open(tmp_path_factory.mktemp("made") / "results")
+    store.record_sweep(record("cycles", IDS, SPACE))
+    store.commit(result(trial(0), metrics=METRICS))
+    store.commit(failure(trial(1)))
+    return store
+
+
+@pytest.fixture
+def store(made, tmp_path):
+    """A copy of it, which a test may change."""
+    shutil.copytree(made.root, tmp_path / "results")
+    return Store.open(tmp_path / "results")

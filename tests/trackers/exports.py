@@ -1,0 +1,76 @@
+"""Exports of a small sweep, and a tracker's own server, which is asked what it shows of them."""
+
+import contextlib
+import json
+import re
+import threading
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+from werkzeug.serving import make_server
+
+from sweeper.commands import export
+from sweeper.store.store import Store
+from sweeper.trackers import runs
+from sweeper.trial.trial_spec import trial_id
+from tests.processes import told
+from tests.results import record, result
+from tests.tiny_sweeps import SPACE
+
+METRICS = {"success": 0.75, "success_worst5": 0.25, "votes_10": 0.9, "train_loss": 0.1}
+QS = (1.0, 3.0, 10.0)
+
+
+def trial(number: int) -> dict[str, Any]:
+    return {"objective": {"q": QS[number], "m": 2}}
+
+
+IDS = [trial_id(result(trial(number)).trial) for number in range(3)]
+
+
+def exported(store: Store, destination: object, to: str) -> tuple[int, int]:
+    """How many runs an export added, and how many were there."""
+    output = told(export.app, destination, "--to", to, "--results", store.url).stdout
+    last = output.splitlines()[-1]  # MLflow prints lines of its own before it
+    added, _, *kept = map(int, re.findall(r"\d+", last.replace(str(destination), "")))
+    return added, sum(kept)
+
+
+def grown(store: Store, destination: object, to: str) -> None:
+    """Export twice, then after a pending trial was stopped and the failed one was run again, then once more."""
+    assert exported(store, destination, to) == (2, 0)
+    assert exported(store, destination, to) == (0, 2)
+    store.commit(result(trial(1), metrics=METRICS | {"success_worst5": 0.5}))
+    store.commit(result(trial(2), metrics=METRICS, status="stopped"))
+    # In Optuna, a wider range is another study.
+    assert exported(store, destination, to) == ((3, 0) if to == "optuna" else (2, 1))
+    assert exported(store, destination, to) == (0, 3)
+
+
+def sweep_of(store: Store, trial_ids: list[str], text: str = SPACE) -> runs.Sweep:
+    sweep = runs.sweep_of(store, record("cycles", trial_ids, text))
+    assert sweep is not None
+    return sweep
+
+
+@contextlib.contextmanager
+def served(app: Any) -> Iterator[str]:
+    """The address of a web application on this machine."""
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def asked(url: str, question: object = None) -> Any:
+    """The JSON with which a server answers."""
+    data = None if question is None else json.dumps(question).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)

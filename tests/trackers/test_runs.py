@@ -1,0 +1,90 @@
+"""Trials as runs of any tracker, and exports that are repeated or make no sense."""
+
+import math
+import sys
+
+import pytest
+
+from sweeper.commands import export
+from sweeper.trackers import runs
+from sweeper.trial import plugins
+from sweeper.trial.trial_spec import trial_id
+from tests.processes import ctrl_c, python, refusal, told
+from tests.results import result
+from tests.trackers.exports import METRICS, sweep_of, trial
+
+pytestmark = pytest.mark.slow  # imports of the trackers take seconds
+
+
+def test_a_metric_called_like_an_entry_has_the_name_of_its_column(store):
+    store.commit(result({"seed": 9}, metrics=METRICS | {"seeds": 7.0}))
+    (run,) = sweep_of(store, [trial_id(result({"seed": 9}).trial)]).runs
+    assert run.metrics["metrics.seeds"] == 7.0
+    assert "seeds" not in run.metrics
+
+
+def test_what_is_not_finite_is_text_or_left_out(store):
+    points = [(100, "train_loss", math.nan), (200, "train_loss", 0.1), (300, "train_loss", math.inf)]
+    diverged = result({"objective": {"q": "inf", "m": 2}}, metrics=METRICS | {"success": math.nan}, curves=points)
+    store.commit(diverged)
+    (run,) = runs.with_curves(store, sweep_of(store, [trial_id(diverged.trial)]).runs)
+    assert run.entries["objective.q"] == "inf"
+    assert "success" not in run.metrics
+    assert run.metrics["votes_10"] == 0.9
+    assert run.curves == {"train_loss": [(200, 0.1)]}
+
+
+def test_rows_of_other_versions_are_no_runs(made, monkeypatch):
+    monkeypatch.setattr(plugins.load("task", "coloring"), "VERSION", 99)
+    assert runs.sweep_of(made, made.sweeps()[0]) is None
+
+
+def test_a_watched_store_is_exported_again_and_again(store, tmp_path, capsys):
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            store.commit(result(trial(2), metrics=METRICS))
+        if len(pauses) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export.to_tracker(store, str(tmp_path / "logs"), "tensorboard", watch=30.0, pause=pause)
+    assert pauses == [30.0] * 4
+    assert [line.split(" ")[0] for line in capsys.readouterr().out.splitlines()] == ["2", "1"], "runs were added"
+
+
+def test_ctrl_c_in_a_watch_is_an_exit_code(made, tmp_path):
+    logs = tmp_path / "logs"
+    with ctrl_c(when=logs.exists):
+        told(export.app, logs, "--to", "tensorboard", "--results", made.url, "--watch", "30", code=130)
+
+
+@pytest.mark.parametrize(
+    ("destination", "to", "options", "named"),
+    [
+        ("folder", "optuna", [], "'folder'"), ("logs", "tensorboard", ["--sweep", "maze"], "'maze'"),
+        ("mlruns", "mlflow", [], "mlruns"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_one_sentence(made, tmp_path, monkeypatch, destination, to, options, named):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    assert named in refusal(export.app, destination, "--to", to, *options, "--results", made.url)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_tracker_that_is_not_installed_is_named(made, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "wandb"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "sweeper.trackers.to_wandb", raising=False)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    assert "pip install '.[wandb]'" in refusal(export.app, "offline", "--to", "wandb", "--results", made.url)
+
+
+@pytest.mark.long
+def test_no_tracker_is_imported_before_it_is_asked_for():
+    names = "mlflow optuna_dashboard tensorboard tensorboardX wandb"
+    code = f"import sys, sweeper.__main__, sweeper.trackers.runs; print(set({names.split()}) & set(sys.modules))"
+    assert python("-c", code, check=True).stdout == "set()\n"
