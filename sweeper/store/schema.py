@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from sweeper.events import Status
 from sweeper.trial.columns import COLUMNS, TIMINGS
+from sweeper.trial.plugins import IDENTIFIER
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial import Trial
 
@@ -90,7 +91,6 @@ class TrialResult:
 
 # Names of files, relative to the root of a store
 
-IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 TRIAL_ID = r"[0-9a-f]{20}"
 
 _PLACE = rf"task=({IDENTIFIER})/baseline=({IDENTIFIER})"

@@ -26,7 +26,6 @@ from pydantic_core import from_json
 
 from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.schema import (
-    IDENTIFIER,
     SCHEMA_VERSION,
     TRIAL_ID,
     Status,
@@ -34,6 +33,7 @@ from sweeper.store.schema import (
     named_trial,
     trial_file_name,
 )
+from sweeper.trial.plugins import IDENTIFIER
 
 logger = logging.getLogger(__name__)
 

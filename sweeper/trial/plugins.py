@@ -31,6 +31,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import os
+import re
 import signal
 import sys
 import traceback
@@ -59,6 +60,9 @@ IS_CHECKOUT = not (PACKAGE / "tasks").is_dir()
 
 SHIPPED = ROOT if IS_CHECKOUT else PACKAGE
 """Folder whose `tasks/`, `models/`, `objectives/`, `optimizers/` and `experiments/` are shipped."""
+
+IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+"""Names of plug-ins, as a pattern: they are modules of Python, folders of a store, and words of SQL."""
 
 PROJECT_VARIABLE = "SWEEPER_PROJECT"
 PROJECT = Path(os.environ.get(PROJECT_VARIABLE) or Path.cwd()).resolve()
@@ -298,6 +302,12 @@ def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
     contract_name = f"{contract.__module__}.{contract.__name__}"
     if not issubclass(plugin, contract):
         raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {contract_name}")
+    if re.fullmatch(IDENTIFIER, name) is None:
+        raise PluginError(f"{place}: {name!r} names no {kind}: letters, digits and _ of ASCII, no digit first")
+    lower: dict[str, str] = {}
+    for field in plugin.model_fields:
+        if (other := lower.setdefault(field.lower(), field)) != field:
+            raise PluginError(f"{place}: the fields {other!r} and {field!r} differ in capitals alone, which SQL ignores")
     if inspect.isabstract(plugin):
         missing = ", ".join(sorted(plugin.__abstractmethods__))
         raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {contract_name} says what each is")
