@@ -307,7 +307,7 @@ def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
     lower: dict[str, str] = {}
     for field in plugin.model_fields:
         if (other := lower.setdefault(field.lower(), field)) != field:
-            raise PluginError(f"{place}: the fields {other!r} and {field!r} differ in capitals alone, which SQL ignores")
+            raise PluginError(f"{place}: fields {other!r} and {field!r} differ in capitals alone, which SQL ignores")
     if inspect.isabstract(plugin):
         missing = ", ".join(sorted(plugin.__abstractmethods__))
         raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {contract_name} says what each is")
