@@ -5,6 +5,7 @@ for a time: the only limit is the one of the whole test.
 """
 
 import json
+import operator
 import os
 import re
 import signal
@@ -17,11 +18,12 @@ from typing import NamedTuple
 
 import pytest
 
+import sweeper
 from sweeper.analysis import sql
 from sweeper.commands import run
 from sweeper.interruption import Interruption
+from sweeper.space import search_space
 from sweeper.store.store import Store
-from sweeper.trial import plugins
 from tests.end_to_end.sweep_process import (
     Command,
     catches,
@@ -33,6 +35,7 @@ from tests.end_to_end.sweep_process import (
     until,
 )
 from tests.launch import bad_task
+from tests.launch.launches import in_project
 from tests.processes import python
 from tests.tiny_sweeps import with_seeds
 
@@ -136,12 +139,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(folder: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The project, for this process."""
-    (project / "tasks").rmdir()
-    (project / "tasks").symlink_to(folder / "tasks")
     monkeypatch.chdir(folder)
-    return folder
+    with in_project(folder):
+        yield folder
 
 
 class Swept(NamedTuple):
@@ -198,9 +200,173 @@ def test_a_failing_task_is_told_in_one_line_and_ends_the_start_with_1(swept):
     assert "ray." not in text
 
 
-def test_the_numbers_are_those_of_a_training_that_nothing_disturbs(swept, here):
+def test_the_numbers_are_those_of_a_training_that_nothing_disturbs(swept, here, tmp_path):
     """Bit for bit, after a kill and beside a second driver; the reference is trained in this process."""
-    rows = Store.open(swept.store).trials().to_pylist()
+    spec = search_space.read(Path("failing.yaml"), ["variants=[{}]"])
+    sweeper.train(sweeper.plan(spec, tmp_path), in_process=True)
+    rows = science(swept.store).to_pylist()
     assert sorted(row["status"] for row in rows) == ["failed", "failed", "finished", "finished"]
-    reference = here / "undisturbed"
-    assert run.start(Path("failing.yaml"), str(reference), Interruption(), overrides=ONLY_WELL) == 0
+    finished = [row for row in rows if row["status"] == "finished"]
+    key = operator.itemgetter("trial_id")
+    assert sorted(finished, key=key) == sorted(science(tmp_path).to_pylist(), key=key)
+    assert curves(swept.store).equals(curves(tmp_path))
+
+
+def test_a_row_says_with_what_it_was_made(swept):
+    store = Store.open(swept.store)
+    record = store.sweeps()[-1]
+    assert (record.name, len(record.trial_ids)) == ("failing", 4)
+    command = "python -m sweeper.run failing.yaml --address local --concurrency 1"
+    assert record.provenance.command == command
+    for row in store.trials().to_pylist():
+        assert json.loads(row["versions"])["ray"]
+        assert row["command"] == command
+
+
+def test_failed_rows_are_done_until_they_are_retried(swept, here, capsys):
+    """And Ray is not started for nothing."""
+    assert run.start(Path("failing.yaml"), str(swept.store), Interruption()) == 1
+    said = capsys.readouterr().out
+    assert "2 done · 2 failed · 0 to run" in said
+    assert "running on" not in said
+    options = {"retry_failed": True, "dry_run": True, "overrides": ["trial.seed.seeds=3"]}
+    assert run.start(Path("failing.yaml"), str(swept.store), Interruption(), **options) == 0
+    said = capsys.readouterr().out
+    assert "since the last start: 2 added, 4 kept" in said
+    assert "4 to run" in said
+
+
+@pytest.mark.long
+def test_a_sweep_is_watched_and_stopped_through_its_store(folder):
+    store = folder / "stopped"
+    command = Command(
+        folder, "tiny.yaml", "--results", str(store), "--address", "local", "--set", "trial.steps=10000000",
+        program=("-c", PATIENT_DRIVER),
+    )  # fmt: skip
+
+    command.until(lambda: list(store.glob("drivers/*/*.json")))
+    command.until(lambda: " training " in status_of(store))
+    out = status_of(store)
+    assert f"tiny: running on {socket.gethostname()} (process {command.process.pid})" in out
+    assert re.search(rf"^tiny +coloring Aq_R q=.* {socket.gethostname()} *$", out, re.MULTILINE)
+    stop = python("-m", "sweeper", "stop", "tiny", "--results", store)
+    assert stop.returncode == 0, stop.stderr
+    assert "has stopped" in stop.stdout
+    code, text = command.wait()
+    assert code == 130, text
+    assert "interrupted:" in text
+    (saved,) = re.findall(r"^(\d) of \d packs? left a checkpoint", text, re.MULTILINE)
+    assert int(saved) == len(list(store.glob("checkpoints/*.ckpt"))) > 0
+    assert not list(store.glob("drivers/*/*"))
+
+
+@pytest.mark.long
+def test_a_store_that_takes_nothing_ends_the_sweep_with_one_sentence(folder):
+    store = folder / "refusing"
+    (store / "trials").mkdir(parents=True)
+    (store / "trials" / "task=coloring").write_text("a file where a folder should be")
+    arguments = ("tiny.yaml", "--results", str(store), "--address", "local", "--set", "resources.lanes=1")
+    code, text = Command(folder, *arguments).wait()
+    assert code == 1
+    assert "Traceback" not in text
+    assert "nothing can be committed any more: " in text
+    assert "8 of 8 trials are not finished" in text
+    (sentence,) = [line for line in text.splitlines() if " x cannot " in line]
+    lost = re.fullmatch(rf"  (\d) x cannot write files in {store}: Not a directory \(trial .* more\)", sentence)
+    assert lost is not None
+    assert 3 <= int(lost[1]) < 8, "packs that Tune had asked for already did not run"
+    assert f"{8 - int(lost[1])} x not run, as nothing could be committed any more" in text
+
+    (store / "trials" / "task=coloring").unlink()
+    code, text = Command(folder, *arguments).wait()
+    assert code == 0, text
+    assert "8 of 8 trials committed" in text
+
+
+@pytest.mark.long
+def test_all_ways_to_run_compute_the_same_bits(folder, monkeypatch):
+    monkeypatch.setenv("PJRT_NPROC", "2")
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+    def done(*arguments: str, **options: tuple[str, ...]) -> None:
+        code, text = Command(folder, *arguments, **options).wait()
+        assert code == 0, text
+
+    def numbers(name: str) -> tuple[object, ...]:
+        store = Store.open(folder / name)
+        (row,), (seal,) = store.trials().to_pylist(), store.seals().values()
+        return row["train_loss"], row["loss"], row["sampled"], row["extra_metrics"], seal.network
+
+    for cpus in ("1", "2"):
+        done("sums.yaml", "--address", "local", "--set", f"resources.cpus={cpus}", "--results", f"cpus-{cpus}")
+    done(program=("-c", NOTEBOOK))
+    assert numbers("cpus-1") == numbers("cpus-2") == numbers("in-process")
+
+    done("--where", "true", "--address", "local", "--results", "in-process", program=("-m", "sweeper.evaluate"))
+    trained, evaluated = (
+        sql.table(f"select loss, sampled, success from {view}", Store.open(folder / "in-process")).to_pylist()
+        for view in ("trials", "evaluations")
+    )
+    assert trained == evaluated
+
+
+@pytest.mark.long
+def test_a_trial_that_kills_every_worker_is_a_row(folder):
+    code, text = Command(folder, "deadly.yaml", "--results", "killing", "--address", "local").wait()
+    assert code == 1
+    assert "Traceback" not in text
+    assert "1 x worker died: its worker died 4 times" in text
+    assert [row["error_kind"] for row in Store.open(folder / "killing").trials().to_pylist()] == ["worker died"]
+
+
+@pytest.mark.long
+def test_an_optuna_search_runs_and_resumes_on_one_thread_a_worker(folder):
+    arguments = ("adaptive.yaml", "--results", "adaptive", "--address", "local")
+    code, text = Command(folder, *arguments).wait()
+    assert code == 0, text
+    assert "9 of 9 trials committed" in text
+    counts = [path.read_text() for path in (folder / "threads").iterdir()]
+    assert set(counts) == {"2"}, "the pools of JAX's own CPU device and of ours, one thread each"
+
+    store = Store.open(folder / "adaptive")
+    assert len(store.sweeps()[-1].trial_ids) == 9
+    code, text = Command(folder, *arguments).wait()
+    assert code == 0, text
+    assert "9 trials so far" in text
+    assert "9 done · 0 to run" in text
+    assert set(store.sweeps()[-1].trial_ids) == set(store.committed())
+
+
+@pytest.mark.long
+def test_a_cluster_whose_head_dies_ends_the_sweep_with_one_sentence(folder):
+    command = Command(folder, "tiny.yaml", "--results", "headless", "--address", "local")
+    command.until(command.workers)
+    children = map(int, process_ids("--ppid", str(command.process.pid)))
+    (head,) = [pid for pid in children if b"gcs_server" in command_line(pid)]
+    os.kill(head, signal.SIGKILL)
+    code, text = command.wait()
+    assert code == 1
+    sentence = "the Ray cluster on this machine has died: its head process is gone; the same command carries on"
+    assert text.splitlines()[-1] == sentence
+    assert "Failed to connect to GCS" not in text
+    until(lambda: not command.remaining())
+
+
+@pytest.mark.long
+def test_too_little_address_space_is_an_error_in_one_line(folder):
+    limited = f"ulimit -v 3000000; exec {sys.executable} -m sweeper.run tiny.yaml --results small --address local"
+    done = subprocess.run(["bash", "-c", limited], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("Ray cannot start: this shell limits the address space of a process to 2.9 GiB")
+
+
+def test_an_early_signal_ends_the_command_quietly(folder):
+    for signum, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        command = Command(folder, "tiny.yaml", "--results", "early", "--address", "local")
+        command.until(lambda command=command: catches(command.process.pid, signal.SIGTERM))
+        command.process.send_signal(signum)
+        status, text = command.wait()
+        assert status == code, text
+        assert "Traceback" not in text

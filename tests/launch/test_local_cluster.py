@@ -82,7 +82,7 @@ def _listening(pids: list[int]) -> set[str]:
 @pytest.fixture(scope="module")
 def processes(cluster) -> list[int]:
     """The processes that Ray has started for the cluster, the first of them a worker."""
-    worker = ray.get(ray.remote(os.getpid).remote())
+    worker = ray.get(ray.remote(lambda: os.getpid()).remote())
     listing = subprocess.run(["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True)
     heads = [int(pid) for pid in listing.stdout.split() if str(cluster.session) in _command(int(pid))]
     return [worker, *heads, *(below for pid in heads for below in _descendants(pid))]
