@@ -37,7 +37,10 @@ AS_USER = [] if os.geteuid() else ["setpriv", "--bounding-set=-dac_override,-dac
 """Before a command: root may then read no more than other users."""
 
 
-def test_the_driver_never_starts_jax():
+@pytest.mark.parametrize(
+    "name", ["quickstart", *(pytest.param(name, marks=pytest.mark.long) for name in ("gridworld_small", "recall"))]
+)
+def test_the_driver_never_starts_jax(name):
     """Jax in the driver would hold a GPU that a trial needs, and warn of its threads when the driver starts Ray.
 
     So the driver checks panels, which needs the names of all metrics, and what plug-ins compute, without asking JAX for
@@ -52,7 +55,7 @@ def test_the_driver_never_starts_jax():
         "from sweeper.packs import conformance, plan\n"
         "from sweeper.space import search_space\n"
         "from tests.trials import coloring_trial\n"
-        "space = search_space.read(Path('search_spaces/quickstart.yaml'))\n"
+        f"space = search_space.read(Path('search_spaces/{name}.yaml'))\n"
         "space.expand()\n"
         "search_space.check_panels(space)\n"
         "conformance.check_values([coloring_trial()])\n"
