@@ -1,12 +1,13 @@
 """The command `evaluate`, with real Ray: choose, evaluate, go on, and say what is missing."""
 
 import pytest
+from typer.testing import CliRunner
 
 from sweeper.analysis import sql
 from sweeper.commands import evaluate
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
-from tests.processes import python, refusal
+from tests.processes import python
 from tests.results import result
 from tests.tiny_sweeps import with_seeds
 
@@ -72,6 +73,9 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
         (["--where", "q = 3", "--votes", "1,x"], "--votes"),
     ],
 )
-def test_input_that_makes_no_sense_is_refused_in_one_sentence(local, arguments, place):
+def test_input_that_makes_no_sense_is_refused(local, arguments, place):
     local.commit(result())
-    assert place in refusal(evaluate.app, *arguments, "--results", local.root)
+    done = CliRunner().invoke(evaluate.app, [*arguments, "--results", local.root])
+    assert done.exit_code == 2
+    assert place in done.output
+    assert isinstance(done.exception, SystemExit), "no traceback"

@@ -36,7 +36,7 @@ from tests.end_to_end.sweep_process import (
     until,
 )
 from tests.launch import bad_task
-from tests.launch.launches import in_project
+from tests.launch.bad_task import in_project
 from tests.processes import python
 from tests.tiny_sweeps import with_seeds
 

@@ -14,7 +14,7 @@ from sweeper.launch.job import Training
 from sweeper.space.resources import Resources
 from sweeper.trial import plugins
 from tests.launch import bad_task
-from tests.launch.launches import in_project
+from tests.launch.bad_task import in_project
 from tests.launch.workers import EVALUATION, PAIR, Worker, ended
 
 

@@ -1,12 +1,8 @@
 """Launches on the cluster that this process is connected to."""
 
-import contextlib
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from sweeper import events
 from sweeper.interruption import Interruption
@@ -16,24 +12,9 @@ from sweeper.packs import plan
 from sweeper.packs.packing import packs
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
-from sweeper.trial import plugins, provenance
+from sweeper.trial import provenance
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 from tests.heard import Heard
-
-
-@contextlib.contextmanager
-def in_project(folder: Path) -> Iterator[None]:
-    """A folder with tasks is the project of this process; what was imported from it is forgotten afterwards."""
-    modules, path = set(sys.modules), sys.modules["tasks"].__path__
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugins, "PROJECT", folder)
-        plugins.load.cache_clear()
-        yield
-    for name in set(sys.modules) - modules:
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(folder)):
-            del sys.modules[name]
-    sys.modules["tasks"].__path__ = path
-    plugins.load.cache_clear()
 
 
 def launched(

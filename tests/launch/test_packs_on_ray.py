@@ -19,8 +19,8 @@ from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import TrialSpec, trial_id
 from tests.heard import Heard
-from tests.launch.bad_task import bad_trial
-from tests.launch.launches import in_project, launched
+from tests.launch.bad_task import bad_trial, in_project
+from tests.launch.launches import launched
 from tests.launch.workers import Worker, ended, whole
 from tests.trials import coloring_trial
 
