@@ -1,14 +1,15 @@
 """Without a private part of Ray its public way is taken, and without all of them a sweep still runs."""
 
+import functools
 import importlib
 import math
 import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from ray._private.node import Node
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 
@@ -70,13 +71,12 @@ def test_a_private_part_that_is_missing_is_none():
     assert ray_internals._module("ray._private.no_such_module") is None
 
 
-def _without(monkeypatch, module: str, part: str) -> None:
-    """Take a private part out of this Ray; a missing part is found in this way, and not by the version of Ray."""
+def _without(monkeypatch, module: str, part: str) -> Any:
+    """Take a private part out of this Ray, as another version of Ray may; its module or class."""
     *owners, name = part.split(".")
-    owner = importlib.import_module(module)
-    for each in owners:
-        owner = getattr(owner, each)
+    owner = functools.reduce(getattr, owners, importlib.import_module(module))
     monkeypatch.delattr(owner, name)
+    return owner
 
 
 def test_in_public_all_cores_count_and_gpus_are_not_compared(monkeypatch):
@@ -110,46 +110,26 @@ def test_every_local_cluster_has_its_own_token_and_in_public_the_same(monkeypatc
     assert len(tokens[0]) == 64
 
 
-@pytest.mark.parametrize("part", ["ENABLE_RAY_CLUSTER", "ENABLE_RAY_CLUSTERS_ENV_VAR"])
-def test_in_public_ray_listens_on_a_network(monkeypatch, part):
-    _without(monkeypatch, "ray._private.ray_constants", part)
-    before = dict(os.environ)
-    with ray_internals.on_loopback():
-        assert dict(os.environ) == before
-
-
-HELPERS = ("start_api_server", "start_monitor", "start_log_monitor")
-
-
-@pytest.mark.parametrize("part", ["start_ray_processes", *HELPERS])
-def test_in_public_every_process_of_ray_is_started(monkeypatch, part):
-    _without(monkeypatch, "ray._private.node", f"Node.{part}")
-    before, done = [getattr(Node, name, None) for name in HELPERS], []
-    with ray_internals.only_what_is_needed(lambda: done.append("meanwhile")):
-        assert done == ["meanwhile"]
-        assert [getattr(Node, name, None) for name in HELPERS] == before
+NODE, HELPERS = "ray._private.node", ("start_ray_processes", "start_api_server", "start_monitor", "start_log_monitor")
+MANAGER = "ray.air.execution._internal.actor_manager"
 
 
 @pytest.mark.parametrize(
     ("module", "part", "context"),
     [
-        ("ray.train._internal.storage", "_get_ray_train_session_dir", lambda: ray_internals.staged_in(Path("nowhere"))),
+        ("ray._private.ray_constants", "ENABLE_RAY_CLUSTER", ray_internals.on_loopback),
+        ("ray._private.ray_constants", "ENABLE_RAY_CLUSTERS_ENV_VAR", ray_internals.on_loopback),
+        *((NODE, f"Node.{part}", lambda: ray_internals.only_what_is_needed(list)) for part in HELPERS),
+        ("ray.train._internal.storage", "_get_ray_train_session_dir", lambda: ray_internals.staged_in(Path("folder"))),
         ("ray.air._internal.usage", "tag_callbacks", ray_internals.no_trackers),
-        (
-            "ray.air.execution._internal.actor_manager", "RayActorManager._actor_task_failed",
-            ray_internals.memory_kills_are_deaths,
-        ),
+        (MANAGER, "RayActorManager._actor_task_failed", ray_internals.memory_kills_are_deaths),
     ],
-)  # fmt: skip
-def test_in_public_tune_stages_counts_trackers_and_ends_by_itself(monkeypatch, module, part, context):
-    """What the missing part was replaced for is not done, and nothing is put in its place."""
-    _without(monkeypatch, module, part)
-    owner, _, name = f"{module}.{part}".rpartition(".")
+)
+def test_where_a_part_is_missing_ray_and_tune_do_as_they_do_by_themselves(monkeypatch, module, part, context):
+    owner = _without(monkeypatch, module, part)
+    before = dict(vars(owner)), dict(os.environ)
     with context():
-        found = importlib.import_module(module)
-        for each in part.split(".")[:-1]:
-            found = getattr(found, each)
-        assert not hasattr(found, name), owner
+        assert (dict(vars(owner)), dict(os.environ)) == before
 
 
 def test_a_worker_that_is_killed_for_memory_has_died_for_tune(monkeypatch):
