@@ -118,7 +118,7 @@ def _population(workers: int, **variables: str) -> Iterator[Population]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.exhaustive), 2, 4])
+@pytest.mark.parametrize("workers", [2, 4])
 def test_any_number_of_workers_gives_the_numbers_of_none(cluster, undisturbed, workers):
     with _population(workers) as population:
         assert _equal(_evolved(population.evaluator(_trials(), CODE)), undisturbed)
