@@ -69,7 +69,7 @@ class Task(coloring.Task):
 '''
 
 WELL = (
-    with_seeds(2).replace("coloring, vertices: 5", "bad, vertices: 5").replace("steps: 250", "steps: 20000")
+    with_seeds(2).replace("coloring, vertices: 5", "bad, vertices: 5").replace("steps: 250", "steps: 8000")
     + "resources: {checkpoint_seconds: 0.1}\n"
 )
 FAILING = WELL + "variants: [{}, {task: {does: own}}]\n"

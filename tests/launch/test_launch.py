@@ -86,14 +86,15 @@ def test_addresses_that_lead_nowhere(monkeypatch, tmp_path):
     assert cluster.running_cluster("local") is None
     with pytest.raises(failures.LaunchError):
         cluster.running_cluster("auto")
-    for address in ("127.0.0.1:1", "ray://head:10001"):
-        with pytest.raises(failures.LaunchError, match=re.escape(address)):
+    # Ray replaces the address of the loopback by that of the machine.
+    for address, place in (("127.0.0.1:1", r"\S:1: "), ("ray://head:10001", "ray://head:10001")):
+        with pytest.raises(failures.LaunchError, match=place):
             cluster.running_cluster(address)
     # `ray start` leaves the address of its cluster behind, also after the cluster's death.
     (tmp_path / "ray_current_cluster").write_text("127.0.0.1:1")
     assert cluster.running_cluster(None) is None
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    with pytest.raises(failures.LaunchError, match=r"127\.0\.0\.1:1"):
+    with pytest.raises(failures.LaunchError, match=r"\S:1: "):
         cluster.running_cluster(None)
 
 

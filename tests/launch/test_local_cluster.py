@@ -147,18 +147,20 @@ def test_workers_import_a_copy_of_the_code_in_an_environment_of_their_own(cluste
     """Neither the working tree nor the working directory is where workers find modules."""
 
     @ray.remote
-    def found() -> tuple[str, str, fingerprint.Code, str | None]:
+    def found() -> tuple[str, str, fingerprint.Code, dict[str, str]]:
         from sweeper.trial import fingerprint, plugins
         from tasks import bad
 
-        return str(plugins.ROOT), str(bad.__file__), fingerprint.captured(), os.environ.get("SWEEPER_WORKER")
+        return str(plugins.ROOT), str(bad.__file__), fingerprint.captured(), dict(os.environ)
 
-    root, task, code, variable = ray.get(found.remote())
+    root, task, code, environment = ray.get(found.remote())
     assert Path(root) != plugins.ROOT
     assert Path(task) == Path(root, "project", "tasks", "bad.py")
     assert stat.S_IMODE(Path(root).stat().st_mode) == 0o700
     assert code.numerics == fingerprint.captured().numerics
-    assert (variable, os.environ.get("SWEEPER_WORKER")) == ("1", None)
+    assert (environment["SWEEPER_WORKER"], os.environ.get("SWEEPER_WORKER")) == ("1", None)
+    # The environment of the cluster has asked for two threads.
+    assert (environment["PJRT_NPROC"], environment["OPENBLAS_NUM_THREADS"]) == ("1", "1")
 
 
 def test_a_local_cluster_has_what_was_counted(cluster, monkeypatch):

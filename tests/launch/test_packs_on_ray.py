@@ -85,7 +85,6 @@ def test_what_a_task_prints_is_told_and_nothing_but_rows_is_left(swept):
 
 
 def test_the_numbers_of_a_worker_are_those_of_this_process(swept, bad, tmp_path):
-    """Although the environment of the cluster asks for a second thread."""
     here = Store.open(tmp_path)
     ended(Worker(whole(swept.good), tmp_path))
     (row,) = here.trials().to_pylist()
