@@ -101,12 +101,13 @@ def mistakes(trials: Sequence[TrialSpec], tell: Callable[[str], None]) -> Iterat
 def check_groups(example: Example) -> None:
     """Every evaluation input is in a group, whatever is beside it, and no group is empty."""
     task = example.trial.task
-    if (groups := task.abilities().groups) is None:
+    groups = task.abilities().groups
+    if groups is None:
         return
 
     def numbered(trial: TrialSpec) -> Any:
-        inputs, of = trial.task.evaluation_inputs(), trial.task.abilities().groups.of
-        return of(inputs), of(jax.tree.map(lambda leaf: leaf[-1:], inputs))
+        inputs = trial.task.evaluation_inputs()
+        return groups.of(inputs), groups.of(jax.tree.map(lambda leaf: leaf[-1:], inputs))
 
     numbers, last = conformance.quick_program(numbered, example.trial)()
     if (empty := sorted(set(range(groups.count)) - set(numbers.tolist()))) or not (numbers < groups.count).all():

@@ -138,6 +138,31 @@ def test_a_process_that_dies_or_hangs_ends_nothing_else(capfd, monkeypatch):
     ]  # fmt: skip
 
 
+def test_one_that_hangs_leaves_time_for_the_next_and_for_the_other_parts(monkeypatch, capfd):
+    """On a clock that only the processes move: of agreement none comes back, and the others end at once."""
+    now, spent = [0.0], []
+
+    def process(command, variables, ends):
+        part = command[0]
+        spent.append((part, ends - now[0]))
+        now[0] = ends if part == "agreement" else now[0]
+        return 1 if part == "agreement" else 0
+
+    monkeypatch.setattr(__main__, "command", lambda order: [order.part])
+    monkeypatch.setattr(__main__, "exit_code", process)
+    assert __main__.main(["--seconds", "1000"], clock=lambda: now[0]) == 1
+    agreeing = [seconds for part, seconds in spent if part == "agreement"]
+    assert agreeing == [295, 147.5, 73.75], "each had half of 590 seconds, and after 450 none begins"
+    assert [part for part, _ in spent if part != "agreement"] == ["lanes", *["profile"] * len(PROFILED)]
+    assert capfd.readouterr().out.count("no time left") == len(SPACES) - 3
+
+
+def test_nothing_begins_after_the_time_is_over(capsys):
+    assert __main__.main(["--seconds", "0"]) == 1, "what was not compared is not right"
+    titles = [f"agreement of {name}" for name in SPACES] + ["lanes"] + [f"profile of {name}" for name in PROFILED]
+    assert re.findall(r"^(.*): no time left\.$", capsys.readouterr().out, re.MULTILINE) == titles
+
+
 def test_the_processes_of_a_profile_have_no_cuda_graphs_and_all_have_a_cpu(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_deterministic_ops=true")
     monkeypatch.setenv("JAX_PLATFORMS", "cuda")
