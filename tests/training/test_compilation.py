@@ -13,7 +13,7 @@ from tests.processes import python
 from tests.trials import coloring_trial
 
 FIELDS = {
-    "task": {"name": "ski_rental", "price": 2, "longest": 4, "noise": 2},
+    "task": {"name": "coloring", "vertices": 4},
     "model": {"name": "transformer", "width": 4, "key_size": 4, "blocks": 1},
     "batch_size": 3,
     "steps": 10,

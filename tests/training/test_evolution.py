@@ -160,13 +160,14 @@ def test_evolution_trains_the_tasks_of_gradients(task, optimizer, below):
     ids=["gradients", "evolution"],
 )
 def test_an_annealed_q_is_that_of_the_step(trainer, optimizer):
-    annealed = _trial(objective={"q": 1.0, "final_q": "inf", "m": 3}, optimizer=optimizer, steps=2)
+    fields = {"task": COLORING, "optimizer": optimizer, "steps": 2}
+    annealed = _trial(objective={"q": 1.0, "final_q": "inf", "m": 3}, **fields)
     begun, _ = trainer.stride(stack([annealed]), trainer.start(stack([annealed])), 1)
     begun = jax.tree.map(np.asarray, begun)  # on the host, where no step uses its memory again
     after, curve = trainer.stride(stack([annealed]), begun, 1)
     assert annealed.objective.strength(jnp.int32(1) / annealed.steps) == 2
     for q, equal in ((2.0, True), (1.0, False)):
-        constant = _trial(objective={"q": q, "m": 3}, optimizer=optimizer, steps=2)
+        constant = _trial(objective={"q": q, "m": 3}, **fields)
         other, expected = trainer.stride(stack([constant]), begun, 1)
         assert bool(curve.train_loss[0] == expected.train_loss[0]) is equal
         weights = [jax.flatten_util.ravel_pytree(state.network)[0] for state in (after, other)]
