@@ -165,7 +165,7 @@ def _trial(seed: int, **fields) -> TrialSpec:
     return coloring_trial(**entries | fields, seed=seed)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lanes_and_interruptions_change_no_bit_and_the_loss_falls():
     stacked, alone = stack([_trial(0), _trial(1)]), stack([_trial(1)])
     trainer = trainer_of(stacked)
