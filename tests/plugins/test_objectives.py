@@ -172,7 +172,11 @@ def test_of_no_more_than_one_input_the_tail_is_the_worst_input():
 
 # Trials
 
-SMALLEST = {"model": {"name": "transformer", "width": 4, "key_size": 4, "blocks": 1}, "steps": 6}
+SMALLEST = {
+    "task": {"name": "coloring", "vertices": 4},  # whose three cycles are groups
+    "model": {"name": "transformer", "width": 4, "key_size": 4, "blocks": 1},
+    "steps": 6,
+}
 EVOLVED = SMALLEST | {"optimizer": {"name": "pgpe", "population": 8, "initial_std": 0.1}}
 
 
