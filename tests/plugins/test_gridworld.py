@@ -227,6 +227,7 @@ def test_tokens_are_noise_row_column_and_reward():
         np.testing.assert_allclose(token, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_batch_of_all_cells_holds_every_treasure_once():
     task = Task()
     draw = jax.jit(task.sample_inputs, static_argnums=1)

@@ -172,6 +172,7 @@ def test_a_start_refuses_what_the_values_show_before_it_writes(project):
     assert not list((project / "results").rglob("*.*"))
 
 
+@pytest.mark.slow
 def test_a_check_says_the_same_as_a_start(project):
     _trial(project, SHAPES["loss of every door"][0])
     done = CliRunner().invoke(app, ["check", "tasks/gates.py"])

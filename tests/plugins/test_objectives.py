@@ -238,7 +238,7 @@ def test_lanes_and_a_checkpoint_leave_no_trace(name, fields, tmp_path):
 
 @pytest.mark.slow
 def test_a_generation_is_ranked_by_the_adversary_of_before_and_moves_it_by_the_centre():
-    trial = coloring_trial(objective={"name": "group_dro", "step_size": 2.0, "m": 2}, **EVOLVED)
+    trial = coloring_trial(objective={"name": "group_dro", "step_size": 100.0, "m": 2}, **EVOLVED)
     stacked = stack([trial])
     before = evolution.start(stacked)
     after, curve = evolution.stride(stacked, before, 1)

@@ -184,8 +184,8 @@ def _other(optimizer):
     return optimizer | shared
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("optimizer", [STRATEGIES[0], *map(further, STRATEGIES[1:])], ids=operator.itemgetter("name"))
+@pytest.mark.long
+@pytest.mark.parametrize("optimizer", STRATEGIES, ids=operator.itemgetter("name"))
 def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
     """Two lanes with other rates, blocks in reverse order, m that grows, and a state that went through the host."""
     entries = {"objective": {"q": 2.0, "m": 1}, "steps": 3}

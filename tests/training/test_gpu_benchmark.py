@@ -70,6 +70,7 @@ def test_a_training_that_does_not_move_is_an_error(capsys, monkeypatch):
     assert wrong == ["gradients of 10 steps, running means", "changes of weights by 10 steps"]
 
 
+@pytest.mark.slow
 def test_what_fails_is_told_and_the_rest_goes_on(capsys, monkeypatch):
     monkeypatch.setattr(lanes, "KINDS", lanes.KINDS[:2])
 
@@ -103,6 +104,7 @@ def test_without_an_accelerator_there_is_one_process(capfd, monkeypatch):
     assert capfd.readouterr().out.count("started") == 1
 
 
+@pytest.mark.slow
 def test_what_does_not_come_back_ends_with_the_process():
     hanging = "import threading; from benchmarks.gpu import part\nwith part.ended_after(0.01): threading.Event().wait()"
     ended = python("-c", hanging)
@@ -163,6 +165,7 @@ def test_nothing_begins_after_the_time_is_over(capsys):
     assert re.findall(r"^(.*): no time left\.$", capsys.readouterr().out, re.MULTILINE) == titles
 
 
+@pytest.mark.slow
 def test_the_processes_of_a_profile_have_no_cuda_graphs_and_all_have_a_cpu(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_deterministic_ops=true")
     monkeypatch.setenv("JAX_PLATFORMS", "cuda")
@@ -176,6 +179,7 @@ def test_the_processes_of_a_profile_have_no_cuda_graphs_and_all_have_a_cpu(monke
     python("-c", "import jax; jax.devices()", env=__main__.environment("profile"), check=True)
 
 
+@pytest.mark.slow
 def test_the_first_process_opens_no_device():
     """Where the platform does not exist, JAX raises an error when it is to open it. The report begins all the same."""
     program = (

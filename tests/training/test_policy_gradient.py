@@ -53,6 +53,7 @@ def test_the_gradient_is_that_of_the_expected_loss(seeds):
     np.testing.assert_allclose(estimated, exact(logits), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_decision_that_is_not_taken_has_no_gradient():
     """It would be right on average all the same, and only add noise."""
     episodes = _episodes(jnp.zeros((3, 3, 2)), np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]]))
@@ -78,6 +79,7 @@ def test_each_seed_is_weighed_by_the_losses_of_the_others():
     np.testing.assert_allclose(jax.grad(weighed_by_others, argnums=1)(jnp.mean, losses), 1 / 6, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_marginal_bonus_moves_the_gradient_and_not_the_value():
     episodes = _episodes(jnp.zeros((2, 3, 2)), np.array([[1, 0, 1], [1, 1, 1]]))._replace(marginal=-jnp.ones((1, 2, 3)))
     episodes = episodes._replace(marginal=episodes.marginal.at[0, 0, 2].set(-4.0))
