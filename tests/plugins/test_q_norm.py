@@ -2,8 +2,8 @@
 
 import jax
 import jax.numpy as jnp
-import pytest
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
