@@ -177,7 +177,8 @@ SMALLEST = {
     "model": {"name": "transformer", "width": 4, "key_size": 4, "blocks": 1},
     "steps": 6,
 }
-EVOLVED = SMALLEST | {"optimizer": {"name": "pgpe", "population": 8, "initial_std": 0.1}}
+SKI_RENTAL = {"name": "ski_rental", "price": 2, "longest": 4, "noise": 2}
+EVOLVED = SMALLEST | {"task": SKI_RENTAL, "optimizer": {"name": "pgpe", "population": 8, "initial_std": 1.0}}
 
 
 def _two(name: str) -> list[dict[str, Any]]:
@@ -238,7 +239,7 @@ def test_lanes_and_a_checkpoint_leave_no_trace(name, fields, tmp_path):
 
 @pytest.mark.slow
 def test_a_generation_is_ranked_by_the_adversary_of_before_and_moves_it_by_the_centre():
-    trial = coloring_trial(objective={"name": "group_dro", "step_size": 100.0, "m": 2}, **EVOLVED)
+    trial = coloring_trial(objective={"name": "group_dro", "step_size": 2.0, "m": 2}, **EVOLVED)
     stacked = stack([trial])
     before = evolution.start(stacked)
     after, curve = evolution.stride(stacked, before, 1)
