@@ -30,13 +30,18 @@ def check(
 
     jax.config.update("jax_platforms", "cpu")
     with errors_told():
-        from sweeper.packs import conformance_suite
-
         said: dict[str, None] = {}
         for file in files:
+
+            def tell(step: str, file: Path = file) -> None:
+                print(printable_lines(f"{file}: {step} …"), flush=True)
+
+            tell("imports")
+            from sweeper.packs import conformance_suite
+
             kind, name = _plugin(file)
             trials = _trials(kind, name)
-            found = dict.fromkeys(line for trial in trials for line in conformance_suite.mistakes(trial))
+            found = dict.fromkeys(conformance_suite.mistakes(trials, tell))
             if not found:
                 others = "model" if kind == "task" else "task"
                 names = ", ".join(dict.fromkeys(getattr(trial, others).name for trial in trials))
