@@ -35,9 +35,9 @@ from benchmarks.zygote import Zygote
 from sweeper import launch
 from sweeper.events import Event, PackEnded, PackProgressed, Stream, SweepPlanned
 from sweeper.interruption import Interruption
-from sweeper.launch import tune_driver, tune_worker
+from sweeper.launch import tune_driver
 from sweeper.launch.environment import worker_environment
-from sweeper.launch.tune_worker import PackWorker
+from sweeper.launch.tune_worker import Pace, PackWorker
 from sweeper.packs import plan
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
@@ -97,12 +97,12 @@ class Sleeper(PackWorker):
         counted: A path.
     """
 
-    every = tune_worker.REPORT_SECONDS
+    every = Pace().seconds
     workers: int
     counted: Path
 
     def _started(self, work: Work) -> Any:
-        tune_worker.REPORT_SECONDS = self.every
+        self._pace = Pace(self.every)
         number = work.pack.trials[0].seed // self.workers
         ends = self.counted.exists if number == 0 else lambda: number <= ROUNDS
         return Sleep(work.pack.pack_id, self.every, ends)
@@ -233,7 +233,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", default="10,50,100")
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--every", type=float, default=tune_worker.REPORT_SECONDS, help="seconds between two reports")
+    parser.add_argument("--every", type=float, default=Pace().seconds, help="seconds between two reports")
     parser.add_argument("--forked", action="store_true", help="share the memory of the imports of workers")
     arguments = parser.parse_args()
     Sleeper.every = arguments.every

@@ -30,7 +30,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from benchmarks.gpu import machine
@@ -74,7 +74,7 @@ DYING = 10
 """Seconds that a killed process is waited for."""
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, clock: Callable[[], float] = time.monotonic) -> int:
     """Print all parts; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=540.0, help="begin nothing after so many seconds")
@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--toy", action="store_true")
     options = parser.parse_args(arguments)
-    begun, lanes = time.monotonic(), [int(text) for text in options.lanes.split(",")]
+    begun, lanes = clock(), [int(text) for text in options.lanes.split(",")]
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # the processes of the parts write to the same output
     print(f"# The numerics on a GPU\n\n{machine.described()}")
@@ -91,8 +91,8 @@ def main(arguments: list[str] | None = None) -> int:
         part = PARTS[name]
         begins_until, until = (begun + share * options.seconds for share in (part.begins_until, part.until))
         for item in part.items:
-            order = Order(name, item, options.toy, lanes, begins_until, until, ends=_ends(part, item, until))
-            if time.monotonic() > begins_until:
+            order = Order(name, item, options.toy, lanes, begins_until, until, ends=_ends(part, item, until, clock()))
+            if clock() > begins_until:
                 print(f"{order.title}: no time left.\n")
                 right = False
                 continue
@@ -100,18 +100,17 @@ def main(arguments: list[str] | None = None) -> int:
             if code == NO_ACCELERATOR:
                 return NO_ACCELERATOR
             if code != 0:
-                print(f"\n{order.title} FAILED: {_ending(code, late=time.monotonic() > order.ends)}\n")
+                print(f"\n{order.title} FAILED: {_ending(code, late=clock() > order.ends)}\n")
                 right = False
     return 0 if right else 1
 
 
-def _ends(part: Part, item: str, until: float) -> float:
+def _ends(part: Part, item: str, until: float, now: float) -> float:
     """When the process of an item that begins now is ended.
 
     It has half of the time that the part has left, so that if it does not come back the next item has some; the last
     one has all of it.
     """
-    now = time.monotonic()
     return now + (until + OVERTIME - now) / (1 if item == part.items[-1] else 2)
 
 

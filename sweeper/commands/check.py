@@ -1,13 +1,14 @@
-"""`python -m sweeper check FILE…`: hold tasks, models and objectives against their contracts.
+"""`python -m sweeper check FILE…`: hold plug-ins against their contracts.
 
-A task is checked with every model, a model with the project's tasks, an objective with one task.
+A task is checked with every model, a model with the project's tasks, an objective and an optimiser with one task, an
+experiment with its defaults.
 
 Exit codes: 0; 2 if a plug-in breaks its contract or cannot be loaded, with one line for each mistake.
 """
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +17,7 @@ from sweeper.messages import UserError, printable_lines
 
 if TYPE_CHECKING:
     from sweeper.trial.plugins import Kind
-    from sweeper.trial.trial_spec import TrialSpec
+    from sweeper.trial.trial import Trial
 
 app = CommandLine()
 
@@ -25,22 +26,26 @@ app = CommandLine()
 def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Such as tasks/gates.py or models/tree/.")],
 ) -> None:
-    """Hold tasks, models and objectives against their contracts, by the whole conformance suite."""
+    """Hold plug-ins against their contracts, by the whole conformance suite."""
     import jax
 
     jax.config.update("jax_platforms", "cpu")
     with errors_told():
-        from sweeper.packs import conformance_suite
-
         said: dict[str, None] = {}
         for file in files:
+
+            def tell(step: str, file: Path = file) -> None:
+                print(printable_lines(f"{file}: {step} …"), flush=True)
+
+            tell("imports")
+            from sweeper.packs import conformance_suite
+
             kind, name = _plugin(file)
             trials = _trials(kind, name)
-            found = dict.fromkeys(line for trial in trials for line in conformance_suite.mistakes(trial))
+            found = dict.fromkeys(conformance_suite.mistakes(trials, tell))
             if not found:
-                others = "model" if kind == "task" else "task"
-                names = ", ".join(dict.fromkeys(getattr(trial, others).name for trial in trials))
-                print(f"{file}: the {kind} {name} keeps its contract, with {names}")
+                others = dict.fromkeys(other for trial in trials for other in trial.plugin_names if other != name)
+                print(f"{file}: the {kind} {name} keeps its contract{', with ' * bool(others)}{', '.join(others)}")
             said |= found
     if said:
         print(printable_lines("\n".join(said)), file=sys.stderr)
@@ -59,33 +64,28 @@ def _plugin(file: Path) -> "tuple[Kind, str]":
     raise UserError(f"{file} is no plug-in: plug-ins are files and packages of {folders}")
 
 
-def _trials(kind: "Kind", name: str) -> "list[TrialSpec]":
+def _trials(kind: "Kind", name: str) -> "list[Trial]":
     """Trials with a plug-in, and with the plug-ins beside which it has to work."""
     from pydantic import ValidationError
 
     from sweeper.trial import plugins
-    from sweeper.trial.evolution_strategies import PGPE
-    from sweeper.trial.trial_spec import Adam, TrialSpec
+    from sweeper.trial.trial import trial_of
 
-    plugin = plugins.load(kind, name)
-    needs_groups = kind == "objective" and plugin.needs_groups  # type: ignore[attr-defined]
+    plugin: Any = plugins.load(kind, name)
     try:
-        tasks = [plugin()] if kind == "task" else _tasks(needs_groups)
-        models = [plugin()] if kind == "model" else [plugins.load("model", each)() for each in plugins.names("model")]
-        objective = {"objective": plugin()} if kind == "objective" else {}
+        if kind == "experiment":
+            return [trial_of({"experiment": {"name": name}, "steps": 2})]
+        tasks = [plugin()] if kind == "task" else _tasks(kind == "objective" and plugin.needs_groups)
+        models = [name] if kind == "model" else plugins.names("model")
+        written = {kind: {"name": name}} if kind in ("objective", "optimizer") else {}
         return [
-            TrialSpec(
-                task=task,
-                model=model,
-                baseline="Aq_R",  # type: ignore[arg-type]
-                steps=1,
-                batch_size=12,
-                optimizer=Adam() if task.abilities().differentiable else PGPE(),
-                **objective,
-            )
+            trial_of({
+                "task": task, "model": {"name": model}, "baseline": "Aq_R", "steps": 1, "batch_size": 12,
+                "optimizer": {"name": "adam" if task.abilities().differentiable else "pgpe"}, **written,
+            })
             for task in tasks
             for model in (models if kind == "task" else models[:1])
-        ]
+        ]  # fmt: skip
     except ValidationError as error:
         raise UserError(f"the {kind} {name} cannot be made of its defaults: {error.errors()[0]['msg']}") from None
 

@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -32,14 +32,18 @@ from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, label, varying
 from sweeper.store.store import StoreError
 
-MAX_WORKER_DEATHS = 3  # how often the worker of one pack may die before the pack counts as failed
-MAX_STUCK = 1  # how often the worker of one pack may be ended for want of progress before the pack is lost
 
-MAX_LOST_IN_A_ROW = 3
-"""After this number of packs in a row that could not commit, nothing can be committed any more, and the sweep ends."""
+@dataclasses.dataclass(frozen=True)
+class Patience:
+    """How often the driver tries a pack, and how long it waits."""
 
-NODES_SECONDS = 2.0  # between two looks at the nodes of the cluster while nothing runs
-GRACE_SECONDS = 20.0  # seconds that running packs have to leave a checkpoint when they are ordered to
+    deaths: int = 3  # how often the worker of one pack may die before the pack counts as failed
+    stuck: int = 1  # how often the worker of one pack may be ended for want of progress before the pack is lost
+    # After this number of packs in a row that could not commit, nothing can be committed any more: the sweep ends
+    lost_in_a_row: int = 3
+    nodes_seconds: float = 2.0  # between two looks at the nodes of the cluster while nothing runs
+    grace_seconds: float = 20.0  # that running packs have to leave a checkpoint when they are ordered to
+    clock: Callable[[], float] = time.monotonic
 
 
 class Ended(BaseException):
@@ -82,8 +86,17 @@ class TrialErrors(logging.Handler):
 class SweepCallback(NotSaved, tune.Callback):
     """Follows every pack from its start to its end, and leaves Tune's loop when the sweep is to stop."""
 
-    def __init__(self, job: Job, stream: Stream, interruption: Interruption, orders: Any, errors: TrialErrors):
+    def __init__(
+        self,
+        job: Job,
+        stream: Stream,
+        interruption: Interruption,
+        orders: Any,
+        errors: TrialErrors,
+        patience: Patience = Patience(),
+    ):
         """A callback before the first pack; `orders` is the handle of the actor `Orders`."""
+        self._patience, self._now = patience, patience.clock
         self._job, self._stream, self._interruption = job, stream, interruption
         self._orders, self._errors = orders, errors
         self._planned = len(job.source.planned)
@@ -122,7 +135,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._awaited = None
         self.most_at_once = max(self.most_at_once, len(self._running))
         self._nodes.pop(work.pack.pack_id, None)
-        self._news[trial.trial_id] = (None, time.monotonic())
+        self._news[trial.trial_id] = (None, self._now())
         self._stream.emit(events.PackStarted(work.pack.pack_id, self._label(work.pack), work.pending, work.until))
 
     def on_trial_result(
@@ -134,7 +147,7 @@ class SweepCallback(NotSaved, tune.Callback):
                 self._nodes[report.progress.pack_id] = result["hostname"]
                 self._stream.emit(events.PackPlaced(report.progress.pack_id, result["hostname"]))
             if self._news.get(trial.trial_id, (None, 0.0))[0] != report.progress.news:
-                self._news[trial.trial_id] = (report.progress.news, time.monotonic())
+                self._news[trial.trial_id] = (report.progress.news, self._now())
             self._progress.tell(report.progress, lambda: decoded(trial.config).pack.trial_ids)
             if self._rule is not None and self._rule.stops(report.progress):
                 self._orders.stop_early.remote(report.progress.pack_id)
@@ -149,7 +162,7 @@ class SweepCallback(NotSaved, tune.Callback):
                 self._finished.add(report.progress.pack_id)
             refused = isinstance(report.trouble, Lost) and report.trouble.of_store
             self._lost_in_a_row = self._lost_in_a_row + 1 if refused else 0
-            self.refused |= self._lost_in_a_row >= MAX_LOST_IN_A_ROW
+            self.refused |= self._lost_in_a_row >= self._patience.lost_in_a_row
         match report.trouble:
             case Failed(trial_ids, text, log):
                 self._tell_failure(decoded(trial.config), trial_ids, text, f"{result['node_ip']}: {log}")
@@ -193,7 +206,7 @@ class SweepCallback(NotSaved, tune.Callback):
             self._end(trial)
             return
         self._deaths[pack_id] += 1
-        if self._deaths[pack_id] <= MAX_WORKER_DEATHS:
+        if self._deaths[pack_id] <= self._patience.deaths:
             # For Tune a worker that dies between two packs ends the Tune trial of the second pack.
             self._stream.emit(events.WorkerDied(pack_id, _names(work), started=False))
             self._stream.emit(events.PackEnded(pack_id))
@@ -216,14 +229,14 @@ class SweepCallback(NotSaved, tune.Callback):
             return
         if self._deadline is None:
             # Tune has asked for packs long before they run: giving Tune no more packs is not enough.
-            self._deadline = time.monotonic() + GRACE_SECONDS
+            self._deadline = self._now() + self._patience.grace_seconds
             running = [trial for trial in trials if trial.status == Trial.RUNNING]
             self._leaving = {trial.trial_id for trial in running}
             self._asked = {trial.config["pack_id"] for trial in running}
             self._orders.leave.remote()
             cause = "store refuses" if self.refused else "interrupted"
             self._stream.emit(events.SweepStopping(cause, len(self._leaving)))
-        if not self._leaving or time.monotonic() > self._deadline:
+        if not self._leaving or self._now() > self._deadline:
             self._tell_stopped()
             raise Ended
 
@@ -248,25 +261,25 @@ class SweepCallback(NotSaved, tune.Callback):
     def _end_if_stuck(self, trial: Trial) -> None:
         """Ends the worker of a pack that has reported nothing new for too long; after the second the pack is lost."""
         limit, actor = self._job.resources.progress_seconds, actor_of(trial)
-        seconds = time.monotonic() - self._news[trial.trial_id][1]
+        seconds = self._now() - self._news[trial.trial_id][1]
         if seconds < limit or actor is None:
             return
         work = decoded(trial.config)
         pack_id = work.pack.pack_id
-        self._news[trial.trial_id] = (None, time.monotonic())
+        self._news[trial.trial_id] = (None, self._now())
         self._stuck[pack_id] += 1
-        if self._stuck[pack_id] <= MAX_STUCK:
+        if self._stuck[pack_id] <= self._patience.stuck:
             self._stream.emit(events.WorkerStuck(pack_id, _names(work), seconds))
-        elif self._stuck[pack_id] == MAX_STUCK + 1:
+        elif self._stuck[pack_id] == self._patience.stuck + 1:
             workers = counted(self._stuck[pack_id], "worker")
             self._lose(work, f"{workers} reported nothing new for {duration(limit)} (resources.progress_seconds)")
         ray.kill(actor)
 
     def _tell_if_nodes_are_missing(self) -> None:
         """Says once that nothing runs because no node can hold a pack: none has joined yet, or all have left."""
-        if self._running or self._awaited or time.monotonic() < self._looked_for_nodes + NODES_SECONDS:
+        if self._running or self._awaited or self._now() < self._looked_for_nodes + self._patience.nodes_seconds:
             return
-        self._looked_for_nodes = time.monotonic()
+        self._looked_for_nodes = self._now()
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self._awaited = None
         for bundle in self._job.resources.bundles():
@@ -276,7 +289,7 @@ class SweepCallback(NotSaved, tune.Callback):
                 return
 
     def _gave_up(self, pack_id: str) -> bool:
-        return self._stuck[pack_id] > MAX_STUCK
+        return self._stuck[pack_id] > self._patience.stuck
 
     def _end(self, trial: Trial) -> None:
         pack_id = trial.config["pack_id"]

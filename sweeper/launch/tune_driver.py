@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
 from ray import tune
@@ -19,18 +19,20 @@ from sweeper.interruption import Interruption
 from sweeper.launch import ray_internals
 from sweeper.launch.failures import LaunchError, reason
 from sweeper.launch.job import Job, Launched
-from sweeper.launch.tune_callback import MAX_WORKER_DEATHS, Ended, NotSaved, SweepCallback, TrialErrors
-from sweeper.launch.tune_worker import PackWorker
+from sweeper.launch.tune_callback import Ended, NotSaved, Patience, SweepCallback, TrialErrors
+from sweeper.launch.tune_worker import Pace, PackWorker
 from sweeper.launch.worker_messages import encoded
 from sweeper.packs.orders import Orders
 from sweeper.packs.plan import WorkSource
 
-WAVE = 2000
-"""Packs of a Tune run with few workers. Tune keeps 90 kB of every pack it has seen, so long lists run in waves."""
 
-WAVE_OF_A_WORKER = 20
-"""Packs of a Tune run for each worker, if that is more. Workers wait at the end of a wave, and are started anew for the
-next one."""
+class Waves(NamedTuple):
+    """The sizes of Tune runs. Tune keeps 90 kB of every pack it has seen, so long lists run in waves."""
+
+    packs: int = 2000  # of a Tune run with few workers
+    # Packs of a Tune run for each worker, if that is more: workers wait at the end of a wave, and are started anew
+    of_a_worker: int = 20
+
 
 _TUNE = {
     # No files for every trial and no snapshots of the state of all of them: twenty times the throughput.
@@ -50,12 +52,12 @@ _TUNE = {
 class _Queue(NotSaved, Searcher):
     """Hands a wave of work to Tune, unless the sweep is to stop."""
 
-    def __init__(self, source: WorkSource, callback: SweepCallback):
+    def __init__(self, source: WorkSource, callback: SweepCallback, waves: Waves):
         super().__init__()
-        self._source, self._callback, self._given = source, callback, 0
+        self._source, self._callback, self._waves, self._given = source, callback, waves, 0
 
     def suggest(self, trial_id: str) -> Any:
-        wave = max(WAVE, WAVE_OF_A_WORKER * self._callback.most_at_once)
+        wave = max(self._waves.packs, self._waves.of_a_worker * self._callback.most_at_once)
         if self._callback.stopping or self._given >= wave:
             return Searcher.FINISHED
         work = self._source.next()
@@ -74,7 +76,15 @@ class _Queue(NotSaved, Searcher):
         pass
 
 
-def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
+def launch(
+    job: Job,
+    stream: Stream,
+    interruption: Interruption,
+    *,
+    patience: Patience = Patience(),
+    pace: Pace = Pace(),
+    waves: Waves = Waves(),
+) -> Launched:
     """Run all work of a source on the cluster that `cluster.connected` has connected.
 
     Signals are looked for about ten times a second; the first makes running packs leave a checkpoint.
@@ -82,7 +92,7 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
     os.environ.update(_TUNE)
     orders = ray.remote(num_cpus=0, max_restarts=-1)(Orders).remote()
     errors = TrialErrors()
-    callback = SweepCallback(job, stream, interruption, orders, errors)
+    callback = SweepCallback(job, stream, interruption, orders, errors, patience)
     worker = tune.with_parameters(
         PackWorker,
         orders=orders,
@@ -90,6 +100,7 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
         provenance=job.provenance,
         resources=job.resources,
         work_kind=job.work_kind,
+        pace=pace,
     )
     worker = tune.with_resources(worker, tune.PlacementGroupFactory(job.resources.bundles()))
     try:
@@ -104,7 +115,7 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
                 tune.Tuner(
                     worker,
                     tune_config=tune.TuneConfig(
-                        search_alg=_Queue(job.source, callback),
+                        search_alg=_Queue(job.source, callback, waves),
                         num_samples=-1,
                         max_concurrent_trials=job.concurrency,
                         reuse_actors=True,
@@ -113,7 +124,7 @@ def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
                         name=folder.name,
                         storage_path=str(folder),
                         callbacks=[callback],
-                        failure_config=tune.FailureConfig(max_failures=MAX_WORKER_DEATHS),
+                        failure_config=tune.FailureConfig(max_failures=patience.deaths),
                         checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                         verbose=0,
                     ),

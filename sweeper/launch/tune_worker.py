@@ -6,6 +6,7 @@ import io
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -37,32 +38,31 @@ from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.private_folder import private_folder
 from sweeper.trial.provenance import Provenance
 
-REPORT_SECONDS = 1.0  # seconds of training between two reports, as long as the driver keeps up
-
-LONGEST_REPORT_SECONDS = 5.0
-"""Most seconds between two reports. An order of the driver waits as long, and `GRACE_SECONDS` must be longer."""
-
 PRINTED_LINES = 20  # of what plug-ins have printed, the last lines that a report has
 
-IDLE_SHARE = 0.1
-"""The share of its time that a worker may wait for the driver before the worker reports less often.
 
-Tune lets a worker go on after it has read the worker's report, and reads some hundreds of reports a second. Without
-this a thousand workers would wait for each other.
-"""
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """How often a worker reports.
+
+    An order of the driver waits for the next report, and so the grace of `tune_callback.Patience` must be longer than
+    the longest time between two.
+
+    Tune lets a worker go on after it has read the worker's report, and reads some hundreds of reports a second. A
+    worker that waits for the driver reports less often; without this a thousand workers would wait for each other.
+    """
+
+    seconds: float = 1.0  # of training between two reports, as long as the driver keeps up
+    longest_seconds: float = 5.0  # most seconds between two reports
+    idle_share: float = 0.1  # share of its time that a worker may wait for the driver
+    clock: Callable[[], float] = time.monotonic
+
+    def until_report(self, waited: float) -> float:
+        """Seconds to the next report of a worker that has waited so long for the driver."""
+        return min(max(self.seconds, waited / self.idle_share), self.longest_seconds)
 
 
 LEAST_COMPILE_SECONDS = 0.1  # programs that compile faster are not kept
-
-
-def keep_programs() -> None:
-    """Have jax keep compiled programs in a folder of this machine.
-
-    The folder holds machine code: a folder that other users may write to, or have made, is not used.
-    """
-    if (folder := private_folder("jax-cache")) is not None:
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_COMPILE_SECONDS)
 
 
 class PackWorker(tune.Trainable):
@@ -75,6 +75,7 @@ class PackWorker(tune.Trainable):
         self._provenance: Provenance = launch["provenance"]
         self._resources: Resources = launch["resources"]
         self._work_kind: WorkKind = launch["work_kind"]
+        self._pace: Pace = launch["pace"]
         self._store: Store | None = None
         self._population: Population | None = None
         jax_settings.put_back()  # before a plug-in is imported: the environment of this node may have changed one
@@ -82,7 +83,7 @@ class PackWorker(tune.Trainable):
             decoded(config)  # plug-ins may say where further modules are
         self._code = fingerprint.captured()
         self._reported_at: float | None = None
-        keep_programs()
+        self._keep_programs()
         self.reset_config(config)
         self._code = fingerprint.captured()
 
@@ -97,18 +98,27 @@ class PackWorker(tune.Trainable):
     def step(self) -> dict[str, Any]:
         """Train, evaluate and commit for about a second; returns the Tune result of a `Report`.
 
-        Where the driver takes longer than `IDLE_SHARE` of a second to read a report, the step is longer.
+        Where the driver takes longer than a share of a second to read a report (`Pace`), the step is longer.
         """
-        waited = 0.0 if self._reported_at is None else time.monotonic() - self._reported_at
-        seconds = min(max(REPORT_SECONDS, waited / IDLE_SHARE), LONGEST_REPORT_SECONDS)
+        clock = self._pace.clock
+        seconds = self._pace.until_report(0.0 if self._reported_at is None else clock() - self._reported_at)
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             report = self._reported(seconds)
         lines = [line[:500] for line in printed.getvalue().splitlines() if line.strip()]
         if (left_out := len(lines) - PRINTED_LINES) > 0:
             lines = [f"… {left_out:,} lines, and then:", *lines[-PRINTED_LINES:]]
         report = dataclasses.replace(report, printed=tuple(lines))
-        self._reported_at = None if report.done else time.monotonic()
+        self._reported_at = None if report.done else clock()
         return report.result()
+
+    def _keep_programs(self) -> None:
+        """Have jax keep compiled programs in a folder of this machine.
+
+        The folder holds machine code: a folder that other users may write to, or have made, is not used.
+        """
+        if (folder := private_folder("jax-cache")) is not None:
+            jax.config.update("jax_compilation_cache_dir", str(folder))
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_COMPILE_SECONDS)
 
     def _reported(self, seconds: float) -> Report:
         if GIVEN_UP in self._encoded:
@@ -134,13 +144,13 @@ class PackWorker(tune.Trainable):
                     return Report(done=False, progress=self._progress, refused_checkpoint=refused)
             if order == "stop early" and self._progress is not None and self._progress.phase == "training":
                 self._run.stop_early()
-            until = time.monotonic() + seconds
+            until = self._pace.clock() + seconds
             before = None if self._progress is None else self._progress.evaluated
             while True:
                 self._progress = self._run.advance()
                 done = self._progress.phase == "done"
                 # The driver compares each evaluation, and may stop the pack before it goes on.
-                if done or self._progress.evaluated != before or time.monotonic() >= until:
+                if done or self._progress.evaluated != before or self._pace.clock() >= until:
                     return Report(done=done, progress=self._progress, refused_checkpoint=refused)
         except BaseException as error:
             own = plugins.raised_by_plugin(error)
@@ -199,17 +209,16 @@ class PackWorker(tune.Trainable):
         if isinstance(error, PluginRaised):
             kind, _, message = message.partition(": ")
         if not self._work_kind.makes_rows:
-            return Failed((), f"{kind}: {message}", _own_log())
+            return Failed((), f"{kind}: {message}", self._log())
         step, rows = (0, {}) if self._progress is None else (self._progress.step, self._progress.rows)
         try:
             work = decoded(self._encoded)
             commit_failed(self._opened(), self._provenance, work, {"kind": kind, "message": message, "step": step})
         except Exception as second:  # a failure that cannot be committed must still reach the driver
             return Lost(f"{kind}: {message}; and no row of it: {reason(second)}")
-        return Failed(tuple(name for name in work.pending if name not in rows), f"{kind}: {message}", _own_log())
+        return Failed(tuple(name for name in work.pending if name not in rows), f"{kind}: {message}", self._log())
 
-
-def _own_log() -> str:
-    """Where this worker's error stream goes, on its node."""
-    context = ray.get_runtime_context()
-    return f"{context.get_temp_dir()}/{context.get_session_name()}/logs/worker-{context.get_worker_id()}-*.err"
+    def _log(self) -> str:
+        """Where this worker's error stream goes, on its node."""
+        context = ray.get_runtime_context()
+        return f"{context.get_temp_dir()}/{context.get_session_name()}/logs/worker-{context.get_worker_id()}-*.err"

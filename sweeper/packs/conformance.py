@@ -14,7 +14,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -281,43 +281,79 @@ class _Watched:
 # Values
 
 
-def check_values(trials: Iterable[Trial], rtol: float = 1e-3, atol: float = 1e-4) -> None:
+def check_values(trials: Iterable[Trial]) -> None:
     """Hold what plug-ins compute with a fresh network against their contracts, on a few pairs.
 
-    The methods of the trials have the shapes of their contracts. A program is compiled for a CPU for each pair of a
-    task and a model, and one for each objective. Two ways to compute a number may differ by the tolerances. A value
-    that no contract allows, or a program that differs in another process, is a `ContractError`.
+    The methods of the trials have the shapes of their contracts. A value that no contract allows, or a program that
+    differs in another process, is a `ContractError`.
     """
-    trials, mistake, seen = list(trials), None, set()
+    for mistake in value_mistakes(list(trials)):
+        if mistake is not None:
+            raise mistake
+
+
+def value_mistakes(
+    trials: Sequence[Trial], tell: Callable[[str], None] = lambda step: None
+) -> list[ContractError | None]:
+    """The first mistake of each trial that `check_values` sees, None where there is none.
+
+    A program is compiled for each pair of a task and a model, and one for each objective. `tell` hears of each step
+    as it begins.
+    """
+    values: list[ContractError | None] = []
+    seen: set[Any] = set()
     with _tracing_elsewhere(trials) as elsewhere:
         try:
-            try:
-                for trial in trials:
-                    if not isinstance(trial, TrialSpec):
-                        continue
+            for trial in trials:
+                mistake = None
+                if not isinstance(trial, TrialSpec):
+                    values.append(mistake)
+                    continue
+                tell(f"values of {trial.task.name} with {trial.model.name}")
+                try:
                     if (network := (trial.task.name, trial.model.name)) not in seen:
-                        check_pairs(trial, rtol, atol)
+                        check_pairs(trial)
                     if trial.objective.name not in seen:
                         check_objective(trial)
                     seen |= {network, trial.objective.name}
-            except ContractError as error:
-                mistake = error
-            _check_programs(trials, elsewhere)  # which explains numbers that disagree
+                except ContractError as error:
+                    mistake = error
+                values.append(mistake)
+            programs = _program_mistakes(trials, elsewhere, tell)
         finally:
             elsewhere.kill()
-    if mistake is not None:
-        raise mistake
+    # A program that differs explains numbers that disagree.
+    return [of_program or of_values for of_program, of_values in zip(programs, values, strict=True)]
 
 
-def check_pairs(trial: TrialSpec, rtol: float, atol: float, platform: str = "cpu") -> None:
-    """As `check_values`, of a task and a model, in the form of a program for a platform; a CPU runs it."""
-    task, seen = trial.task, trial.for_programs()
+def quick_program(
+    function: Callable[..., Any], trial: TrialSpec, *arguments: Any, platform: str = "cpu"
+) -> Callable[..., Any]:
+    """A program of a trial and more arguments, in the form for a platform, that a CPU runs; results are on the host.
+
+    It is compiled quickly and computes slowly, as it runs on little, and hardly more than once.
+    """
+    options: dict[str, Any] = {"xla_backend_optimization_level": 0} | dict.fromkeys(compilation.EMITTERS, False)
+    seen = trial.for_programs()
     with vectorisation.built_for(platform), jax_settings.one_thread():
-        with attributed(task, "outcomes"):
-            program = compilation.traced(_few_pairs, seen).lower()
-        # The program runs once.
-        options: dict[str, Any] = {"xla_backend_optimization_level": 0} | dict.fromkeys(compilation.EMITTERS, False)
-        found = jax.device_get(program.compile(compiler_options=options)(seen))
+        program = compilation.traced(function, seen, *arguments).lower().compile(compiler_options=options)
+
+    def run(*arguments: Any) -> Any:
+        with jax_settings.one_thread():
+            return jax.device_get(program(seen, *arguments))
+
+    return run
+
+
+def check_pairs(trial: TrialSpec, rtol: float = 1e-3, atol: float = 1e-4, platform: str = "cpu") -> None:
+    """As `check_values`, of a task and a model, in the form of a program for a platform.
+
+    Two ways to compute a number may differ by the tolerances.
+    """
+    task = trial.task
+    with attributed(task, "outcomes"):
+        program = quick_program(_few_pairs, trial, platform=platform)
+    found = program()
 
     def require(method: str, what: str, values: np.ndarray, must: str, holds: np.ndarray) -> None:
         if not np.all(holds):
@@ -359,8 +395,7 @@ def check_objective(trial: TrialSpec) -> None:
     objective = trial.objective
     count = trial.batch_size
     losses = np.stack([np.zeros(count), np.ones(count), np.arange(count) / 7]).astype(np.float32)
-    with vectorisation.built_for("cpu"), jax_settings.one_thread():
-        found = jax.jit(jax.vmap(_objective, (None, 0)))(trial, losses)
+    found = quick_program(jax.vmap(_objective, (None, 0)), trial, losses)(losses)
     for gives, values in zip(("", " as its gradient"), map(np.asarray, found), strict=True):
         if not np.isfinite(values).all():
             raise broken(objective, "value", f"{values[~np.isfinite(values)][0]}{gives}", "finite")
@@ -428,19 +463,30 @@ def _digests(trial: Trial) -> dict[str, str]:
     return programs
 
 
-def _check_programs(trials: Iterable[Trial], elsewhere: "subprocess.Popen[bytes]") -> None:
-    """Refuse plug-ins whose programs differ from trace to trace, as those with numpy's random numbers do."""
+def _program_mistakes(
+    trials: Sequence[Trial], elsewhere: "subprocess.Popen[bytes]", tell: Callable[[str], None]
+) -> list[ContractError | None]:
+    """What is wrong with programs that differ from trace to trace, as those with numpy's random numbers do."""
     assert elsewhere.stdout is not None
-    here, printed = list(map(_digests, trials)), elsewhere.stdout.read()
-    if elsewhere.wait() != 0:
-        return  # what cannot be traced there, a worker cannot trace either, and says why
+    here = []
+    for trial in trials:
+        tell(f"programs of {' '.join(trial.plugin_names)}")
+        here.append(_digests(trial))
+    tell("programs in another process")
+    printed = elsewhere.stdout.read()
+    if elsewhere.wait() != 0:  # what cannot be traced there, a worker cannot trace either, and says why
+        return [None] * len(here)
+    mistakes: list[ContractError | None] = []
     for trial, mine, other in zip(trials, here, json.loads(printed), strict=True):
-        for method in [method for method in mine if mine[method] != other[method]]:
+        different = [method for method in mine if mine[method] != other[method]]
+        same = "the same: all randomness comes through keys and seeds r, none from numpy.random, random or time"
+        mistake = None
+        if different:
             of_trial: dict[str, Any] = {str(kind): record for kind, record in trial.plug_ins}
-            kind = {"build": "model", "value": "objective"}.get(method, next(iter(of_trial)))
-            plugin = of_trial[kind]
-            same = "the same: all randomness comes through keys and seeds r, none from numpy.random, random or time"
-            raise broken(plugin, method, "another program each time it is traced", same)
+            kind = {"build": "model", "value": "objective"}.get(different[0], next(iter(of_trial)))
+            mistake = broken(of_trial[kind], different[0], "another program each time it is traced", same)
+        mistakes.append(mistake)
+    return mistakes
 
 
 def _tracing_elsewhere(trials: Iterable[Trial]) -> "subprocess.Popen[bytes]":

@@ -4,7 +4,8 @@ A start checks shapes and a few values (`conformance`). The suite adds what take
 token by token, and the order of objectives. Every check raises a `ContractError` for the first mistake that it finds.
 """
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from sweeper.training.objective import drawn_pairs
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import ContractError, Network, Task, broken
 from sweeper.trial.objective_contract import Batch
+from sweeper.trial.trial import Trial
 from sweeper.trial.trial_spec import TrialSpec
 
 TOKENS = 7
@@ -26,53 +28,117 @@ PLATFORMS = ("cpu", "cuda")
 """Platforms that a program is made for: on a CPU like cases take turns, for a GPU they are computed at once."""
 
 
-def mistakes(trial: TrialSpec) -> Iterator[str]:
-    """Everything that is wrong with the task, the model and the objective of a trial, a line each."""
-    try:
-        conformance.check_shapes([trial])
-        conformance.check_values([trial])
-    except ContractError as error:
-        yield str(error)
-        return  # the other checks would stumble over it
-    for check in (*CHECKS, *OBJECTIVE_CHECKS):
+class Example:
+    """A trial, and networks of it that several checks look at.
+
+    Attributes:
+        trial: The trial.
+    """
+
+    def __init__(self, trial: TrialSpec):
+        self.trial = trial
+
+    @functools.cached_property
+    def networks(self) -> tuple[Network, Network, Network]:
+        """Networks as the model builds them: two of equal keys, and one of another."""
+        program = conformance.quick_program(
+            lambda trial, seed: trial.model.build(trial.task, jax.random.key(seed)), self.trial, 0
+        )
+        first, again, other = (program(seed) for seed in (0, 0, 1))
+        return first, again, other
+
+    @functools.cached_property
+    def network(self) -> Network:
+        """A network whose biases are not zero."""
+        return jax.tree.map(lambda weight: 1.3 * weight + 0.02, self.networks[0])
+
+    def tokens(self, count: int = TOKENS) -> Any:
+        """A sequence of tokens."""
+        draws = np.random.default_rng(6).standard_normal((count, self.trial.task.token_size()))
+        return draws.astype(np.float32)
+
+    def read(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The result of a function of the network and more arguments."""
+        given = (self.network, *arguments)
+        return conformance.quick_program(lambda _, *given: function(*given), self.trial, *given)(*given)
+
+
+def mistakes(trials: Sequence[Trial], tell: Callable[[str], None]) -> Iterator[str]:
+    """Everything that is wrong with the plug-ins of trials, a line each.
+
+    What the first checks refuse, no other check sees, as it would stumble over it. `tell` hears of each step as it
+    begins.
+    """
+    shaped = []
+    for trial in trials:
+        tell(f"shapes of {' '.join(trial.plugin_names)}")
         try:
-            check(trial)
+            conformance.check_shapes([trial], to_keep=True)
+            shaped.append(trial)
         except ContractError as error:
             yield str(error)
+    found = conformance.value_mistakes(shaped, tell) if shaped else []
+    yield from (str(error) for error in found if error is not None)
+    done: set[tuple[Check, str, str]] = set()
+    for trial in (trial for trial, error in zip(shaped, found, strict=True) if error is None):
+        if not isinstance(trial, TrialSpec):
+            continue
+        task, beside = trial.task.name, {"model": trial.model.name, "objective": trial.objective.name}
+        example = Example(trial)
+        for kind, checks in CHECKS.items():
+            with_one = beside.get(kind, "")
+            for name, check in checks.items():
+                if (once := (check, task, with_one)) in done:
+                    continue
+                done.add(once)
+                tell(f"{name} of {task}" + f" with {with_one}" * bool(with_one))
+                try:
+                    check(example)
+                except ContractError as error:
+                    yield str(error)
 
 
 # Tasks
 
 
-def check_groups(trial: TrialSpec) -> None:
+def check_groups(example: Example) -> None:
     """Every evaluation input is in a group, whatever is beside it, and no group is empty."""
-    task = trial.task
-    if (groups := task.abilities().groups) is None:
+    task = example.trial.task
+    groups = task.abilities().groups
+    if groups is None:
         return
-    inputs = task.evaluation_inputs()
-    numbers = np.asarray(jax.jit(groups.of)(inputs))
+
+    def numbered(trial: TrialSpec) -> Any:
+        inputs = trial.task.evaluation_inputs()
+        return groups.of(inputs), groups.of(jax.tree.map(lambda leaf: leaf[-1:], inputs))
+
+    numbers, last = conformance.quick_program(numbered, example.trial)()
     if (empty := sorted(set(range(groups.count)) - set(numbers.tolist()))) or not (numbers < groups.count).all():
         gives = f"groups {sorted(set(numbers.tolist()))[:10]}"
         raise broken(task, "abilities", gives, f"0 to {groups.count - 1}" + (f", {empty[0]} too" if empty else ""))
-    last = np.asarray(groups.of(jax.tree.map(lambda leaf: leaf[-1:], inputs)))
     if last.tolist() != [numbers[-1]]:
         raise broken(task, "abilities", f"group {last.tolist()} for an input alone", f"{numbers[-1]}, as among others")
 
 
-def check_gradients(trial: TrialSpec, platform: str = "cpu", rtol: float = 1e-3, atol: float = 1e-4) -> None:
+def check_gradients(example: Example, platform: str = "cpu", rtol: float = 1e-3, atol: float = 1e-4) -> None:
     """The gradients of `losses` are finite, and those of `loss`."""
-    task = trial.task
+    task = example.trial.task
     if not task.abilities().differentiable:
         return
-    network = jax.jit(trial.model.build)(task, jax.random.key(0))
-    inputs, seeds = drawn_pairs(trial, *jax.random.split(jax.random.key(1)))
-    inputs = jax.tree.map(lambda leaf: leaf[: conformance.INPUTS], inputs)
-    with vectorisation.built_for(platform):
-        gradient = jax.jit(jax.grad(lambda network: task.losses(network, inputs, seeds).mean()))(network)
-    plain = jax.jit(jax.grad(lambda network: Task.losses(task, network, inputs, seeds).mean()))(network)
-    for shared, defined in zip(jax.tree.leaves(gradient), jax.tree.leaves(plain), strict=True):
+
+    def gradients(trial: TrialSpec, network: Network) -> Any:
+        inputs, seeds = drawn_pairs(trial, *jax.random.split(jax.random.key(1)))
+        inputs = jax.tree.map(lambda leaf: leaf[: conformance.INPUTS], inputs)
+        shared = jax.grad(lambda network: trial.task.losses(network, inputs, seeds).mean())(network)
+        with vectorisation.built_for("cpu"):
+            plain = jax.grad(lambda network: Task.losses(trial.task, network, inputs, seeds).mean())(network)
+        return shared, plain
+
+    network = example.networks[0]
+    found = conformance.quick_program(gradients, example.trial, network, platform=platform)(network)
+    for shared, defined in zip(*map(jax.tree.leaves, found), strict=True):
         if not np.isfinite(defined).all():
-            bad = float(np.asarray(defined)[~np.isfinite(defined)][0])
+            bad = float(defined[~np.isfinite(defined)][0])
             raise broken(task, "loss", f"{bad:.4g} as its gradient with a fresh network", "finite")
         if not np.allclose(shared, defined, rtol=rtol, atol=atol * (1 + np.abs(defined).max())):
             most = float(np.abs(shared - defined).max())
@@ -82,124 +148,147 @@ def check_gradients(trial: TrialSpec, platform: str = "cpu", rtol: float = 1e-3,
 # Models
 
 
-def _reading(trial: TrialSpec) -> tuple[Network, Any]:
-    """A network whose biases are not zero, and a sequence of its tokens."""
-    task, model = trial.task, trial.model
-    network = jax.jit(lambda key: jax.tree.map(lambda w: 1.3 * w + 0.02, model.build(task, key)))(jax.random.key(5))
-    return network, jax.random.normal(jax.random.key(6), (TOKENS, task.token_size()))
-
-
 def _agree(network: Network, method: str, gives: str, values: Any, must: str, defined: Any, rtol: float) -> None:
     if np.shape(values) != np.shape(defined) or not np.allclose(values, defined, rtol=rtol, atol=0.1 * rtol):
         raise broken(network, method, gives, must)
 
 
-def check_weights(trial: TrialSpec) -> None:
+def check_weights(example: Example) -> None:
     """A network is made again of its named weights, which is what the store keeps; weights come from the key alone."""
-    build = jax.jit(trial.model.build)
-    network, again, other = (build(trial.task, jax.random.key(key)) for key in (0, 0, 1))
-    kept = network_of(trial, weights_of(network))
+    (network, again, other), model = example.networks, example.trial.model
+    kept = network_of(example.trial, weights_of(network))
     for copy, of in ((again, "an equal key"), (kept, "its own named weights")):
-        equal = jax.tree.map(lambda one, two: bool((one == two).all()), network, copy)
-        if not jax.tree.all(equal):
-            raise broken(trial.model, "build", f"other weights of {of}", "the same")
-    if jax.tree.all(jax.tree.map(lambda one, two: bool((one == two).all()), network, other)):
-        raise broken(trial.model, "build", "the same weights for every key", "drawn from the key")
+        if not jax.tree.all(jax.tree.map(np.array_equal, network, copy)):
+            raise broken(model, "build", f"other weights of {of}", "the same")
+    if jax.tree.all(jax.tree.map(np.array_equal, network, other)):
+        raise broken(model, "build", "the same weights for every key", "drawn from the key")
 
 
-def check_embedding(trial: TrialSpec) -> None:
+def check_embedding(example: Example) -> None:
     """A network embeds content and place, and positions are 0, 1, 2 ... if none are given."""
-    network, tokens = _reading(trial)
-    positions = jnp.arange(TOKENS)[::-1] % trial.task.context_size()
-    apart = network.content(tokens) + network.placed(positions)
-    _agree(network, "embed", "another sum", network.embed(tokens, positions), "content and placed", apart, 1e-5)
-    plain = network.embed(tokens, jnp.arange(TOKENS))
-    _agree(network, "embed", "without positions others", network.embed(tokens), "0, 1, 2 ...", plain, 1e-6)
+    network = example.network
+
+    def parts(network: Network, tokens: Any, positions: Any) -> Any:
+        apart = network.content(tokens) + network.placed(positions)
+        return network.embed(tokens, positions), apart, network.embed(tokens), network.embed(tokens, jnp.arange(TOKENS))
+
+    positions = np.arange(TOKENS)[::-1] % example.trial.task.context_size()
+    together, apart, plain, counted = example.read(parts, example.tokens(), positions)
+    _agree(network, "embed", "another sum", together, "content and placed", apart, 1e-5)
+    _agree(network, "embed", "without positions others", plain, "0, 1, 2 ...", counted, 1e-6)
 
 
-def check_steps(trial: TrialSpec) -> None:
+def check_steps(example: Example) -> None:
     """Steps give the logits of the whole sequence; tokens read some earlier ones, which lie in two memories."""
-    network, tokens = _reading(trial)
-    mask = jnp.tri(TOKENS, dtype=bool) & (jax.random.bernoulli(jax.random.key(7), 0.6, (TOKENS, TOKENS)))
-    mask = mask | jnp.eye(TOKENS, dtype=bool)
-    half = TOKENS // 2
+    half, numbers = TOKENS // 2, np.arange(TOKENS)
+    mask = np.tri(TOKENS, dtype=bool) & (np.random.default_rng(7).random((TOKENS, TOKENS)) < 0.6)
+    mask |= np.eye(TOKENS, dtype=bool)
 
-    @jax.jit
-    def stepwise(network: Network, h: Any) -> Any:
-        front, back = network.empty_memory(half), network.empty_memory(TOKENS - half)
-        logits = []
-        for t in range(TOKENS):
-            earlier = mask[t] & (jnp.arange(TOKENS) < t)
+    def both(network: Network, tokens: Any) -> Any:
+        h = network.embed(tokens)
+
+        def one_step(memories: Any, t: Any) -> Any:
+            front, back = memories
+            earlier = jnp.asarray(mask)[t] & (numbers < t)
             answer, own = network.step(h[t], [(front, earlier[:half]), (back, earlier[half:][::-1])])
-            logits.append(answer)
-            place = t if t < half else TOKENS - 1 - t
-            written = jax.tree.map(
-                lambda room, new, p=place: room.at[..., p, :].set(new[..., 0, :]), (front, back)[t >= half], own
+
+            def written(room: Any, new: Any, place: Any) -> Any:
+                return room.at[..., place, :].set(new[..., 0, :], mode="drop")
+
+            # Of either memory; a place beyond its end is nowhere.
+            places = t, jnp.where(t < half, TOKENS, TOKENS - 1 - t)
+            front, back = (
+                jax.tree.map(lambda room, new, place=place: written(room, new, place), memory, own)
+                for memory, place in zip(memories, places, strict=True)
             )
-            front, back = (written, back) if t < half else (front, written)
-        return jnp.stack(logits)
+            return (front, back), answer
+
+        memories = network.empty_memory(half), network.empty_memory(TOKENS - half)
+        return jax.lax.scan(one_step, memories, numbers)[1], network(tokens, jnp.asarray(mask))
 
     try:
-        found = stepwise(network, network.embed(tokens))
+        found, whole = example.read(both, example.tokens())
     except NotImplementedError:
         return
-    _agree(network, "step", "other logits", found, "those of the whole sequence", network(tokens, mask), 1e-4)
+    _agree(example.network, "step", "other logits", found, "those of the whole sequence", whole, 1e-4)
 
 
-def check_depth(trial: TrialSpec) -> None:
+def check_depth(example: Example) -> None:
     """A token depends on tokens within the depth, and on no others."""
-    network, _ = _reading(trial)
+    network = example.network
     count = network.depth + 2
-    tokens = jax.random.normal(jax.random.key(8), (count, trial.task.token_size()))
-    chain = jnp.abs(jnp.arange(count)[:, None] - jnp.arange(count)) == 1  # each token reads its two neighbours
-    first = jax.jit(jax.jacobian(lambda tokens: network(tokens, chain, jnp.zeros(count, int))[0]))(tokens)
-    reached = [position for position in range(count) if bool(jnp.any(first[:, position] != 0))]
-    if max(reached, default=0) != network.depth:
-        gives = f"{network.depth}, and a token depends on tokens {max(reached, default=0)} steps away"
+    chain = np.abs(np.arange(count)[:, None] - np.arange(count)) == 1  # each token reads its two neighbours
+
+    def first(network: Network, tokens: Any) -> Any:
+        return jax.jacobian(lambda tokens: network(tokens, jnp.asarray(chain), jnp.zeros(count, int))[0])(tokens)
+
+    jacobian = example.read(first, example.tokens(count))
+    reached = max((position for position in range(count) if np.any(jacobian[:, position] != 0)), default=0)
+    if reached != network.depth:
+        gives = f"{network.depth}, and a token depends on tokens {reached} steps away"
         raise broken(network, "depth", gives, "that number of steps")
 
 
-def check_polynomial(trial: TrialSpec) -> None:
+def check_polynomial(example: Example) -> None:
     """A polynomial is its network written out."""
-    network, tokens = _reading(trial)
-    if (polynomial := network.polynomial()) is None:
-        return
-    mask = jax.random.bernoulli(jax.random.key(7), 0.5, (TOKENS, TOKENS))
-    h = network.embed(tokens)
-    for layer in polynomial.layers:
-        h = h + (mask * (h @ layer.score() @ h.T)) @ h @ layer.update()
-    logits = h @ polynomial.readout + polynomial.bias
-    _agree(network, "polynomial", "other logits", logits, "those of the network", network(tokens, mask), 1e-4)
+    mask = np.random.default_rng(7).random((TOKENS, TOKENS)) < 0.5
+
+    def both(network: Network, tokens: Any) -> Any:
+        if (polynomial := network.polynomial()) is None:
+            return None
+        h = network.embed(tokens)
+        for layer in polynomial.layers:
+            h = h + (mask * (h @ layer.score() @ h.T)) @ h @ layer.update()
+        return h @ polynomial.readout + polynomial.bias, network(tokens, jnp.asarray(mask))
+
+    if (found := example.read(both, example.tokens())) is not None:
+        _agree(example.network, "polynomial", "other logits", found[0], "those of the network", found[1], 1e-4)
 
 
 # Objectives
 
 
-def check_order(trial: TrialSpec) -> None:
+def check_order(example: Example) -> None:
     """The order of the inputs does not count, and no larger loss gives a smaller value."""
-    objective, rng = trial.objective, np.random.default_rng(0)
+    trial, rng = example.trial, np.random.default_rng(0)
     division = trial.task.abilities().groups
+    groups = np.arange(12, dtype=np.int32) % (1 if division is None else division.count)
+    orders = [rng.permutation(12) for _ in range(3)]
+    drawn = [rng.random(12), 100 * rng.random(12), rng.integers(0, 2, 12)]
+    # Of each batch: as it is, in another order, and with each loss raised.
+    losses = np.array(
+        [[batch, batch[order], *(batch + np.eye(12))] for batch, order in zip(drawn, orders, strict=True)]
+    )
+    places = np.array([[groups, groups[order], *[groups] * 12] for order in orders])
 
-    @jax.jit
-    def value(losses: Any, groups: Any) -> Any:
+    def value(trial: TrialSpec, losses: Any, groups: Any) -> Any:
+        objective = trial.objective
         batch = Batch(losses, groups if objective.needs_groups else None, jnp.float32(0.25))
-        return objective.value(batch, state)
+        return objective.value(batch, objective.initial_state(trial.task))
 
-    groups = jnp.arange(12, dtype=jnp.int32) % (1 if division is None else division.count)
-    state = objective.initial_state(trial.task)
-    for losses in (rng.random(12), 100 * rng.random(12), rng.integers(0, 2, 12)):
-        losses = jnp.asarray(losses, jnp.float32)
-        order = rng.permutation(12)
-        before, shuffled = value(losses, groups), value(losses[order], groups[order])
+    given = losses.reshape(-1, 12).astype(np.float32), places.reshape(-1, 12)
+    values = conformance.quick_program(jax.vmap(value, (None, 0, 0)), trial, *given)(*given)
+    for before, shuffled, *raised in values.reshape(3, -1):
         if not np.allclose(before, shuffled, rtol=1e-4, atol=1e-6):
-            raise broken(objective, "value", f"{before:.6g} and {shuffled:.6g} for two orders of a batch", "the same")
-        for index in range(12):
-            raised = value(losses.at[index].add(1.0), groups)
-            if raised < before - 1e-4 * abs(before) - 1e-6:
-                raise broken(objective, "value", f"{raised:.6g} after {before:.6g} when a loss rises", "no smaller")
+            gives = f"{before:.6g} and {shuffled:.6g} for two orders of a batch"
+            raise broken(trial.objective, "value", gives, "the same")
+        if min(raised) < before - 1e-4 * abs(before) - 1e-6:
+            gives = f"{min(raised):.6g} after {before:.6g} when a loss rises"
+            raise broken(trial.objective, "value", gives, "no smaller")
 
 
-Check = Callable[[TrialSpec], None]
-MODEL_CHECKS: tuple[Check, ...] = (check_weights, check_embedding, check_steps, check_depth, check_polynomial)
-CHECKS: tuple[Check, ...] = (check_groups, check_gradients, *MODEL_CHECKS)
-OBJECTIVE_CHECKS: tuple[Check, ...] = (check_order,)
+Check = Callable[[Example], None]
+MODEL_CHECKS: dict[str, Check] = {
+    "weights": check_weights,
+    "embedding": check_embedding,
+    "steps": check_steps,
+    "depth": check_depth,
+    "polynomial": check_polynomial,
+}
+OBJECTIVE_CHECKS: dict[str, Check] = {"order": check_order}
+CHECKS: dict[str, dict[str, Check]] = {
+    "task": {"groups": check_groups},
+    "model": {"gradients": check_gradients} | MODEL_CHECKS,
+    "objective": OBJECTIVE_CHECKS,
+}
+"""All checks by what is checked beside the task, and by name."""

@@ -1,5 +1,6 @@
 """`python -m sweeper.run` as a process: its copy of the checkout, its workers, and what it leaves in a store."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -27,13 +28,18 @@ def copy_checkout(folder: Path, *further: str) -> None:
 class Command:
     """`python -m sweeper.run` in a session of its own, as a terminal would start it."""
 
-    def __init__(self, checkout: Path, *arguments: str, program: tuple[str, ...] = ("-m", "sweeper.run")):
-        """Start it in a copy of the checkout; `program` is what Python runs."""
-        self._log = checkout / f"log-{time.monotonic_ns()}"
+    def __init__(
+        self, folder: Path, *arguments: str, program: tuple[str, ...] = ("-m", "sweeper.run"), **variables: str
+    ):
+        """Start it in a project, or in a copy of the checkout; `program` is what Python runs.
+
+        `variables` are added to its environment.
+        """
+        self._log = folder / f".log-{time.monotonic_ns()}"
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *program, *arguments], cwd=checkout, stdout=log, stderr=subprocess.STDOUT,
-                start_new_session=True,
+                [sys.executable, *program, *arguments], cwd=folder, stdout=log, stderr=subprocess.STDOUT,
+                start_new_session=True, env=os.environ | {"PYTHONPATH": str(plugins.ROOT)} | variables,
             )  # fmt: skip
         self.seen: set[int] = set()
 

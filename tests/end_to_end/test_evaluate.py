@@ -1,15 +1,15 @@
 """The command `evaluate`, with real Ray: choose, evaluate, go on, and say what is missing."""
 
 import pytest
+from typer.testing import CliRunner
 
 from sweeper.analysis import sql
+from sweeper.commands import evaluate
 from sweeper.store.store import Store
 from sweeper.trial.trial_spec import trial_id
 from tests.processes import python
 from tests.results import result
 from tests.tiny_sweeps import with_seeds
-
-pytestmark = pytest.mark.long
 
 SPACE = (
     ("name: tiny" + with_seeds(2))
@@ -23,19 +23,12 @@ def command(name, *arguments):
     return python("-m", f"sweeper.{name}", *arguments)
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory):
-    """The file of a sweep, and the options that name its store."""
-    folder = tmp_path_factory.mktemp("swept")
-    space = folder / "tiny.yaml"
+@pytest.mark.long
+def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
+    space, results = tmp_path / "tiny.yaml", ("--results", tmp_path / "results")
     space.write_text(SPACE)
-    done = command("run", space, "--results", folder / "results")
+    done = command("run", space, *results)
     assert done.returncode == 0, done.stdout + done.stderr
-    return space, ("--results", folder / "results")
-
-
-def test_networks_are_evaluated_by_space_by_condition_and_by_id(swept):
-    space, results = swept
     store = Store.open(results[1])
     protocol = ("--seeds", 40, "--votes", "1,5,20")
     told = command("evaluate", space, *protocol, *results, "--dry-run")
@@ -69,19 +62,20 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(swept):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "place"),
     [
-        ([], "give one search space, or ids of trials, or --where"),
-        (["0" * 20, "--where", "q = 1"], "give one search space"),
+        ([], "--where"),
+        (["0" * 20, "--where", "q = 1"], "--where"),
         (["no/such.yaml"], "no/such.yaml"),
         (["--where", "nothing = 1"], "nothing"),
-        (["--where", "true) union all (select sweep from sweeps"], "--where takes one condition"),
-        (["--where", "q = 3", "--seeds", "5", "--votes", "10"], "a group of 10 needs at least 10 evaluation seeds"),
-        (["--where", "q = 3", "--votes", "1,x"], "expected numbers such as 1,10,100"),
+        (["--where", "true) union all (select sweep from sweeps"], "--where"),
+        (["--where", "q = 3", "--seeds", "5", "--votes", "10"], "10"),
+        (["--where", "q = 3", "--votes", "1,x"], "--votes"),
     ],
 )
-def test_input_that_makes_no_sense_is_refused_in_one_sentence(swept, arguments, message):
-    told = command("evaluate", *arguments, *swept[1])
-    assert told.returncode == 2
-    assert message in " ".join(told.stderr.replace("│", " ").split())
-    assert "Traceback" not in told.stderr
+def test_input_that_makes_no_sense_is_refused(local, arguments, place):
+    local.commit(result())
+    done = CliRunner().invoke(evaluate.app, [*arguments, "--results", local.root])
+    assert done.exit_code == 2
+    assert place in done.output
+    assert isinstance(done.exception, SystemExit), "no traceback"

@@ -1,15 +1,13 @@
 """Sweeps on clusters of several nodes: who is placed where, and nodes that come and go in the middle.
 
 The nodes are Ray's own, in processes of this machine, with cores and GPUs that exist on paper only. The command runs
-against them as against any cluster, in a copy of the checkout with one task more, which writes down where it is.
+against them as against any cluster, in a project with a task that writes down where it is.
 """
 
 import contextlib
 import dataclasses
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +20,7 @@ from sweeper.interruption import Interruption
 from sweeper.launch.cluster import connected
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
-from tests.end_to_end.sweep_process import copy_checkout
+from tests.end_to_end.sweep_process import Command
 from tests.tiny_sweeps import with_seeds
 
 WITNESS = '''
@@ -81,26 +79,16 @@ class Sighting:
     platforms: str | None
 
 
-class Sweep:
-    """`python -m sweeper.run` against a cluster."""
+class Sweep(Command):
+    """`python -m sweeper.run` against a cluster, in a project with the task `witness`."""
 
     def __init__(self, folder: Path, address: str, *changes: str):
-        copy_checkout(folder / "checkout")
-        self._said = folder / "said"
-        self._said.mkdir()
-        self._gate = folder / "gate"
-        (folder / "checkout" / "tasks" / "witness.py").write_text(
-            WITNESS.format(folder=str(self._said), gate=str(self._gate))
-        )
-        (folder / "checkout" / "space.yaml").write_text(SPACE)
-        self.results = folder / "results"
-        self._log = folder / "log"
-        with self._log.open("w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "sweeper.run", "space.yaml", "--results", self.results, "--address", address,
-                 *(f"--set={change}" for change in changes)],
-                cwd=folder / "checkout", stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+        self._said, self._gate, self.results = folder / "said", folder / "gate", folder / "results"
+        for made in ("tasks", "said"):
+            (folder / made).mkdir(parents=True)
+        (folder / "tasks" / "witness.py").write_text(WITNESS.format(folder=str(self._said), gate=str(self._gate)))
+        (folder / "space.yaml").write_text(SPACE)
+        super().__init__(folder, "space.yaml", "--address", address, *(f"--set={change}" for change in changes))
 
     def heard(self) -> list[Sighting]:
         """All sightings so far, the oldest first."""
@@ -112,14 +100,12 @@ class Sweep:
 
     def finish(self) -> str:
         """Everything printed by a sweep that went well: every trial has its one row."""
-        code = self.process.wait()
-        text = self._log.read_text()
+        code, text = self.wait()
         assert code == 0, text
         store = Store.open(self.results)
         assert set(store.committed().values()) == {"finished"}
-        planned = store.sweeps()[-1].trial_ids
         rows = store.trials().column("trial_id").to_pylist()
-        assert sorted(rows) == sorted(planned)
+        assert sorted(rows) == sorted(store.sweeps()[-1].trial_ids)
         return text
 
 
@@ -153,19 +139,13 @@ def test_one_process_uses_local_clusters_and_another_one_in_turns(cluster, order
             assert ray.get(ray.remote(lambda: 7).remote()) == 7
 
 
-def _until(condition: Callable[[], object], sweep: Sweep) -> None:
-    while not condition():
-        assert sweep.process.poll() is None, "the sweep has ended already"
-        time.sleep(0.1)
-
-
 def test_packs_and_population_workers_find_their_nodes(cluster, start):
     cpu = cluster.join(num_cpus=2, num_gpus=0)
     gpu = cluster.join(num_cpus=2, num_gpus=1)
 
     # Two packs share the GPU at the same time, though the other node is free.
     sweep = start("trial.objective.q={choice: [1, 2]}", "resources={gpus: 0.5, lanes: 1}")
-    _until(lambda: len(sweep.heard()) == 2, sweep)
+    sweep.until(lambda: len(sweep.heard()) == 2)
     sweep.go_on()
     sweep.finish()
     heard = sweep.heard()
@@ -187,10 +167,10 @@ def test_packs_and_population_workers_find_their_nodes(cluster, start):
 def test_a_node_that_joins_is_used_and_a_node_that_dies_is_survived(cluster, start):
     first = cluster.join(num_cpus=1)
     sweep = start("trial.objective.q={choice: [1, 2, 3, 4]}")
-    _until(lambda: {one.node for one in sweep.heard()} == {first.node_id}, sweep)
+    sweep.until(lambda: {one.node for one in sweep.heard()} == {first.node_id})
 
     second = cluster.join(num_cpus=1)
-    _until(lambda: second.node_id in {one.node for one in sweep.heard()}, sweep)
+    sweep.until(lambda: second.node_id in {one.node for one in sweep.heard()})
 
     # As a spot machine goes, in the middle of its pack: nobody says goodbye.
     cluster.lose(first)

@@ -15,7 +15,6 @@ from chaos.nodes import nodes
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.processes import python
-from tests.results import result
 from tests.tiny_sweeps import with_seeds
 
 TASK = '''
@@ -180,24 +179,6 @@ def test_an_installed_package_runs_a_project(wheel, project):
     complaint = sweeper("run", "space.yaml", code=2)
     assert f"{project / 'tasks' / 'mine.py'}, line 1: invalid syntax" in complaint
     assert "Traceback" not in complaint
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("hidden", ["ignored by git", "a store"])
-def test_what_workers_would_not_have_ends_the_start_with_file_and_line(project, hidden):
-    line = TASK.splitlines().index("from plain.inner.sizes import CYCLE") + 1
-    complaint = f"{project / 'tasks' / 'mine.py'}, line {line}: ModuleNotFoundError: No module named 'plain'"
-    if hidden == "ignored by git":
-        (project / ".gitignore").write_text("/plain/\n")
-    else:
-        Store.open(project / "plain").commit(result())
-    environment = _environment(PYTHONPATH=str(plugins.ROOT))
-    done = python("-m", "sweeper.run", "space.yaml", "--address", "local", cwd=project, env=environment)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert complaint in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "running on" not in done.stdout
-    assert Store.open(project / "results").committed() == {}
 
 
 @pytest.mark.long

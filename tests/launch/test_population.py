@@ -1,7 +1,6 @@
 """Populations on Ray actors: the same numbers for any number of workers, and after their deaths."""
 
 import contextlib
-import logging
 import os
 import time
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ import pytest
 import ray
 from ray.util.placement_group import placement_group, remove_placement_group
 
-from sweeper.launch import ray_internals
 from sweeper.launch.environment import worker_environment
 from sweeper.launch.population import Population
 from sweeper.packs.packing import stack
@@ -22,6 +20,7 @@ from sweeper.space.resources import Resources
 from sweeper.training import evolution
 from sweeper.training.trainer import Evaluator
 from sweeper.trial import fingerprint, plugins
+from sweeper.trial.fingerprint import Code
 from sweeper.trial.trial_spec import TrialSpec
 from tests.trials import coloring_trial
 
@@ -68,22 +67,6 @@ def _trials(optimizer: str = "pgpe", task: str = "coloring") -> tuple[TrialSpec,
         "optimizer": evolving if optimizer == "pgpe" else evolving | {"final_m": 6},
     }  # fmt: skip
     return tuple(coloring_trial(**fields, seed=seed) for seed in (0, 1))
-
-
-@pytest.fixture(scope="module")
-def ray_of_four_cores() -> Iterator[None]:
-    environment = worker_environment(Resources()) | {
-        "PYTHONPATH": str(plugins.ROOT),
-        # The tests' own flags, so that this process compiles the same code as the workers.
-        "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
-    }
-    with ray_internals.fresh_token():
-        ray.init(
-            address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.CRITICAL,
-            runtime_env={"env_vars": environment},
-        )  # fmt: skip
-        yield
-        ray.shutdown()
 
 
 def _evolved(
@@ -135,8 +118,8 @@ def _population(workers: int, **variables: str) -> Iterator[Population]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.exhaustive), 2, 4])
-def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undisturbed, workers):
+@pytest.mark.parametrize("workers", [2, 4])
+def test_any_number_of_workers_gives_the_numbers_of_none(cluster, undisturbed, workers):
     with _population(workers) as population:
         assert _equal(_evolved(population.evaluator(_trials(), CODE)), undisturbed)
 
@@ -144,20 +127,10 @@ def test_any_number_of_workers_gives_the_numbers_of_none(ray_of_four_cores, undi
 @pytest.mark.long
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("optimizer", ["snes", "open_es", "sep_cma_es"])
-def test_workers_give_the_numbers_of_none_with_every_strategy_and_a_growing_m(ray_of_four_cores, optimizer):
+def test_workers_give_the_numbers_of_none_with_every_strategy_and_a_growing_m(cluster, optimizer):
     with _population(2) as population:
         evaluate = population.evaluator(_trials(optimizer), CODE)
         assert _equal(_evolved(evaluate, optimizer), _evolved(evolution.in_process, optimizer))
-
-
-def test_a_worker_of_other_code_computes_nothing(ray_of_four_cores):
-    other = CODE.model_copy(update={"numerics": "other"})
-    message = (
-        r"^the worker runs other code than this start; what differs: "
-        r"the numerics \(sweeper/training, sweeper/packs/pack_training, sweeper/trial\)$"
-    )
-    with _population(1) as population, pytest.raises(fingerprint.OtherCodeError, match=message):
-        _evolved(population.evaluator(_trials(), other))
 
 
 @pytest.fixture
@@ -168,7 +141,7 @@ def project(project: Path) -> Path:
 
 
 @pytest.mark.long
-def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_of_four_cores, project, capsys):
+def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(cluster, project, capsys):
     undisturbed = _evolved(evolution.in_process, task="mortal")
     capsys.readouterr()
     with _population(2, **{plugins.PROJECT_VARIABLE: str(project)}) as population:
@@ -187,20 +160,30 @@ def test_a_worker_killed_in_mid_generation_is_replaced_and_leaves_no_trace(ray_o
         assert "a task speaks" in capsys.readouterr().out, "what a worker prints is printed here"
 
 
-def test_workers_never_see_a_gpu_and_end_with_the_process_that_made_them(ray_of_four_cores):
+def test_workers_compute_with_the_code_of_the_start_see_no_gpu_and_end_with_the_process_that_made_them(cluster):
+    """And their numbers are those of this process."""
+
     class Trial:
-        def __init__(self) -> None:
+        """A process that owns a population of one worker."""
+
+        def __init__(self, pack: tuple[TrialSpec, ...]):
             group = placement_group([{"CPU": 1.0}])
-            self.population = Population(1, worker_environment(Resources(gpus=1.0)), group, 0)
+            self.pack, self.population = pack, Population(1, worker_environment(Resources(gpus=1.0)), group, 0)
 
-        def evaluate(self) -> int:
-            stacked = stack(_trials())
+        def evaluate(self, code: Code) -> list[np.ndarray]:
+            stacked = stack(self.pack)
             start = evolution.start(stacked).distribution()
-            return len(self.population.evaluator(_trials(), CODE)(stacked, start, np.zeros(2, np.int32)))
+            return self.population.evaluator(self.pack, code)(stacked, start, np.zeros(2, np.int32))
 
-    before = _pids()
-    trial: Any = ray.remote(num_cpus=0)(Trial).remote()
-    assert ray.get(trial.evaluate.remote()) == 4
+    before, pack = _pids(), _trials()
+    trial: Any = ray.remote(num_cpus=0)(Trial).remote(pack)
+    with pytest.raises(fingerprint.OtherCodeError, match=r"sweeper/training"):
+        ray.get(trial.evaluate.remote(CODE.model_copy(update={"numerics": "other"})))
+    blocks = ray.get(trial.evaluate.remote(CODE))
+    assert len(blocks) == 4
+    stacked = stack(pack)
+    expected = evolution.in_process(stacked, evolution.start(stacked).distribution(), np.zeros(2, np.int32))
+    assert _equal(blocks, list(expected))
     (pid,) = _pids() - before
     assert b"JAX_PLATFORMS=cpu" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     ray.kill(trial)
@@ -209,7 +192,7 @@ def test_workers_never_see_a_gpu_and_end_with_the_process_that_made_them(ray_of_
 
 
 @pytest.mark.long
-def test_a_run_of_some_trials_of_a_pack_gets_their_objectives(ray_of_four_cores):
+def test_a_run_of_some_trials_of_a_pack_gets_their_objectives(cluster):
     """A trial of the pack is committed already, or the device of the pack trains one lane at a time."""
     trials = _trials()
     with _population(1) as population:

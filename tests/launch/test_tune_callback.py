@@ -14,21 +14,18 @@ from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import tune_callback, worker_messages
-from sweeper.launch.job import Job, NetworkEvaluation, Training, WorkKind
+from sweeper.launch.job import Job, Training, WorkKind
 from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import plan
-from sweeper.packs.network_evaluation import ProtocolChanges
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance
 from tests.heard import Heard
-from tests.launch.workers import Worker, whole
+from tests.launch.workers import EVALUATION, PAIR, Worker, whole
 from tests.results import result
 from tests.trials import coloring_trial
 
-pytestmark = pytest.mark.slow
-
-EVALUATION = NetworkEvaluation(ProtocolChanges(seeds=20))
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("programs")]
 
 
 class TuneTrial(Trial):
@@ -48,7 +45,8 @@ class Driver:
     """The callback of a pack of two that is under way, and what belongs to it."""
 
     def __init__(self, folder: Path, work_kind: WorkKind = Training()):
-        work = whole(coloring_trial(), coloring_trial(seed=1))
+        self.now = 0.0
+        work = PAIR
         self.store, self.heard = Store.open(folder), Heard()
         self.source = plan.ListedWork(plan.plan(work.pack.trials, None, {}, plan.done_statuses(False, False)))
         assert self.source.next() == work
@@ -60,7 +58,8 @@ class Driver:
         stream = Stream([self.heard], warn=print)
         orders: Any = SimpleNamespace(leave=SimpleNamespace(remote=lambda: None))
         self.interruption = Interruption()
-        self.callback = tune_callback.SweepCallback(job, stream, self.interruption, orders, self.errors)
+        self.patience = tune_callback.Patience(clock=lambda: self.now)
+        self.callback = tune_callback.SweepCallback(job, stream, self.interruption, orders, self.errors, self.patience)
         self.trial, self.worker, self.work = TuneTrial(work), Worker(work, folder), work
 
     def reports(self, report: Report) -> None:
@@ -75,7 +74,7 @@ class Driver:
 
 
 @pytest.fixture
-def driver(strides, tmp_path) -> Driver:
+def driver(tmp_path) -> Driver:
     return Driver(tmp_path)
 
 
@@ -149,7 +148,7 @@ def test_after_an_interruption_only_checkpoints_that_exist_count(driver, phase, 
     assert stopped == events.SweepStopped(1, checkpoints=int(checkpoint), finished=int(phase == "done"))
 
 
-def test_after_an_interruption_an_evaluation_says_nothing_of_checkpoints(strides, tmp_path):
+def test_after_an_interruption_an_evaluation_says_nothing_of_checkpoints(tmp_path):
     driver = Driver(tmp_path, EVALUATION)
     driver.is_interrupted()
     driver.reports(Report(done=True))
@@ -205,12 +204,12 @@ def test_after_a_death_trials_that_another_sweep_has_stopped_are_still_run(drive
 
 
 def test_a_worker_that_dies_between_two_packs_fails_neither(driver):
-    for _ in range(tune_callback.MAX_WORKER_DEATHS):
+    for _ in range(driver.patience.deaths):
         driver.callback.on_trial_error(0, [], driver.trial)
         assert driver.source.next() == driver.work
     pack_id = driver.work.pack.pack_id
     died = events.WorkerDied(pack_id, driver.work.pending, started=False)
-    assert driver.heard.events == [died, events.PackEnded(pack_id)] * tune_callback.MAX_WORKER_DEATHS
+    assert driver.heard.events == [died, events.PackEnded(pack_id)] * driver.patience.deaths
     driver.callback.on_trial_error(0, [], driver.trial)
     assert driver.source.exhausted
     assert set(driver.store.trials()["error_message"].to_pylist()) == {"its worker died 4 times"}
@@ -256,7 +255,7 @@ def test_failures_and_losses_are_told_with_their_reasons(driver):
 def test_a_store_that_takes_nothing_stops_the_sweep(driver):
     driver.reports(Report(done=True, trouble=Lost("disk full")))
     driver.reports(Report(done=True))
-    for _ in range(tune_callback.MAX_LOST_IN_A_ROW):
+    for _ in range(driver.patience.lost_in_a_row):
         assert not driver.callback.stopping
         driver.reports(Report(done=True, trouble=Lost("disk full")))
     assert driver.callback.refused
@@ -264,21 +263,19 @@ def test_a_store_that_takes_nothing_stops_the_sweep(driver):
 
 
 def test_losses_that_are_not_the_stores_stop_no_sweep(driver):
-    for _ in range(2 * tune_callback.MAX_LOST_IN_A_ROW):
+    for _ in range(2 * driver.patience.lost_in_a_row):
         driver.reports(Report(done=True, trouble=Lost("the worker runs other code than this start", of_store=False)))
     assert not driver.callback.stopping
 
 
 def test_a_pack_without_news_is_tried_in_another_worker_and_then_lost(driver, monkeypatch):
-    now, killed = [0.0], []
-    monkeypatch.setattr(tune_callback, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    killed = []
     monkeypatch.setattr(tune_callback.ray, "kill", killed.append)
-    driver.trial.temporary_state = SimpleNamespace(ray_actor="worker")
     pack_id, limit = driver.work.pack.pack_id, Resources().progress_seconds
     told = driver.worker.report().progress
 
     def passes(seconds: float) -> int:
-        now[0] += seconds
+        driver.now += seconds
         driver.callback.on_step_end(0, [driver.trial])
         return len(killed)
 
@@ -287,7 +284,10 @@ def test_a_pack_without_news_is_tried_in_another_worker_and_then_lost(driver, mo
     driver.reports(Report(done=False, progress=told))
     assert passes(limit - 1) == 0
     driver.reports(Report(done=False, progress=dataclasses.replace(told, train_loss=0.5)))  # no news
-    assert passes(1) == 1
+    assert passes(1) == 0, "Tune tells of no worker"
+    assert driver.heard.all(events.WorkerStuck) == []
+    driver.trial.temporary_state = SimpleNamespace(ray_actor="worker")
+    assert passes(0) == 1
     assert driver.heard.all(events.WorkerStuck) == [events.WorkerStuck(pack_id, driver.work.pending, limit)]
     driver.callback.on_trial_recover(0, [], driver.trial)
     driver.callback.on_trial_start(0, [], driver.trial)
@@ -317,14 +317,14 @@ def test_the_error_of_a_trial_comes_from_tunes_log_and_is_shown_nowhere(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_deaths_during_an_evaluation_leave_no_failed_rows(strides, tmp_path):
+def test_deaths_during_an_evaluation_leave_no_failed_rows(tmp_path):
     driver = Driver(tmp_path, EVALUATION)
     for seed in (0, 1):
         driver.store.commit(result({"seed": seed}))
     before = driver.store.committed()
     driver.callback.on_trial_recover(0, [], driver.trial)
     assert driver.trial.pending == driver.work.pending, "the next worker passes over what has been evaluated"
-    for _ in range(tune_callback.MAX_WORKER_DEATHS):
+    for _ in range(driver.patience.deaths):
         driver.callback.on_trial_error(0, [], driver.trial)
     assert driver.store.committed() == before
     (loss,) = driver.callback.losses

@@ -8,23 +8,21 @@ import pytest
 from ray import cloudpickle
 
 from sweeper.events import PackProgressed
-from sweeper.launch import tune_worker, worker_messages
-from sweeper.launch.job import NetworkEvaluation, Training
+from sweeper.launch import worker_messages
+from sweeper.launch.job import Training
+from sweeper.launch.tune_worker import Pace
 from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import pack_run, plan
-from sweeper.packs.network_evaluation import ProtocolChanges
 from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import Asha, Median
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.training import evaluation
 from sweeper.trial import fingerprint, jax_settings, provenance
-from tests.launch.workers import Worker, ended, whole
+from tests.launch.workers import EVALUATION, PAIR, Worker, ended
 from tests.trials import coloring_trial
 
-pytestmark = pytest.mark.slow
-
-EVALUATION = NetworkEvaluation(ProtocolChanges(seeds=20))
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("programs")]
 
 
 def test_work_survives_the_way_to_a_worker():
@@ -39,42 +37,40 @@ def test_work_survives_the_way_to_a_worker():
         assert cloudpickle.loads(cloudpickle.dumps(sent)) == sent
 
 
-def test_a_report_reaches_the_driver_as_it_was_sent(strides, tmp_path):
-    result = Worker(whole(coloring_trial()), tmp_path).report().result()
+def test_a_report_reaches_the_driver_as_it_was_sent(tmp_path):
+    result = Worker(PAIR, tmp_path).report().result()
     assert (result["report"].progress.step, result["done"]) == (100, False)
     assert cloudpickle.loads(cloudpickle.dumps(result)) == result
 
 
-def test_a_worker_says_that_it_compiles_before_it_does(strides, tmp_path):
-    worker = Worker(whole(coloring_trial()), tmp_path)
+def test_a_worker_says_that_it_compiles_before_it_does(tmp_path):
+    worker = Worker(PAIR, tmp_path)
     result = worker.step()
     progress = result["report"].progress
     assert (progress.phase, progress.step, progress.steps, result["done"]) == ("compiling", 0, 250, False)
     assert worker.step()["report"].progress.phase == "training"
 
 
-def test_a_worker_reports_every_evaluation_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(tune_worker, "REPORT_SECONDS", 1000.0)
-    monkeypatch.setattr(tune_worker, "LONGEST_REPORT_SECONDS", 1000.0)
+def test_a_worker_reports_every_evaluation_at_once(tmp_path):
     stopping = Median(name="median", metric="success", mode="max", every=100)
-    worker = Worker(whole(coloring_trial()), tmp_path, work_kind=Training(stopping))
+    slow = Pace(seconds=1000.0, longest_seconds=1000.0)
+    worker = Worker(PAIR, tmp_path, work_kind=Training(stopping), pace=slow)
     evaluated = [worker.report().progress.evaluated for _ in range(2)]
     assert [step for step, _ in evaluated] == [100, 200]
     assert all(0 <= value <= 1 for _, value in evaluated)
 
 
-def test_a_worker_told_to_leave_goes_on_where_it_was(strides, tmp_path):
-    work = whole(coloring_trial())
-    leaving = Worker(work, tmp_path, ["carry on", "leave"])
+def test_a_worker_told_to_leave_goes_on_where_it_was(tmp_path):
+    leaving = Worker(PAIR, tmp_path, ["carry on", "leave"])
     assert leaving.report().progress.step == 100
     assert leaving.report().done
     assert list(tmp_path.glob("checkpoints/*"))
-    successor = Worker(work, tmp_path)
+    successor = Worker(PAIR, tmp_path)
     assert [successor.report().progress.step for _ in range(2)] == [200, 250]
-    assert successor.report().done
-    assert Store.open(tmp_path).committed() == {work.pending[0]: "finished"}
+    ended(successor)
+    assert Store.open(tmp_path).committed() == dict.fromkeys(PAIR.pending, "finished")
     # A pack that has not begun leaves nothing.
-    assert Worker(work, tmp_path, ["leave"]).report() == Report(done=True)
+    assert Worker(PAIR, tmp_path, ["leave"]).report() == Report(done=True)
 
 
 class _Quarters:
@@ -98,12 +94,14 @@ class _Quarters:
         return self.progress()
 
 
-def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path, monkeypatch):
+def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path):
     run = _Quarters()
-    monkeypatch.setattr(tune_worker, "keep_programs", lambda: None)
-    monkeypatch.setattr(tune_worker, "time", run)
-    monkeypatch.setattr(Worker, "_started", lambda self, work: run)
-    worker = Worker(whole(coloring_trial()), tmp_path)
+
+    class Running(Worker):
+        def _started(self, work: plan.Work) -> Any:
+            return run
+
+    worker = Running(PAIR, tmp_path, pace=Pace(clock=run.monotonic))
     assert worker.step()["report"].progress.phase == "compiling"
     strides = []
     for waited in (0.0, 0.05, 0.3, 60.0, 0.0):
@@ -117,33 +115,30 @@ def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path, monkeyp
     assert worker.step()["report"].printed[:2] == ("stride 49", "stride 50")
 
 
-def test_a_worker_told_to_stop_early_commits_what_it_has(strides, tmp_path):
-    work = whole(coloring_trial())
-    ended(Worker(work, tmp_path, ["carry on", "stop early"]))
-    assert Store.open(tmp_path).trials()["steps_done"].to_pylist() == [100]
-    assert Store.open(tmp_path).committed() == {work.pending[0]: "stopped"}
+def test_a_worker_told_to_stop_early_commits_what_it_has(tmp_path):
+    ended(Worker(PAIR, tmp_path, ["carry on", "stop early"]))
+    assert Store.open(tmp_path).trials()["steps_done"].to_pylist() == [100, 100]
+    assert Store.open(tmp_path).committed() == dict.fromkeys(PAIR.pending, "stopped")
 
 
-def test_a_broken_store_is_nobodys_failure(strides, tmp_path, monkeypatch):
+def test_a_broken_store_is_nobodys_failure(tmp_path, monkeypatch):
     def full(store: Store, result: Any) -> bool:
         raise StoreError("no space left")
 
-    work = whole(coloring_trial())
-    worker = Worker(work, tmp_path)
+    worker = Worker(PAIR, tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(Store, "commit", full)
         report = ended(worker)
     assert report.trouble == Lost("no space left")
     assert Store.open(tmp_path).committed() == {}
     # Nothing is trained again once there is space.
-    report = Worker(work, tmp_path).report()
-    assert report.done
-    assert report.progress.step == 250
-    assert report.progress.rows == {work.pending[0]: "finished"}
+    worker = Worker(PAIR, tmp_path)
+    assert worker.report().progress.step == 250
+    assert ended(worker).progress.rows == dict.fromkeys(PAIR.pending, "finished")
 
 
-def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(strides, tmp_path, monkeypatch):
-    work = whole(coloring_trial(), coloring_trial(seed=1))
+def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(tmp_path, monkeypatch):
+    work = PAIR
     worker = Worker(work, tmp_path)
     while not worker.report().progress.rows:
         pass
@@ -160,8 +155,8 @@ def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(strides, t
     assert Store.open(tmp_path).committed() == {work.pending[0]: "finished", work.pending[1]: "failed"}
 
 
-def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(strides, tmp_path, monkeypatch):
-    work = whole(coloring_trial(), coloring_trial(seed=1))
+def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(tmp_path, monkeypatch):
+    work = PAIR
 
     def too_large(*arguments: Any) -> Any:
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 17 bytes")
@@ -199,24 +194,23 @@ def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_ma
         given.append(arguments[-1])
         return _Quarters()
 
-    monkeypatch.setattr(tune_worker, "keep_programs", lambda: None)
     monkeypatch.setattr(pack_run, "PackRun", opened)
-    Worker(whole(coloring_trial()), tmp_path, resources=resources).step()
+    Worker(PAIR, tmp_path, resources=resources).step()
     assert given == [share]
 
 
-def test_a_worker_of_other_code_trains_nothing(strides, tmp_path):
+def test_a_worker_of_other_code_trains_nothing(tmp_path):
     origin = provenance.capture("test")
     assert origin.code is not None
     other = origin.model_copy(update={"code": origin.code.model_copy(update={"models": {}})})
-    worker = Worker(whole(coloring_trial()), tmp_path, origin=other)
+    worker = Worker(PAIR, tmp_path, origin=other)
     sentence = "the worker runs other code than this start; what differs: the model transformer"
     assert worker.report() == Report(done=True, trouble=Lost(sentence, of_store=False))
     assert Store.open(tmp_path).committed() == {}
 
 
-def test_a_worker_undoes_the_settings_of_its_node_and_of_an_earlier_pack(strides, tmp_path):
-    work = whole(coloring_trial())
+def test_a_worker_undoes_the_settings_of_its_node_and_of_an_earlier_pack(tmp_path):
+    work = PAIR
     jax.config.update("jax_threefry_partitionable", False)  # of the node
     worker = Worker(work, tmp_path)
     assert jax.config.values["jax_threefry_partitionable"]
@@ -225,20 +219,20 @@ def test_a_worker_undoes_the_settings_of_its_node_and_of_an_earlier_pack(strides
     assert not jax.config.values["jax_enable_x64"]
 
 
-def test_a_worker_with_other_flags_trains_nothing_and_continues_no_checkpoint(strides, tmp_path, monkeypatch):
-    first = Worker(whole(coloring_trial()), tmp_path, ["carry on", "leave"])
+def test_a_worker_with_other_flags_trains_nothing_and_continues_no_checkpoint(tmp_path, monkeypatch):
+    first = Worker(PAIR, tmp_path, ["carry on", "leave"])
     assert first.report().refused_checkpoint is None
     assert first.report().done
     monkeypatch.setitem(jax_settings.environment, "XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
-    assert Worker(whole(coloring_trial()), tmp_path).report().refused_checkpoint == "is of other code"
-    stranger = Worker(whole(coloring_trial()), tmp_path, origin=first._provenance)
+    assert Worker(PAIR, tmp_path).report().refused_checkpoint == "is of other code"
+    stranger = Worker(PAIR, tmp_path, origin=first._provenance)
     trouble = stranger.report().trouble
     assert isinstance(trouble, Lost)
     assert "XLA_FLAGS ('--xla_cpu_enable_fast_math=true' instead of" in trouble.reason
 
 
-def test_a_checkpoint_of_other_code_is_reported_once(strides, tmp_path, monkeypatch):
-    work = whole(coloring_trial())
+def test_a_checkpoint_of_other_code_is_reported_once(tmp_path, monkeypatch):
+    work = PAIR
     mended = provenance.capture("test")
     assert mended.code is not None
     mended = mended.model_copy(update={"code": mended.code.model_copy(update={"numerics": "mended"})})
@@ -251,8 +245,8 @@ def test_a_checkpoint_of_other_code_is_reported_once(strides, tmp_path, monkeypa
     assert [second.report().refused_checkpoint for _ in range(2)] == ["is of other code", None]
 
 
-def test_a_worker_evaluates_stored_networks(strides, tmp_path):
-    work, store = whole(coloring_trial(), coloring_trial(seed=1)), Store.open(tmp_path)
+def test_a_worker_evaluates_stored_networks(tmp_path):
+    work, store = PAIR, Store.open(tmp_path)
     ended(Worker(work, tmp_path))
     store.write_bytes(f"checkpoints/{work.pack.pack_id}.ckpt", b"of another start")
     rows = store.trials()
@@ -267,8 +261,8 @@ def test_a_worker_evaluates_stored_networks(strides, tmp_path):
     assert len(store.listing("checkpoints")) == 1, "an evaluation has nothing to do with checkpoints"
 
 
-def test_an_evaluation_that_raises_leaves_the_rows_alone(strides, tmp_path, monkeypatch):
-    work, store = whole(coloring_trial()), Store.open(tmp_path)
+def test_an_evaluation_that_raises_leaves_the_rows_alone(tmp_path, monkeypatch):
+    work, store = PAIR, Store.open(tmp_path)
     ended(Worker(work, tmp_path))
 
     def raising(trial: Any, network: Any) -> None:
@@ -280,5 +274,5 @@ def test_an_evaluation_that_raises_leaves_the_rows_alone(strides, tmp_path, monk
     assert isinstance(report.trouble, Failed)
     assert report.trouble.trial_ids == ()
     assert "ValueError: the wheel came off" in report.trouble.reason
-    assert store.committed() == {work.pending[0]: "finished"}
+    assert store.committed() == dict.fromkeys(work.pending, "finished")
     assert store.listing("evaluations") == []

@@ -1,22 +1,28 @@
 """A worker without Ray around it, for the tests of launch."""
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
 from sweeper.launch import tune_worker, worker_messages
-from sweeper.launch.job import Training, WorkKind
+from sweeper.launch.job import NetworkEvaluation, Training, WorkKind
+from sweeper.launch.tune_worker import Pace
 from sweeper.launch.worker_messages import Report
 from sweeper.packs import plan
+from sweeper.packs.network_evaluation import ProtocolChanges
 from sweeper.packs.orders import Order
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.trial import provenance
 from sweeper.trial.trial_spec import TrialSpec
+from tests.trials import coloring_trial
+
+AFTER_EVERY_STRIDE = Pace(seconds=0.0, idle_share=math.inf)
 
 
 class Worker(tune_worker.PackWorker):
-    """A worker that is given its orders beforehand."""
+    """A worker that is given its orders beforehand, and reports after every stride."""
 
     def __init__(
         self,
@@ -26,16 +32,23 @@ class Worker(tune_worker.PackWorker):
         work_kind: WorkKind = Training(),
         resources: Resources = Resources(checkpoint_seconds=1e9),
         origin: provenance.Provenance | None = None,
+        pace: Pace = AFTER_EVERY_STRIDE,
     ):
         self.given = iter(orders)
         origin = origin or provenance.capture("test")
         context = {"orders": None, "store": str(store), "provenance": origin}
-        self.setup(worker_messages.encoded(work), **context, work_kind=work_kind, resources=resources)
+        self.setup(worker_messages.encoded(work), **context, work_kind=work_kind, resources=resources, pace=pace)
 
     def _order(self, pack_id: str) -> Order:
         if self._progress is None or self._progress.phase != "compiling":
             self.latest = next(self.given, "carry on")
         return self.latest
+
+    def _keep_programs(self) -> None:
+        """This process keeps its programs where other tests find them."""
+
+    def _log(self) -> str:
+        return "worker.err"
 
     def report(self) -> Report:
         """The report of the next step that does more than to say that a program is compiled."""
@@ -56,3 +69,8 @@ def whole(*trials: TrialSpec) -> plan.Work:
     """A pack of which everything is pending."""
     pack = Pack(trials)
     return plan.Work(pack, pack.trial_ids)
+
+
+PAIR = whole(coloring_trial(), coloring_trial(seed=1))
+
+EVALUATION = NetworkEvaluation(ProtocolChanges(seeds=20))

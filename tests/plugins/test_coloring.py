@@ -41,13 +41,13 @@ def test_sampled_inputs_are_permutations(n):
 
 def test_sampled_cycles_are_uniform():
     task = Task(vertices=5)
-    cycles = np.asarray(task.sample_inputs(jax.random.key(0), 24_000))
+    cycles = np.asarray(task.sample_inputs(jax.random.key(0), 6_000))
     index = {_canonical(cycle): 0 for cycle in np.asarray(task.evaluation_inputs())}
     for cycle in cycles:
         index[_canonical(cycle)] += 1
     counts = np.array(list(index.values()))
     assert len(counts) == 12
-    assert np.abs(counts - 2000).max() < 5 * math.sqrt(2000)
+    assert np.abs(counts - 500).max() < 5 * math.sqrt(500)
 
 
 def _canonical(cycle: np.ndarray) -> frozenset:
@@ -89,9 +89,10 @@ def _both_losses(task, model, seed):
     return task.losses(network, inputs, seeds), BaseTask.losses(task, network, inputs, seeds)
 
 
-@pytest.mark.parametrize("n", [3, 4, 7, 9])
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [3, 4, 7, pytest.param(9, marks=pytest.mark.long)])
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_expansion_equals_the_plain_model_for_any_weights_and_cycles(n, seed):
     shared, plain = _both_losses(Task(vertices=n), Model(width=5, key_size=3), seed)
     np.testing.assert_allclose(shared, plain, rtol=1e-4, atol=1e-6)
@@ -99,8 +100,12 @@ def test_expansion_equals_the_plain_model_for_any_weights_and_cycles(n, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("variant", "n"), [*((variant, 6) for variant in VARIANTS), ("polynomial", 3), ("textbook", 4)]
-)
+    ("variant", "n"),
+    [
+        ("polynomial", 3), ("polynomial", 6), ("textbook", 4),
+        *(pytest.param(variant, 6, marks=pytest.mark.long) for variant in VARIANTS if variant != "polynomial"),
+    ],
+)  # fmt: skip
 def test_outcomes_equal_enumeration(variant, n):
     """Every outcome again, from the plain logits and by enumerating all 3^n colourings."""
     task = Task(vertices=n)
@@ -132,8 +137,9 @@ def test_wrong_answers_are_all_colourings_but_the_proper_ones(n):
 @pytest.mark.slow
 def test_uniform_colours_succeed_on_1_74_percent():
     """The exact value of science: ((3 - 1)^10 + (3 - 1)) / 3^10 proper colourings of C_10."""
-    task = Task()
-    network = jax.tree.map(jnp.zeros_like, jax.jit(Model().build)(task, jax.random.key(0)))
+    task, model = Task(), Model(blocks=1, width=6, key_size=5)
+    built = jax.eval_shape(lambda: model.build(task, jax.random.key(0)))
+    network = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), built)
     outcomes = jax.jit(task.outcomes)(network, task.evaluation_inputs()[:3], task.sample_seeds(jax.random.key(0), 2))
     np.testing.assert_allclose(outcomes.sampled, (2**10 + 2) / 3**10, rtol=1e-5)
 

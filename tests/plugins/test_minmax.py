@@ -56,10 +56,10 @@ def _game_value(costs: np.ndarray) -> float:
     return solved.fun
 
 
-ENUMERABLE = [Grid(2, 2, 4), Grid(2, 2, 2), Grid(1, 4, 5), Grid(2, 3, 6), Grid(2, 3, 5), Grid(1, 2, 3)]
+ENUMERABLE = [Grid(2, 2, 4), Grid(2, 2, 2), Grid(1, 4, 5), Grid(2, 3, 5), Grid(1, 2, 3)]
 
 
-@pytest.mark.parametrize("grid", ENUMERABLE, ids=str)
+@pytest.mark.parametrize("grid", [*ENUMERABLE, pytest.param(Grid(2, 3, 6), marks=pytest.mark.slow)], ids=str)
 def test_values_equal_those_of_all_strategies(grid):
     costs = _all_costs(grid)
     assert minmax.best_average(grid) == pytest.approx(costs.mean(axis=1).min())
@@ -70,7 +70,7 @@ def test_values_equal_those_of_all_strategies(grid):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "average", "deterministic", "randomised"),
-    [(3, 27 / 4, 10, 8), (4, 56 / 5, 16, 278 / 23), (5, 50 / 3, 26, 52 / 3)],
+    [pytest.param(3, 27 / 4, 10, 8, marks=pytest.mark.long), (4, 56 / 5, 16, 278 / 23), (5, 50 / 3, 26, 52 / 3)],
 )
 def test_values_of_square_grids(size, average, deterministic, randomised):
     grid = Grid(size, size, 25)
@@ -79,7 +79,7 @@ def test_values_of_square_grids(size, average, deterministic, randomised):
     assert minmax.randomised(grid).value == pytest.approx(randomised, abs=1e-6)
 
 
-@pytest.mark.parametrize("grid", [Grid(3, 3, 25), Grid(3, 4, 12), Grid(4, 4, 25)], ids=str)
+@pytest.mark.parametrize("grid", [Grid(3, 3, 25), Grid(3, 4, 12)], ids=str)
 def test_the_mixture_attains_the_value_and_the_grid_may_be_turned(grid):
     mixture = minmax.randomised(grid)
     assert mixture.probabilities.sum() == pytest.approx(1)

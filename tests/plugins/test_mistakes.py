@@ -18,78 +18,78 @@ from sweeper.store import trial_file
 from sweeper.trial import plugins
 from sweeper.trial.contracts import ContractError
 from sweeper.trial.trial_spec import TrialSpec
+from tests.processes import python
 
 LOSS = "return 1 - jax.nn.softmax(self._logits(network, x, r))[x.prize]"
 CORRECT = "logits.argmax(axis=-1) == inputs.prize[:, None]"
 OUTCOMES_LOSS = "loss=self.losses(network, inputs, seeds)"
-RANDOM = "must be the same: all randomness comes through keys and seeds r, none from numpy.random"
-
-ABILITIES = "    # What it is judged by.\n\n    def abilities(self):\n        return contracts.Abilities("
-
-SHAPES = {
-    # After compiling: Incompatible shapes for broadcasting (sweeper/training/best_seed.py, line 36).
-    "loss of every door": (LOSS, LOSS.removesuffix("[x.prize]"), "loss gives shape [4], must be a number"),
-    "loss of whole numbers": (LOSS, "return x.prize", "loss gives type int32, must be floating"),
-    # With 12 inputs and 12 seeds: committed, and wrong.
-    "transposed": (CORRECT, f"({CORRECT}).T", "correct of shape [13, 12], must be [12 inputs, 13 seeds]"),
-    "correct as numbers": (CORRECT, f"1.0 * ({CORRECT})", "outcomes gives correct of type float32, must be bool"),
-    # A failed row for every trial: dot_general requires contracting dimensions to have the same shape.
-    "token_size": ("return self.doors + self.noise", "return self.doors",
-                   "loss gives the network tokens of shape [1, 8], must be [tokens, 4 features], as token_size says"),
-    "output_size": ("def output_size(self):\n        return self.doors",
-                    "def output_size(self):\n        return self.doors / 2",
-                    "output_size gives 2.0, must be a whole number, at least 1"),
-    "count": ("(key, (count, self.noise)", "(key, (10, self.noise)",
-              "sample_seeds gives shape [10, 4], must be arrays with the leading axis 11"),
-    # A failed row for every trial: 'Game' object has no attribute 'price'.
-    "a misspelt field": ("[x.prize]", "[x.price]", "loss raises AttributeError: 'Game' object has no attribute 'pr"),
-    "no outcomes": ("return contracts.Outcomes(", "dict(", "outcomes gives type NoneType, must be contracts.Outcomes"),
-    "answers without voting": (OUTCOMES_LOSS, f"{OUTCOMES_LOSS}, answers=logits.argmax(axis=-1)[..., None]",
-                               "outcomes gives answers, must be None, as abilities has no voting"),
-    "a measure that abilities lacks": (OUTCOMES_LOSS, f"{OUTCOMES_LOSS}, measures={{'doors': logits.max(axis=-1)}}",
-                                       "outcomes gives the measures doors, must be those of abilities: none"),
-    "a curve that a trainer has": ("    # What it is judged by.\n",
-                                   f"{ABILITIES}curves={{'entropy': lambda *_: 0.0}})\n",
-                                   "abilities gives 'entropy' among curves, must be another name"),
-}  # fmt: skip
-
-VALUES = {
-    # Committed; two runs of one trial: .669 and .687.
-    "numpy.random": (
-        LOSS, f"import numpy\n        {LOSS} * numpy.random.rand()",
-        f"loss gives another program each time it is traced, {RANDOM}",
-    ),
-    "numpy.random at import": ("class Game", "import numpy\nSIZE = numpy.random.rand()\n\n\nclass Game", RANDOM),
-    # Committed, although the contract forbids it.
-    "negative": ("return 1 - jax", "return -jax", "with a fresh network, must be at least 0"),
-    # Trained to the end.
-    "not a number": ("return 1 - jax", "return jnp.log(-1.0) * jax", "loss gives nan with a fresh network, must be "),
-    # Committed: a figure of something else than what was trained.
-    "another loss in outcomes": (OUTCOMES_LOSS, f"{OUTCOMES_LOSS} / 2", ", as loss gives"),
-    "losses that are not loss": (
-        "    # What it is judged by.",
-        "    def losses(self, network, inputs, seeds):\n        return 2 * super().losses(network, inputs, seeds)\n",
-        "losses gives",
-    ),
-}  # fmt: skip
-
+ANSWERS = f"{OUTCOMES_LOSS}, answers=logits.argmax(axis=-1)[..., None]"
 JUDGED = "lambda inputs, answers: answers != inputs.prize[:, None, None]"
 
-PAIRS = {
-    "sampled": ({OUTCOMES_LOSS: f"{OUTCOMES_LOSS}, sampled=2 + logits[..., 0] ** 2"},
-                " as sampled, must be at most 1"),
-    "negative variance": ({OUTCOMES_LOSS: f"{OUTCOMES_LOSS}, variance=-jnp.ones(len(logits))"},
-                          "outcomes gives -1 as variance, must be at least 0"),
+
+def _able(ability: str) -> dict[str, str]:
+    """The edit that gives the task an ability."""
+    heading = "    # What it is judged by.\n"
+    return {heading: f"{heading}\n    def abilities(self):\n        return contracts.Abilities({ability})\n"}
+
+
+# Edits of the task, and the method to which the message points.
+SHAPES = {
+    # After compiling: Incompatible shapes for broadcasting (sweeper/training/best_seed.py, line 36).
+    "loss of every door": ({LOSS: LOSS.removesuffix("[x.prize]")}, "loss"),
+    "loss of whole numbers": ({LOSS: "return x.prize"}, "loss"),
+    # With 12 inputs and 12 seeds: committed, and wrong.
+    "transposed": ({CORRECT: f"({CORRECT}).T"}, "outcomes"),
+    "correct as numbers": ({CORRECT: f"1.0 * ({CORRECT})"}, "outcomes"),
+    # A failed row for every trial: dot_general requires contracting dimensions to have the same shape.
+    "token_size": ({"return self.doors + self.noise": "return self.doors"}, "loss"),
+    "output_size": (
+        {"def output_size(self):\n        return self.doors": "def output_size(self):\n        return self.doors / 2"},
+        "output_size",
+    ),
+    "count": ({"(key, (count, self.noise)": "(key, (10, self.noise)"}, "sample_seeds"),
+    # A failed row for every trial: 'Game' object has no attribute 'price'.
+    "a misspelt field": ({"[x.prize]": "[x.price]"}, "loss"),
+    "no outcomes": ({"return contracts.Outcomes(": "dict("}, "outcomes"),
+    "answers without voting": ({OUTCOMES_LOSS: ANSWERS}, "outcomes"),
+    "a measure that abilities lacks": (
+        {OUTCOMES_LOSS: f"{OUTCOMES_LOSS}, measures={{'doors': logits.max(axis=-1)}}"},
+        "outcomes",
+    ),
+    "a curve that a trainer has": (_able("curves={'entropy': lambda *_: 0.0}"), "abilities"),
+}
+
+VALUES = {
+    # Committed, although the contract forbids it.
+    "negative": ({"return 1 - jax": "return -jax"}, "loss"),
+    # Trained to the end.
+    "not a number": ({"return 1 - jax": "return jnp.log(-1.0) * jax"}, "loss"),
+    # Committed: a figure of something else than what was trained.
+    "another loss in outcomes": ({OUTCOMES_LOSS: f"{OUTCOMES_LOSS} / 2"}, "outcomes"),
+    "losses that are not loss": (
+        {
+            "    # What it is judged by.": "    def losses(self, network, inputs, seeds):\n"
+            "        return 2 * super().losses(network, inputs, seeds)\n"
+        },
+        "losses",
+    ),
+    "sampled": ({OUTCOMES_LOSS: f"{OUTCOMES_LOSS}, sampled=2 + logits[..., 0] ** 2"}, "outcomes"),
+    "negative variance": ({OUTCOMES_LOSS: f"{OUTCOMES_LOSS}, variance=-jnp.ones(len(logits))"}, "outcomes"),
     "a vote for another answer": (
-        {OUTCOMES_LOSS: f"{OUTCOMES_LOSS}, answers=logits.argmax(axis=-1)[..., None]",
-         "    # What it is judged by.\n": f"{ABILITIES}voting=contracts.Voting({JUDGED}, 3))\n"},
-        "outcomes gives correct that differs from what abilities().voting says of its answers, must be the same",
+        {OUTCOMES_LOSS: ANSWERS} | _able(f"voting=contracts.Voting({JUDGED}, 3)"),
+        "outcomes",
     ),
-    "a group too many": (
-        {"    # What it is judged by.\n": f"{ABILITIES}groups=contracts.Groups(2, lambda inputs: inputs.prize + 2))\n"},
-        " as a group, must be from 0 to 1",
-    ),
-}  # fmt: skip
+    "a group too many": (_able("groups=contracts.Groups(2, lambda inputs: inputs.prize + 2)"), "abilities"),
+}
+
+RANDOM = {
+    # Committed; two runs of one trial: .669 and .687.
+    "in loss": {LOSS: f"import numpy\n        {LOSS} * numpy.random.rand()"},
+    "at import": {
+        "class Game": "import numpy\nSIZE = numpy.random.rand()\n\n\nclass Game",
+        "return 1 - jax": "return SIZE * jax",
+    },
+}
 
 
 @pytest.fixture
@@ -104,79 +104,92 @@ def _unannotated(text: str) -> str:
     return re.sub(r"\) -> [^\n]*:\n", "):\n", text)
 
 
-def _trial(project: Path, *edits: tuple[str, str]) -> TrialSpec:
+def _trial(project: Path, edits: dict[str, str] | None = None) -> TrialSpec:
     file = project / "tasks" / "gates.py"
     text = _unannotated(file.read_text())
-    for old, new in edits:
+    for old, new in (edits or {}).items():
+        assert old in text
         text = text.replace(old, new)
-        if "SIZE =" in new:
-            text = text.replace("return 1 - jax", "return SIZE * jax")
-        assert new in text
     file.write_text(text)
     fields = {"model": {"name": "transformer", "width": 8, "key_size": 8}, "evaluation": {"seeds": 12, "votes": [5]}}
     return TrialSpec.model_validate({"task": {"name": "gates"}, "steps": 100, "batch_size": 12, **fields})
 
 
-@pytest.mark.parametrize(("old", "new", "message"), SHAPES.values(), ids=SHAPES)
-def test_a_mistake_that_shapes_show_is_found_at_planning(project, old, new, message):
-    trial = _trial(project, (old, new))
-    if "leading axis" in message:
+def _place(project: Path, method: str) -> str:
+    """The beginning of a message about a method of the task."""
+    lines = (project / "tasks" / "gates.py").read_text().splitlines()
+    number = next(number for number, line in enumerate(lines, 1) if line.startswith(f"    def {method}("))
+    return f"tasks/gates.py, line {number}: {method} "
+
+
+@pytest.mark.parametrize(("edits", "method"), SHAPES.values(), ids=SHAPES)
+def test_a_mistake_that_shapes_show_is_found_at_planning(project, edits, method):
+    trial = _trial(project, edits)
+    if method == "sample_seeds":
         trial = trial.model_copy(update={"objective": trial.objective.model_copy(update={"m": 11})})
     with pytest.raises(ContractError) as refused:
         conformance.check_shapes([trial])
-    assert str(refused.value).startswith("tasks/gates.py, line ")
-    assert message in str(refused.value)
+    assert str(refused.value).startswith(_place(project, method))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("old", "new", "message"), VALUES.values(), ids=VALUES)
-def test_a_mistake_that_values_show_is_found_before_the_first_pack(project, old, new, message):
-    trial = _trial(project, (old, new))
+@pytest.mark.parametrize(("edits", "method"), VALUES.values(), ids=VALUES)
+def test_a_mistake_that_a_few_pairs_show(project, edits, method):
+    trial = _trial(project, edits)
+    conformance.check_shapes([trial])
+    with pytest.raises(ContractError) as refused:
+        conformance.check_pairs(trial)
+    assert str(refused.value).startswith(_place(project, method))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("edits", RANDOM.values(), ids=RANDOM)
+def test_random_numbers_that_no_key_gives_are_found_before_the_first_pack(project, edits):
+    """In another process a number that is drawn at import is another one."""
+    trial = _trial(project, edits)
     conformance.check_shapes([trial])
     with pytest.raises(ContractError) as refused:
         conformance.check_values([trial])
-    assert str(refused.value).startswith("tasks/gates.py, line ")
-    assert message in str(refused.value)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("edits", "message"), PAIRS.values(), ids=PAIRS)
-def test_a_mistake_that_a_few_pairs_show(project, edits, message):
-    trial = _trial(project, *edits.items())
-    conformance.check_shapes([trial])
-    with pytest.raises(ContractError) as refused:
-        conformance.check_pairs(trial, 1e-3, 1e-4)
-    assert message in str(refused.value)
+    assert str(refused.value).startswith(_place(project, "loss"))
 
 
 def test_planning_ends_with_the_message_and_leaves_nothing(project):
-    _trial(project, SHAPES["loss of every door"][:2])
+    _trial(project, SHAPES["loss of every door"][0])
     for command in (["run", "search_spaces/gates.yaml"], ["run", "search_spaces/gates.yaml", "--dry-run"]):
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 2, done.output
         (line,) = done.output.splitlines()
-        assert line.endswith("loss gives shape [4], must be a number")
+        assert line.startswith(_place(project, "loss"))
     assert not list((project / "results").rglob("*.*"))
 
 
 @pytest.mark.slow
 def test_a_start_refuses_what_the_values_show_before_it_writes(project):
-    _trial(project, VALUES["negative"][:2])
+    _trial(project, VALUES["negative"][0])
     done = CliRunner().invoke(app, ["run", "search_spaces/gates.yaml"])
     assert done.exit_code == 2, done.output
-    assert done.output.splitlines()[-1].endswith("must be at least 0")
+    assert done.output.splitlines()[-1].startswith(_place(project, "loss"))
     assert not list((project / "results").rglob("*.*"))
 
 
 @pytest.mark.slow
 def test_a_check_says_the_same_as_a_start(project):
-    _trial(project, SHAPES["loss of every door"][:2])
+    _trial(project, SHAPES["loss of every door"][0])
     done = CliRunner().invoke(app, ["check", "tasks/gates.py"])
     assert done.exit_code == 2, done.output
-    assert {line.partition(": ")[2] for line in done.output.splitlines()} == {"loss gives shape [4], must be a number"}
-    done = CliRunner().invoke(app, ["check", "search_spaces/gates.yaml"])
-    assert done.exit_code == 2, done.output
-    assert "is no plug-in" in done.output
+    assert [line.startswith(_place(project, "loss")) for line in done.stderr.splitlines()] == [True]
+    assert CliRunner().invoke(app, ["check", "search_spaces/gates.yaml"]).exit_code == 2
+
+
+@pytest.mark.slow
+def test_a_check_of_a_new_task_takes_seconds_and_names_each_step(project):
+    """Of CPU time (tests/budgets.py), as users call it: nothing was compiled before, and XLA optimises."""
+    cold = {"JAX_ENABLE_COMPILATION_CACHE": "false", "XLA_FLAGS": "", "PYTHONPATH": str(plugins.ROOT)}
+    done = python("-m", "sweeper", "check", "tasks/gates.py", cwd=project, check=True, **cold)
+    *steps, verdict = done.stdout.splitlines()
+    expected = [name for checks in conformance_suite.CHECKS.values() for name in checks]
+    assert all(any(f": {name} of gates" in step for step in steps) for name in ["shapes", "values", *expected])
+    assert all(name in verdict for name in plugins.names("model"))
 
 
 def test_models_and_objectives_are_held_against_their_contracts(project):
@@ -191,22 +204,21 @@ def test_models_and_objectives_are_held_against_their_contracts(project):
     (project / "objectives" / "mine.py").write_text(objective)
     trial = _trial(project)
     wrong = trial.model_copy(update={"objective": plugins.load("objective", "mine")()})
-    with pytest.raises(ContractError, match=r"^objectives/mine.py, line 8: value gives shape \[12\], must be a number"):
+    with pytest.raises(ContractError, match=r"^objectives/mine.py, line 8: value "):
         conformance.check_shapes([wrong])
-    for number, (old, new, message) in enumerate(
+    for number, (old, new, methods) in enumerate(
         [
             ("self.readout = Dense(readout, sizes.width, output_size)", "self.readout = Dense(readout, sizes.width, 3)",
-             r"__call__ gives shape \[1, 3\], must be \[1 tokens, 4 outputs\]|step gives logits of shape \[3\]"),
-            ("return self.readout(h), jnp.stack(sent)", "return self.readout(h), sent[0]", "step gives a memory of"),
+             "__call__|step"),
+            ("return self.readout(h), jnp.stack(sent)", "return self.readout(h), sent[0]", "step"),
             ("return jnp.zeros((len(positions), self.sizes.width))", "return jnp.zeros((2, 1))", "placed|embed"),
         ]
     ):  # fmt: skip
         name = f"mine{number}"
         text = _unannotated(source).replace('"mine"', f'"{name}"').replace(old, new)
         (project / "models" / f"{name}.py").write_text(text)
-        with pytest.raises(ContractError, match=message) as refused:
+        with pytest.raises(ContractError, match=rf"^models/{name}.py, line \d+: ({methods}) "):
             conformance.check_shapes([trial.model_copy(update={"model": plugins.load("model", name)()})])
-        assert str(refused.value).startswith(f"models/{name}.py, line ")
 
 
 def test_a_network_that_no_store_keeps_is_refused_at_planning_if_it_is_to_be_kept(project, monkeypatch):
@@ -220,12 +232,10 @@ def test_a_network_that_no_store_keeps_is_refused_at_planning_if_it_is_to_be_kep
     with monkeypatch.context() as patch:
         patch.setattr(type(trial.model), "build", narrow)
         conformance.check_shapes([trial])
-        with pytest.raises(
-            ContractError, match=r"build: a network .* bfloat16 cannot be kept \(resources\.networks: false"
-        ):
+        with pytest.raises(ContractError, match=r"build: .*bfloat16.*resources\.networks"):
             conformance.check_shapes([trial], to_keep=True)
     monkeypatch.setattr(trial_file, "LARGEST_NETWORK", 100)
-    with pytest.raises(ContractError, match="too large to be kept"):
+    with pytest.raises(ContractError, match=r"build: .*resources\.networks"):
         conformance.check_shapes([trial], to_keep=True)
 
 
@@ -235,8 +245,8 @@ def test_the_suite_sees_a_network_that_is_not_what_it_says(project):
     source = (plugins.SHIPPED / "models" / "deep_sets.py").read_text().replace('"deep_sets"', '"mine"')
     (project / "models" / "mine.py").write_text(source.replace("return self.sizes.blocks\n", "return 7\n"))
     trial = _trial(project).model_copy(update={"model": plugins.load("model", "mine")()})
-    with pytest.raises(ContractError, match=r"depth gives 7, and a token depends on tokens 2 steps away"):
-        conformance_suite.check_depth(trial)
+    with pytest.raises(ContractError, match=r"^models/mine.py, line \d+: depth gives 7"):
+        conformance_suite.check_depth(conformance_suite.Example(trial))
 
 
 def test_a_task_of_ones_own_needs_no_baseline(project):
@@ -247,6 +257,6 @@ def test_a_task_of_ones_own_needs_no_baseline(project):
     text = file.read_text()
     begin, end = text.index("    def sample_seeds"), text.index("    def loss(")
     file.write_text(text[:begin] + text[end:])
-    trial = _trial(project, ("return self.doors + self.noise", "return self.doors"))
+    trial = _trial(project, {"return self.doors + self.noise": "return self.doors"})
     assert (trial.baseline, trial.objective.m) == ("Aq_r0", 1)
     conformance.check_shapes([trial])

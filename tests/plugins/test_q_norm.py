@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -28,6 +29,7 @@ def test_lies_between_mean_and_maximum_and_grows_with_q(losses, q, p):
         assert smaller <= larger * (1 + 1e-4) + 1e-6
 
 
+@pytest.mark.slow
 def test_infinite_q_is_the_worst_input_and_its_gradient_falls_on_it():
     losses = jnp.array([[1.0, 3.0], [4.0, 6.0], [0.0, 0.0]])
     value, gradient = jax.value_and_grad(norm_of_means)(losses, jnp.inf)

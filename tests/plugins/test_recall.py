@@ -1,5 +1,7 @@
 """The recall task against the plain model and against what the paper says of it."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -52,12 +54,12 @@ def test_tokens_are_value_key_and_seed_and_the_query_has_no_value():
     np.testing.assert_array_equal(recorder.mask, np.tri(4))
 
 
+@pytest.mark.slow
 def test_the_loss_is_a_mean_over_the_bits_of_the_queried_value():
     task = Task(keys=2, value_bits=3, seed_bits=1)
     x, r = Inputs(jnp.array([7, 4]), jnp.array(1)), jnp.zeros(1)  # 4 has the bits 0, 0, 1
-    np.testing.assert_allclose(task.loss(Recorder([0, 0, 0]), x, r), np.log(2), rtol=1e-6)
-    np.testing.assert_allclose(task.loss(Recorder([-50, -50, 50]), x, r), 0, atol=1e-6)
-    np.testing.assert_allclose(task.loss(Recorder([30, -50, 50]), x, r), 10, rtol=1e-6)
+    for logits, loss in (([0, 0, 0], np.log(2)), ([-50, -50, 50], 0), ([30, -50, 50], 10)):
+        np.testing.assert_allclose(task.loss(Recorder(logits), x, r), loss, rtol=1e-6, atol=1e-6)
 
 
 def test_the_network_behind_the_figures_has_4_4_thousand_weights():
@@ -100,24 +102,25 @@ def _both_losses_and_gradients(task, model, seed):
 
 DENSE, PLACED = VARIANTS["dense embedding"], VARIANTS["no embedding, positions"]
 LARGE = Task(keys=12, value_bits=3)
-FURTHER = [pytest.mark.long, pytest.mark.exhaustive]
+TINY = Task(keys=2, value_bits=1)
+TALL = Task(keys=1, value_bits=2, seed_bits=3)
+further = functools.partial(pytest.param, marks=pytest.mark.long)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("platform", "model", "task"),
     [
-        ("cpu", DENSE, Task(keys=1)),
         ("cpu", DENSE, Task(keys=5)),
-        ("cuda", DENSE, Task(keys=2, value_bits=1)),
-        ("cpu", PLACED, Task(keys=4, value_bits=2, seed_bits=3)),
-        ("cpu", PLACED.model_copy(update={"width": 9}), Task(keys=1, value_bits=2, seed_bits=3)),
+        ("cuda", DENSE, TINY),
+        ("cpu", PLACED.model_copy(update={"width": 9}), TALL),
         # What cannot be expanded must fall back.
         ("cpu", Model(width=6, key_size=3, heads=2), Task(keys=3)),
-        ("cpu", Model(width=6, key_size=3, blocks=1), Task(keys=3)),
-        ("cpu", Model(width=6, key_size=3, blocks=3), Task(keys=3)),
-        *(pytest.param("cpu", DENSE, task, marks=FURTHER) for task in (Task(keys=2, value_bits=1), LARGE)),
-        *(pytest.param("cuda", DENSE, task, marks=FURTHER) for task in (Task(keys=1), Task(keys=5), LARGE)),
+        further("cpu", Model(width=6, key_size=3, blocks=1), Task(keys=3)),
+        further("cpu", Model(width=6, key_size=3, blocks=3), Task(keys=3)),
+        further("cpu", PLACED, Task(keys=4, value_bits=2, seed_bits=3)),
+        *(further("cpu", DENSE, task) for task in (Task(keys=1), TINY, LARGE)),
+        *(further("cuda", DENSE, task) for task in (Task(keys=1), Task(keys=5), LARGE)),
     ],
 )
 @given(seed=st.integers(0, 10_000))
@@ -158,7 +161,7 @@ def _tables(task, network, inputs, seeds, monkeypatch):
 def test_look_ups_are_exact_wherever_matrix_products_are_rounded(monkeypatch):
     """Forwards and backwards: a product that contracts the rows of a table asks for the highest precision."""
     task = Task(keys=3, value_bits=2, seed_bits=2)  # tables of 3 and of 4 rows; all else has 5 features or 6
-    network = _network(task, VARIANTS["dense embedding"])
+    network = jax.eval_shape(lambda: DENSE.build(task, jax.random.key(0)))
     inputs, seeds = _random(task, 7, 2)
     tables = _tables(task, network, inputs, seeds, monkeypatch)
     program = jax.make_jaxpr(jax.grad(lambda tables: table_logits(tables, *inputs).sum()))(tables)
@@ -174,7 +177,7 @@ def test_look_ups_are_exact_wherever_matrix_products_are_rounded(monkeypatch):
 def test_look_ups_and_running_sums_are_exact_on_a_gpu_too():
     """Products over the rows of a table, or over tokens, have the highest precision, for any precision of the trial."""
     task = Task(keys=3, value_bits=2, seed_bits=2)
-    network = _network(task, VARIANTS["dense embedding"])
+    network = jax.eval_shape(lambda: DENSE.build(task, jax.random.key(0)))
     inputs, seeds = _random(task, 7, 2)
     with vectorisation.built_for("cuda"):
         program = jax.make_jaxpr(lambda network: task.losses(network, inputs, seeds))(network)
@@ -187,7 +190,9 @@ def test_look_ups_and_running_sums_are_exact_on_a_gpu_too():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("variant", "keys"), [("dense embedding", 1), ("textbook", 3)])
+@pytest.mark.parametrize(
+    ("variant", "keys"), [("dense embedding", 1), pytest.param("textbook", 3, marks=pytest.mark.long)]
+)
 def test_outcomes_equal_those_of_single_plain_calls(variant, keys):
     """Every outcome again, from the plain logits of one pair at a time."""
     task = Task(keys=keys, value_bits=2, seed_bits=3)

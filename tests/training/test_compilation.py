@@ -12,7 +12,12 @@ from sweeper.trial import plugins
 from tests.processes import python
 from tests.trials import coloring_trial
 
-FIELDS = {"task": {"name": "coloring", "vertices": 4}, "batch_size": 3, "steps": 10}
+FIELDS = {
+    "task": {"name": "coloring", "vertices": 4},
+    "model": {"name": "transformer", "width": 4, "key_size": 4, "blocks": 1},
+    "batch_size": 3,
+    "steps": 10,
+}
 
 
 def metrics_of(**fields):
@@ -40,6 +45,7 @@ def test_other_trials_have_programs_of_their_own(fields):
     assert jax.tree.structure(common.for_programs()) != jax.tree.structure(other.for_programs())
 
 
+@pytest.mark.slow
 def test_the_programs_used_latest_are_kept(monkeypatch):
     monkeypatch.setattr(compilation, "_programs", {})
     monkeypatch.setattr(compilation, "PROGRAMS", 4)
@@ -113,7 +119,7 @@ def _printed(project: Path, script: str, *arguments: str, **variables: str) -> s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scipy", ["before", "after"])
+@pytest.mark.parametrize("scipy", ["after", pytest.param("before", marks=pytest.mark.long)])
 def test_sums_do_not_depend_on_the_threads_of_the_process(tmp_path, scipy):
     """Those of XLA's kernels, of the LAPACK that XLA calls, and of what a plug-in computes while it is imported."""
     one, several = (

@@ -245,6 +245,7 @@ def test_a_generation_for_a_gpu_gives_the_numbers_of_one_for_a_cpu():
     assert all(jax.tree.leaves(moved)), "lanes with other seeds"
 
 
+@pytest.mark.slow
 def test_a_program_of_each_form_is_kept_apart():
     trial = coloring_trial(task={"name": "coloring", "vertices": 4}, batch_size=3, steps=10)
     stacked = stack([trial])

@@ -23,6 +23,7 @@ def evaluated(**changes):
     return evaluate(trial, initial(trial))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("baseline", ["Aq_R", "Aq_r0"])
 def test_the_names_of_metrics_are_known_before_anything_is_trained(baseline):
     assert set(names(coloring_trial(baseline=baseline)).metrics) == set(evaluated(baseline=baseline)[0])
@@ -90,7 +91,8 @@ def test_success_of_votes_is_estimated_beside_the_votes_of_the_paper():
     assert len(np.unique(columns["votes_5"])) <= 2 * GROUPS + 1
 
 
-@pytest.mark.parametrize("seeds", [1, 2, 5])
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [1, 2])
 def test_few_seeds_estimate_what_they_can(seeds):
     measured, _ = evaluated(evaluation={"seeds": seeds, "votes": [1]})
     assert ("votes_1_se" in measured) == (seeds > 1)
@@ -116,6 +118,7 @@ def test_of_equally_right_seeds_the_one_with_the_lowest_loss_is_the_best():
     assert best_seed(jnp.asarray(correct[:1]), jnp.asarray(loss[:1])) == {}
 
 
+@pytest.mark.slow
 def test_success_tail_and_worst_of_the_best_seed_are_metrics():
     measured, columns = evaluated()
     assert {"best_seed", "best_seed_p5", "best_seed_worst"} <= measured.keys()
@@ -147,10 +150,11 @@ def test_only_a_task_with_few_seeds_is_evaluated_exhaustively():
     assert coloring_trial(task=recall, evaluation={"exhaustive": True, "votes": [3]}).evaluation.seeds == 8
     assert not coloring_trial(task=recall, baseline="Aq_r0", evaluation={"exhaustive": True}).evaluation.exhaustive
     for task, said in (({"name": "coloring", "vertices": 5}, "coloring"), (recall | {"seed_bits": 30}, "recall")):
-        with pytest.raises(ValidationError, match=f"exhaustive needs all seeds r, and {said} has too many"):
+        with pytest.raises(ValidationError, match=f"exhaustive .* {said} "):
             coloring_trial(task=task, evaluation={"exhaustive": True})
 
 
+@pytest.mark.slow
 def test_draws_give_an_error_and_a_worst_input_by_other_seeds():
     trial = coloring_trial()
     network = initial(trial)

@@ -19,12 +19,22 @@ from sweeper.trial.evolution_strategies import PGPE, SNES, OpenES, SepCMAES
 from sweeper.trial.record import canonical
 from tests.trials import coloring_trial
 
+SKI_RENTAL = {"name": "ski_rental", "price": 2, "longest": 4, "noise": 2}
 NETWORK = {"name": "transformer", "width": 6, "key_size": 5}
+
+
+further = functools.partial(pytest.param, marks=pytest.mark.long)
 
 
 def _trial(**entries):
     optimizer = {"name": "pgpe", "population": 20, "initial_std": 0.1, "center_learning_rate": 0.03}
-    fields = {"model": NETWORK, "objective": {"q": 2.0, "m": 3}, "optimizer": optimizer, "steps": 30}
+    fields = {
+        "task": SKI_RENTAL,
+        "model": NETWORK | {"blocks": 1},
+        "objective": {"q": 2.0, "m": 3},
+        "optimizer": optimizer,
+        "steps": 30,
+    }
     return coloring_trial(**fields | entries)
 
 
@@ -78,7 +88,7 @@ def test_the_update_is_evosaxs():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", [PGPE, OpenES, SNES, SepCMAES], ids=lambda record: record.__name__)
+@pytest.mark.parametrize("optimizer", [PGPE, *map(further, (OpenES, SNES, SepCMAES))], ids=lambda each: each.__name__)
 def test_the_scale_of_the_losses_moves_no_strategy(optimizer):
     stacked = stack([_trial(optimizer={"name": optimizer().name, "population": 20})])
     trial, state = _lane(stacked), _lane(evolution.start(stacked))
@@ -108,6 +118,7 @@ def test_the_objective_of_an_individual_is_that_of_a_centre_in_its_place():
         assert objectives[:, :10].reshape(-1)[index] == pytest.approx(float(curve.train_loss[0]), rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("q", "name"), [(1.0, "mean_loss"), ("inf", "worst_loss")])
 def test_the_objective_of_the_centre_is_that_of_the_losses_of_its_inputs(q, name):
     stacked = stack([_trial(objective={"q": q, "m": 3})])
@@ -118,8 +129,6 @@ def test_the_objective_of_the_centre_is_that_of_the_losses_of_its_inputs(q, name
 
 RATES = {"center_learning_rate": 0.02, "std_learning_rate": 0.02, "initial_std": 0.1}
 COLORING = {"name": "coloring", "vertices": 5}
-
-further = functools.partial(pytest.param, marks=[pytest.mark.long, pytest.mark.exhaustive])
 
 
 @pytest.mark.slow
@@ -151,13 +160,14 @@ def test_evolution_trains_the_tasks_of_gradients(task, optimizer, below):
     ids=["gradients", "evolution"],
 )
 def test_an_annealed_q_is_that_of_the_step(trainer, optimizer):
-    annealed = _trial(objective={"q": 1.0, "final_q": "inf", "m": 3}, optimizer=optimizer, steps=2)
+    fields = {"task": COLORING, "optimizer": optimizer, "steps": 2}
+    annealed = _trial(objective={"q": 1.0, "final_q": "inf", "m": 3}, **fields)
     begun, _ = trainer.stride(stack([annealed]), trainer.start(stack([annealed])), 1)
     begun = jax.tree.map(np.asarray, begun)  # on the host, where no step uses its memory again
     after, curve = trainer.stride(stack([annealed]), begun, 1)
     assert annealed.objective.strength(jnp.int32(1) / annealed.steps) == 2
     for q, equal in ((2.0, True), (1.0, False)):
-        constant = _trial(objective={"q": q, "m": 3}, optimizer=optimizer, steps=2)
+        constant = _trial(objective={"q": q, "m": 3}, **fields)
         other, expected = trainer.stride(stack([constant]), begun, 1)
         assert bool(curve.train_loss[0] == expected.train_loss[0]) is equal
         weights = [jax.flatten_util.ravel_pytree(state.network)[0] for state in (after, other)]
@@ -174,8 +184,8 @@ def _other(optimizer):
     return optimizer | shared
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("optimizer", [STRATEGIES[0], *map(further, STRATEGIES[1:])], ids=operator.itemgetter("name"))
+@pytest.mark.long
+@pytest.mark.parametrize("optimizer", STRATEGIES, ids=operator.itemgetter("name"))
 def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
     """Two lanes with other rates, blocks in reverse order, m that grows, and a state that went through the host."""
     entries = {"objective": {"q": 2.0, "m": 1}, "steps": 3}
@@ -197,6 +207,7 @@ def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
     assert not np.array_equal(together.strategy.mean[0], together.strategy.mean[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", STRATEGIES, ids=operator.itemgetter("name"))
 def test_the_distribution_is_that_of_the_strategy(optimizer):
     """Individuals are drawn as evosax draws them: with the centre and the deviations of its state."""
@@ -246,6 +257,7 @@ def test_a_final_rate_of_zero_stops_the_centre_and_deviations_keep_their_limits(
     assert 0 < moves[-1] < 0.2 * moves[0]
 
 
+@pytest.mark.slow
 def test_the_deviation_of_open_es_is_that_of_its_generation():
     optimizer = {"name": "open_es", "population": 20, "initial_std": 0.4, "final_std": 0.2, "schedule": "linear"}
     stacked = stack([_trial(optimizer=optimizer, steps=4)])
@@ -255,6 +267,7 @@ def test_the_deviation_of_open_es_is_that_of_its_generation():
         state, _ = evolution.stride(stacked, state, 1)
 
 
+@pytest.mark.slow
 def test_clipup_takes_steps_of_the_learning_rate_and_no_longer_than_its_limit():
     optimizer = {"name": "pgpe", "population": 20, "initial_std": 0.1, "center_optimizer": "clipup"}
     stacked = stack([_trial(optimizer=optimizer | {"center_learning_rate": 0.5, "max_velocity_ratio": 1.5})])
@@ -267,6 +280,7 @@ def test_clipup_takes_steps_of_the_learning_rate_and_no_longer_than_its_limit():
     assert max(lengths) <= 0.75 * (1 + 1e-4)
 
 
+@pytest.mark.slow
 def test_tied_individuals_share_the_mean_of_their_weights():
     """The centre after a tie lies in the middle of the centres after both orders of the tied individuals."""
     trial = _trial(optimizer={"name": "snes", "population": 6, "initial_std": 0.1})
@@ -310,6 +324,7 @@ def test_what_joined_later_is_not_written_where_it_means_as_before():
         assert type(record).model_validate(canonical(record)) == record
 
 
+@pytest.mark.slow
 def test_individuals_without_a_finite_objective_are_ranked_last():
     def spoiled(value, trials, distribution, step):
         objectives = evolution.in_process(trials, distribution, step)
@@ -324,6 +339,7 @@ def test_individuals_without_a_finite_objective_are_ranked_last():
         assert int(state.failure[0]) == 0
 
 
+@pytest.mark.slow
 def test_a_generation_without_any_finite_objective_fails_the_lane_and_freezes_it():
     def nothing(trials, distribution, step):
         return [np.full_like(block, np.nan) for block in evolution.in_process(trials, distribution, step)]

@@ -70,6 +70,7 @@ def test_a_training_that_does_not_move_is_an_error(capsys, monkeypatch):
     assert wrong == ["gradients of 10 steps, running means", "changes of weights by 10 steps"]
 
 
+@pytest.mark.slow
 def test_what_fails_is_told_and_the_rest_goes_on(capsys, monkeypatch):
     monkeypatch.setattr(lanes, "KINDS", lanes.KINDS[:2])
 
@@ -103,6 +104,7 @@ def test_without_an_accelerator_there_is_one_process(capfd, monkeypatch):
     assert capfd.readouterr().out.count("started") == 1
 
 
+@pytest.mark.slow
 def test_what_does_not_come_back_ends_with_the_process():
     hanging = "import threading; from benchmarks.gpu import part\nwith part.ended_after(0.01): threading.Event().wait()"
     ended = python("-c", hanging)
@@ -138,6 +140,32 @@ def test_a_process_that_dies_or_hangs_ends_nothing_else(capfd, monkeypatch):
     ]  # fmt: skip
 
 
+def test_one_that_hangs_leaves_time_for_the_next_and_for_the_other_parts(monkeypatch, capfd):
+    """On a clock that only the processes move: of agreement none comes back, and the others end at once."""
+    now, spent = [0.0], []
+
+    def process(command, variables, ends):
+        part = command[0]
+        spent.append((part, ends - now[0]))
+        now[0] = ends if part == "agreement" else now[0]
+        return 1 if part == "agreement" else 0
+
+    monkeypatch.setattr(__main__, "command", lambda order: [order.part])
+    monkeypatch.setattr(__main__, "exit_code", process)
+    assert __main__.main(["--seconds", "1000"], clock=lambda: now[0]) == 1
+    agreeing = [seconds for part, seconds in spent if part == "agreement"]
+    assert agreeing == [295, 147.5, 73.75], "each had half of 590 seconds, and after 450 none begins"
+    assert [part for part, _ in spent if part != "agreement"] == ["lanes", *["profile"] * len(PROFILED)]
+    assert capfd.readouterr().out.count("no time left") == len(SPACES) - 3
+
+
+def test_nothing_begins_after_the_time_is_over(capsys):
+    assert __main__.main(["--seconds", "0"]) == 1, "what was not compared is not right"
+    titles = [f"agreement of {name}" for name in SPACES] + ["lanes"] + [f"profile of {name}" for name in PROFILED]
+    assert re.findall(r"^(.*): no time left\.$", capsys.readouterr().out, re.MULTILINE) == titles
+
+
+@pytest.mark.slow
 def test_the_processes_of_a_profile_have_no_cuda_graphs_and_all_have_a_cpu(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_deterministic_ops=true")
     monkeypatch.setenv("JAX_PLATFORMS", "cuda")
@@ -151,6 +179,7 @@ def test_the_processes_of_a_profile_have_no_cuda_graphs_and_all_have_a_cpu(monke
     python("-c", "import jax; jax.devices()", env=__main__.environment("profile"), check=True)
 
 
+@pytest.mark.slow
 def test_the_first_process_opens_no_device():
     """Where the platform does not exist, JAX raises an error when it is to open it. The report begins all the same."""
     program = (

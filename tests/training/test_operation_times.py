@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from benchmarks.operation_times import operation_times, operations_of
 
@@ -37,6 +38,7 @@ def test_of_a_cpu_loops_and_calls_do_not_count_beside_what_is_in_them():
     assert list(operations_of([_plane("/host:CPU", **threads)])) == [("dot.3", 7e-6)]
 
 
+@pytest.mark.slow
 def test_a_real_profile_of_a_product_has_one_operation():
     factors, product = jnp.ones((256, 256)), jax.jit(lambda x: x @ x)
     (seconds,) = operation_times(lambda: product(factors)).values()

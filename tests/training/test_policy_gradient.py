@@ -33,7 +33,8 @@ def _episodes(logits, actions) -> Episodes:
     return Episodes(*(jnp.asarray(part)[None] for part in (cost, taken, own, disorder, np.zeros_like(cost))))
 
 
-@pytest.mark.parametrize("seeds", [1, 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [2, pytest.param(1, marks=pytest.mark.long)])
 def test_the_gradient_is_that_of_the_expected_loss(seeds):
     """All episodes of all seeds together, each with its probability; a seed is often alone with a decision."""
     logits = jax.random.normal(jax.random.key(0), (seeds, 3, 2))
@@ -52,6 +53,7 @@ def test_the_gradient_is_that_of_the_expected_loss(seeds):
     np.testing.assert_allclose(estimated, exact(logits), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_decision_that_is_not_taken_has_no_gradient():
     """It would be right on average all the same, and only add noise."""
     episodes = _episodes(jnp.zeros((3, 3, 2)), np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]]))
@@ -59,6 +61,7 @@ def test_a_decision_that_is_not_taken_has_no_gradient():
     np.testing.assert_array_equal(gradient != 0, episodes.taken)
 
 
+@pytest.mark.slow
 def test_each_seed_is_weighed_by_the_losses_of_the_others():
     losses = jnp.array([[1.0, 2.0, 6.0], [3.0, 3.0, 4.0]])
 
@@ -76,6 +79,7 @@ def test_each_seed_is_weighed_by_the_losses_of_the_others():
     np.testing.assert_allclose(jax.grad(weighed_by_others, argnums=1)(jnp.mean, losses), 1 / 6, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_marginal_bonus_moves_the_gradient_and_not_the_value():
     episodes = _episodes(jnp.zeros((2, 3, 2)), np.array([[1, 0, 1], [1, 1, 1]]))._replace(marginal=-jnp.ones((1, 2, 3)))
     episodes = episodes._replace(marginal=episodes.marginal.at[0, 0, 2].set(-4.0))
@@ -117,7 +121,7 @@ def _expected_loss(network, noise):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("followed", [1, 4])
+@pytest.mark.parametrize("followed", [1, pytest.param(4, marks=pytest.mark.long)])
 def test_the_gradient_on_a_grid_is_that_of_finite_differences(followed, monkeypatch):
     """Of the loss that is expected of sampled actions, in the mean of 8,000 samples, within five standard errors."""
     monkeypatch.setattr(sampled_episodes, "FOLLOWED", followed)
@@ -151,7 +155,10 @@ def test_the_gradient_on_a_grid_is_that_of_finite_differences(followed, monkeypa
 def _trial(seed: int, **fields) -> TrialSpec:
     entries = {
         "task": {"name": "gridworld", "height": 2, "width": 2, "horizon": 3, "noise": 2},
-        "model": {"name": "transformer", "width": 4, "key_size": 3, "attention": "softmax", "embedding_scale": 4.0},
+        "model": {
+            "name": "transformer", "blocks": 1, "width": 4, "key_size": 3,
+            "attention": "softmax", "embedding_scale": 4.0,
+        },
         "objective": {"q": 4, "m": 4}, "batch_size": 3,
         "optimizer": {
             "name": "policy_gradient", "entropy_bonus": 0.2, "marginal_entropy_bonus": 0.1, "warmup_steps": 0,
@@ -160,16 +167,16 @@ def _trial(seed: int, **fields) -> TrialSpec:
     return coloring_trial(**entries | fields, seed=seed)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lanes_and_interruptions_change_no_bit_and_the_loss_falls():
     stacked, alone = stack([_trial(0), _trial(1)]), stack([_trial(1)])
     trainer = trainer_of(stacked)
     state, points = trainer.start(stacked), []
-    for length in [50] * 5:  # one program for most strides: to compile it takes longer than to run it
+    for length in [50] * 5:
         state, curve = trainer.stride(stacked, state, length)
         points.append([float(values[1]) for values in jax.tree.leaves(curve)])
     other = trainer.start(alone)
-    for length in (50, 50, 25, 50, 50, 25):
+    for length in [50] * 5:
         kept = jax.tree.map(np.asarray, other)  # as from a checkpoint
         other, _ = trainer.stride(alone, kept, length)
     for one, two in zip(jax.tree.leaves(state), jax.tree.leaves(other), strict=True):

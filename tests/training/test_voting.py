@@ -102,7 +102,7 @@ def every_group(seeds: int, size: int) -> VoterGroups:
 
 
 @pytest.mark.parametrize("kind", ["rows", "numbers"])
-@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("size", [2, 3])
 def test_votes_on_whole_answers_are_those_of_every_order_of_every_group(size, kind):
     draw = np.random.default_rng(size)
     answers = draw.integers(0, 5, (30, 2 * size))

@@ -1,0 +1,190 @@
+"""Packs on a real cluster: what they raise, when they are stopped, who ends them, and the waves in which they run."""
+
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+from ray.exceptions import OutOfMemoryError
+from ray.tune.error import TuneError
+from ray.tune.search import Searcher
+
+from sweeper import events
+from sweeper.launch import tune_driver
+from sweeper.launch.failures import LaunchError
+from sweeper.launch.job import Launched, Training
+from sweeper.launch.tune_driver import Waves
+from sweeper.packs import plan
+from sweeper.space.early_stopping import Asha
+from sweeper.space.resources import Resources
+from sweeper.store.store import Store
+from sweeper.trial.trial_spec import TrialSpec, trial_id
+from tests.heard import Heard
+from tests.launch.bad_task import bad_trial, in_project
+from tests.launch.launches import launched
+from tests.launch.workers import Worker, ended, whole
+from tests.trials import coloring_trial
+
+pytestmark = pytest.mark.slow
+
+EVOLVING = {"name": "pgpe", "population": 4}
+
+
+RATES = [{"warmup_steps": 0, "learning_rate": rate} for rate in (1e-2, 1e-9)]
+RAISED = {
+    "open": "FileNotFoundError", "exit": "SystemExit", "interrupt": "KeyboardInterrupt", "generator": "GeneratorExit",
+    "own": "Own", "mute": "Mute",
+}  # fmt: skip
+
+
+class Swept(NamedTuple):
+    done: Launched
+    heard: Heard
+    store: Store
+    good: TrialSpec
+    behind: TrialSpec
+    raising: list[TrialSpec]
+
+    def row(self, trial: TrialSpec) -> dict[str, Any]:
+        return next(row for row in self.store.trials().to_pylist() if row["trial_id"] == trial_id(trial))
+
+
+@pytest.fixture(scope="module")
+def swept(cluster, tmp_path_factory) -> Swept:
+    """Packs that one worker runs: one that sets a mark, those that raise, and one that falls behind the mark."""
+    folder = tmp_path_factory.mktemp("results")
+    with in_project(cluster.project):
+        good, behind = (bad_trial("well", optimizer=rate, steps=2000) for rate in RATES)
+        raising = [bad_trial(does) for does in RAISED]
+        stopping = Asha(metric="loss", mode="min", every=100, grace_steps=200, reduction_factor=2)
+        done, heard = launched(folder, [good, *raising, behind], work_kind=Training(stopping))
+        return Swept(done, heard, Store.open(folder), good, behind, raising)
+
+
+def test_whatever_a_task_raises_is_a_failure_of_its_trial_and_of_no_other(swept):
+    assert (swept.done.losses, swept.done.refused) == ([], False)
+    rows = {trial.task.does: swept.row(trial) for trial in swept.raising}
+    assert {row["status"] for row in rows.values()} == {"failed"}
+    assert {does: row["error_kind"] for does, row in rows.items()} == RAISED
+    assert all("(tasks/bad.py, line " in row["error_message"] for row in rows.values())
+    assert "/nowhere/doors.json" in rows["open"]["error_message"]
+    assert "TypeError" in rows["mute"]["error_message"], "its message cannot be made"
+    assert rows["own"]["error_message"].startswith(r"several lines:; \udcffthe reason")
+    assert swept.row(swept.good)["status"] == "finished"
+
+
+def test_a_pack_that_falls_behind_is_stopped_and_evaluated(swept):
+    row = swept.row(swept.behind)
+    assert row["status"] == "stopped"
+    assert 200 <= row["steps_done"] < 2000
+    assert row["success"] is not None
+
+
+def test_what_a_task_prints_is_told_and_nothing_but_rows_is_left(swept):
+    assert {line for event in swept.heard.all(events.PluginPrinted) for line in event.lines} == {"a task speaks"}
+    assert not swept.store.listing("checkpoints")
+
+
+def test_the_numbers_of_a_worker_are_those_of_this_process(swept, bad, tmp_path):
+    here = Store.open(tmp_path)
+    ended(Worker(whole(swept.good), tmp_path))
+    (row,) = here.trials().to_pylist()
+    for name in ("train_loss", "loss", "sampled", "extra_metrics"):
+        assert swept.row(swept.good)[name] == row[name]
+    there, ours = (store.seals()[trial_id(swept.good)].network for store in (swept.store, here))
+    assert there == ours
+
+
+def test_a_worker_without_news_is_ended_and_after_the_second_the_pack_is_lost(bad, cluster, tmp_path):
+    stuck = bad_trial("hang")
+    done, heard = launched(tmp_path, [stuck], resources=Resources(progress_seconds=2.0))
+    assert len(heard.all(events.WorkerStuck)) == 1
+    (loss,) = done.losses
+    assert loss.trial_ids == (trial_id(stuck),)
+    assert "resources.progress_seconds" in loss.reason
+    assert len(list(cluster.hung.iterdir())) == 2, "two workers have tried"
+    assert Store.open(tmp_path).committed() == {}
+
+
+@pytest.mark.long
+def test_a_task_that_ends_the_processes_of_its_population_is_a_failure(bad, tmp_path):
+    launched(tmp_path, [bad_trial("exit", optimizer=EVOLVING)], resources=Resources(population_workers=1))
+    (row,) = Store.open(tmp_path).trials().to_pylist()
+    assert (row["status"], row["error_kind"]) == ("failed", "SystemExit")
+    assert "(tasks/bad.py, line " in row["error_message"]
+
+
+def _seeds(count: int) -> list[Any]:
+    return [coloring_trial(seed=seed) for seed in range(count)]
+
+
+def test_a_wave_grows_with_the_workers():
+    work = tuple(whole(trial) for trial in _seeds(30))
+    source = plan.ListedWork(plan.Plan({}, {}, 1, 30, work, frozenset()))
+    callback: Any = SimpleNamespace(stopping=False, most_at_once=0)
+
+    def size(most_at_once: int) -> int:
+        callback.most_at_once = most_at_once
+        queue = tune_driver._Queue(source, callback, Waves(packs=3, of_a_worker=2))
+        return sum(1 for _ in iter(lambda: queue.suggest(""), Searcher.FINISHED))
+
+    assert [size(workers) for workers in (0, 1, 2, 4)] == [3, 3, 4, 8]
+    callback.stopping = True
+    assert size(4) == 0
+
+
+class Drained:
+    """Stands for Tune: takes all work of a wave, and runs none."""
+
+    def __init__(self, worker: Any, tune_config: Any, run_config: Any):
+        self.queue = tune_config.search_alg
+
+    def fit(self) -> None:
+        while self.queue.suggest("") is not Searcher.FINISHED:
+            pass
+
+
+def test_waves_run_until_nothing_is_left(cluster, monkeypatch, tmp_path):
+    waves: list[int] = []
+
+    class Noted(Drained):
+        def fit(self) -> None:
+            super().fit()
+            waves.append(self.queue._given)
+
+    monkeypatch.setattr(tune_driver.tune, "Tuner", Noted)
+    launched(tmp_path, _seeds(5), waves=Waves(packs=2))
+    assert waves == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("raised", "cause", "ends_with"),
+    [
+        (TuneError("no"), None, LaunchError),
+        (RuntimeError("no"), OutOfMemoryError("full"), LaunchError),
+        (RuntimeError("no"), None, RuntimeError),
+    ],
+)
+def test_what_ends_tune_ends_the_launch(cluster, monkeypatch, tmp_path, raised, cause, ends_with):
+    """A worker that Ray kills for memory ends Tune where the private part is missing by which it is a death."""
+
+    class Failing(Drained):
+        def fit(self) -> None:
+            raise raised from cause
+
+    monkeypatch.setattr(tune_driver.tune, "Tuner", Failing)
+    with pytest.raises(RuntimeError, match="no") as ended:
+        launched(tmp_path, _seeds(1))
+    assert type(ended.value) is ends_with
+
+
+@pytest.mark.long
+def test_a_long_list_runs_in_waves_that_grow_with_the_workers(cluster, monkeypatch, tmp_path):
+    """Packs that have nothing to do: waves of five to ten packs, after a first of at least three."""
+    scratch, begun = tune_driver.scratch, []
+    monkeypatch.setattr(tune_driver, "scratch", lambda: begun.append(None) or scratch())
+    trials = _seeds(30)
+    done, heard = launched(tmp_path, trials, idle=True, concurrency=2, waves=Waves(packs=3, of_a_worker=5))
+    assert not done.losses
+    ends = [event.pack_id for event in heard.all(events.PackEnded)]
+    assert len(ends) == len(set(ends)) == 30
+    assert 4 <= len(begun) <= 7
