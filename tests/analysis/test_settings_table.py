@@ -44,7 +44,7 @@ def test_what_varies_is_a_column_and_what_is_shared_the_title(rows):
     infinite = {"objective": {"q": "inf", "m": 2}}
     finite = result(metrics={"success": 0.5}), result({"seed": 1}, metrics={"success": 0.75})
     table = means(rows(*finite, result(infinite, metrics={"success": 1.0}), result(infinite | {"seed": 1}, metrics={})))
-    assert table.title == "coloring · transformer · Aq_R · 250 steps · finished"
+    assert table.title == "coloring · transformer · Aq_R · 300 steps · finished"
     assert shown(table) == [
         {"q": "3", "seeds": "2", "success": "0.62 ± 0.18"},
         {"q": "inf", "seeds": "2", "success": "1"},

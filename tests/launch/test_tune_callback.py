@@ -88,13 +88,13 @@ def test_a_pack_is_told_from_start_to_end(driver):
     driver.callback.on_trial_complete(0, [], driver.trial)
     pack_id, (first, second) = driver.work.pack.pack_id, driver.work.pending
     heard = driver.heard.events
-    assert heard[0] == events.PackStarted(pack_id, "coloring Aq_R seed=0,1", (first, second), 250)
+    assert heard[0] == events.PackStarted(pack_id, "coloring Aq_R seed=0,1", (first, second), 300)
     assert driver.heard.all(events.PackPlaced) == [events.PackPlaced(pack_id, "seven")]
     assert heard[-1] == events.PackEnded(pack_id)
     assert driver.heard.all(events.TrialCommitted) == [
         events.TrialCommitted(pack_id, first, "finished"), events.TrialCommitted(pack_id, second, "finished"),
     ]  # fmt: skip
-    assert [progress.step for progress in driver.heard.all(events.PackProgressed)][:3] == [100, 200, 250]
+    assert [progress.step for progress in driver.heard.all(events.PackProgressed)][:3] == [100, 200, 300]
 
 
 def test_the_most_packs_at_once_are_counted_whatever_ends_them(driver):

@@ -165,7 +165,7 @@ def test_a_seal_is_json_in_the_footer_of_plain_parquet_with_page_checksums(local
     size, *digests = value.pop("proof").split("-")
     assert value == {
         "kind": "trial", "schema_version": 1, "trial_id": FINISHED, "task": "coloring", "baseline": "Aq_R",
-        "status": "finished", "steps": 250, "fingerprint": None, "outcomes": ["success", "loss"],
+        "status": "finished", "steps": 300, "fingerprint": None, "outcomes": ["success", "loss"],
         "network": SEAL.network,
     }  # fmt: skip
     assert 0 < int(size) < file(local).stat().st_size
