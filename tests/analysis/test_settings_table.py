@@ -174,6 +174,16 @@ def test_a_long_table_is_cut_and_says_so(rows):
     assert "python -m sweeper.query best" in table.note
 
 
+def test_entries_without_room_for_a_column_are_named(rows):
+    rates = {"learning_rate": 0.1, "final_learning_rate": 0.01, "beta1": 0.5, "beta2": 0.5, "weight_decay": 0.1}
+    eight = {"objective": {"q": 4.0, "m": 3}, "batch_size": 4, "optimizer": rates}
+    table = means(rows(result({"optimizer": {}}), result(eight)))
+    assert ([column.title for column in table.columns].index("seeds"), table.note) == (8, "")
+    table = means(rows(result(eight | {"steps": 100})))
+    assert [column.title for column in table.columns].index("seeds") == 8
+    assert table.note.endswith(": steps")
+
+
 def test_a_terminal_gets_the_first_metrics_and_the_names_of_the_others(rows):
     metrics = dict.fromkeys(("success_worst5", "failed_inputs", "majority_30", "loss"), 0.12345)
     jumping = [result({"seed": i}, metrics=metrics | {"success": 0.1 * i, "success_p5": i}) for i in (0, 1)]

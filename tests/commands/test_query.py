@@ -123,6 +123,14 @@ def test_curves_and_outcomes_can_be_joined(results):
     assert frame.to_dict("list") == {"seed": [0, 1], "last": [11, 2], "step": [200, 200]}
 
 
+def test_each_outcome_has_its_column_and_each_input_its_row(results):
+    (trial,) = sql.chosen_ids("seed = 1", results)
+    frame = sql.frame(f"select * from outcomes where trial_id = '{trial}' order by input", results)
+    assert frame["input"].tolist() == [0, 1, 2]
+    for name, values in outcomes(3).items():
+        assert frame[name].tolist() == pytest.approx(values, rel=2**-13), name
+
+
 def test_only_the_views_a_query_names_are_read(results, monkeypatch):
     read = []
     for name, view in sql.VIEWS.items():

@@ -308,6 +308,26 @@ def test_a_pack_without_news_is_tried_in_another_worker_and_then_lost(driver, mo
     assert driver.store.committed() == {}
 
 
+def test_that_no_node_can_hold_a_pack_is_told_once_until_one_can(tmp_path, monkeypatch):
+    now, nodes = [0.0], [{"Alive": True, "Resources": {}}]
+    monkeypatch.setattr(tune_callback, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(tune_callback.ray, "nodes", lambda: nodes)
+    driver = Driver(tmp_path)
+    awaited = events.ResourcesAwaited(Resources().bundles()[0])
+
+    def told_after(seconds: float) -> list[events.ResourcesAwaited]:
+        now[0] += seconds
+        driver.callback.on_step_end(0, [driver.trial])
+        return driver.heard.all(events.ResourcesAwaited)
+
+    assert told_after(0) == [awaited], "at the first look"
+    assert told_after(10) == [awaited]
+    driver.callback.on_trial_start(0, [], driver.trial)  # a node has joined
+    assert told_after(10) == [awaited]
+    driver.callback.on_trial_complete(0, [], driver.trial)  # and left
+    assert told_after(10) == [awaited] * 2
+
+
 def test_the_error_of_a_trial_comes_from_tunes_log_and_is_shown_nowhere(capfd):
     errors = tune_callback.TrialErrors()
     with errors.listening():  # whatever module of Tune has the loop

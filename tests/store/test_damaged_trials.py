@@ -271,6 +271,11 @@ def test_a_file_that_makes_no_sense_costs_itself_and_one_line(local, what, caplo
     assert what != "expands to gigabytes" or f"{trial_file.ROW_LIMIT:,}"[:4] in line, "and was not decoded"
 
 
+def test_a_network_may_be_larger_than_a_row(local):
+    place(local, resealed(row_table(network=bytes(trial_file.ROW_LIMIT + 1))))
+    assert local.trials()["trial_id"].to_pylist() == [FINISHED]
+
+
 HOSTILE_NETWORKS = {
     "a tensor beyond the end": lambda data: data.replace(b"[2,3]", b"[9,9]"),
     "a header of gigabytes": lambda data: (2**63).to_bytes(8, "little") + data[8:],
