@@ -72,7 +72,8 @@ publish: $(VENV)/runtime
 # file share what they start. A process that dies ends the run, which would otherwise wait for that file for ever. Tests
 # start hundreds of processes, which are to find the modules compiled, whatever the environment says.
 PROCESSES := 2
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+DURATIONS := $(if $(CI),--durations=30)
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest $(DURATIONS) --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 check: $(VENV)/dev
 	$(SIDE_BY_SIDE) --output-sync=target lint unit

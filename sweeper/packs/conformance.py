@@ -205,7 +205,7 @@ def _trace_network(task: Task, network: Network) -> None:
 
 @contextlib.contextmanager
 def _offered(network: Network, method: str) -> Iterator[None]:
-    with contextlib.suppress(NotImplementedError), attributed(network, method):
+    with attributed(network, method), contextlib.suppress(NotImplementedError):
         yield
 
 

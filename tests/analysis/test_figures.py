@@ -212,6 +212,7 @@ def test_histograms_are_compared_by_share_and_by_fullest_bin():
         ("fraction of inputs", 1, 0.25),
         ("fullest bin", None, 0.9),
     ]
+    assert {(row.steps, row.seeds) for row in compared} == {((20_000,), 1)}, "those of the trials that were measured"
 
 
 def test_trials_without_a_value_of_the_axis_have_a_place_where_one_is_given():
@@ -311,6 +312,18 @@ def test_published_shares_and_peaks_are_painted_also_of_a_histogram_without_tria
     assert [color for color, _ in crosses(axes)] == [SHADES["blue"]]
     assert [line.get_color() for line in axes[0].lines if line.get_marker() == "v"] == [SHADES["blue"]]
     assert labels(content) == ["seen (1 seed)", f"unseen{references.PUBLISHED_ONLY}", "published", "published peak"]
+
+
+@pytest.mark.parametrize(
+    ("measured", "value", "scale", "lost"), [(0.5, 0.0, "log", 1), (0.0, 0.5, "log", 1), (0.0, 0.0, "linear", 0)]
+)
+def test_a_logarithmic_axis_counts_with_published_values_too(measured, value, scale, lost):
+    """What is not shown is told; what is above 0 is enough for the axis."""
+    one = curve(series=TWO[:1], y={"scale": "log"}, published=published({"seen": {1: value}}))
+    content = drawing(one, results([trial(success=measured)]))
+    (axes,) = painted(content)
+    assert axes.get_yscale() == scale
+    assert [re.findall(r"\d+ value", note.text) for note in content.notes] == [["1 value"] if lost else []]
 
 
 def test_crosses_that_coincide_stand_side_by_side():

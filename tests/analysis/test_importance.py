@@ -54,9 +54,10 @@ def test_the_entry_that_mattered_is_the_most_important(searched):
     assert shares == importances(ranked, logarithmic_entries(space)), "no number depends on chance"
 
 
-def test_logarithmic_entries_are_found_inside_choices(tmp_path):
+@pytest.mark.parametrize("hole", ["choice", "each"])
+def test_logarithmic_entries_are_found_inside_choices(tmp_path, hole):
     path = tmp_path / "nested.yaml"
-    optimizer = "choice: [{eps: {log_uniform: [1e-9, 1e-3]}}, {weight_decay: {uniform: [0, 1]}}]"
+    optimizer = f"{hole}: [{{eps: {{log_uniform: [1e-9, 1e-3]}}}}, {{weight_decay: {{uniform: [0, 1]}}}}]"
     path.write_text(SPACE.replace(RATES + "warmup_steps: 10", optimizer))
     assert logarithmic_entries(search_space.read(path)) == {"objective.q", "optimizer.eps"}
 
@@ -89,6 +90,9 @@ def test_parallel_axes_show_every_setting(searched):
     ignored = np.array([each.setting.entries["baseline"] == "AE_R" for each in ranked.ranked])
     assert (axes["q"].places[ignored] == NONE).all(), "a baseline that ignores q has none"
     assert (axes["q"].places[~ignored] >= 0).all()
+    texts_inside = [place for place, _ in axes["baseline"].ticks]
+    assert texts_inside == pytest.approx([1 / 3, 2 / 3]), "two texts are as far from each other as from the ends"
+    assert set(axes["baseline"].places) == set(texts_inside)
 
 
 @pytest.mark.slow  # draws a figure

@@ -44,7 +44,7 @@ def test_what_varies_is_a_column_and_what_is_shared_the_title(rows):
     infinite = {"objective": {"q": "inf", "m": 2}}
     finite = result(metrics={"success": 0.5}), result({"seed": 1}, metrics={"success": 0.75})
     table = means(rows(*finite, result(infinite, metrics={"success": 1.0}), result(infinite | {"seed": 1}, metrics={})))
-    assert table.title == "coloring · transformer · Aq_R · 250 steps · finished"
+    assert table.title == "coloring · transformer · Aq_R · 300 steps · finished"
     assert shown(table) == [
         {"q": "3", "seeds": "2", "success": "0.62 ± 0.18"},
         {"q": "inf", "seeds": "2", "success": "1"},
@@ -172,6 +172,16 @@ def test_a_long_table_is_cut_and_says_so(rows):
     assert len(table.rows) == 2
     assert "2 rows" in table.note
     assert "python -m sweeper.query best" in table.note
+
+
+def test_entries_without_room_for_a_column_are_named(rows):
+    rates = {"learning_rate": 0.1, "final_learning_rate": 0.01, "beta1": 0.5, "beta2": 0.5, "weight_decay": 0.1}
+    eight = {"objective": {"q": 4.0, "m": 3}, "batch_size": 4, "optimizer": rates}
+    table = means(rows(result({"optimizer": {}}), result(eight)))
+    assert ([column.title for column in table.columns].index("seeds"), table.note) == (8, "")
+    table = means(rows(result(eight | {"steps": 100})))
+    assert [column.title for column in table.columns].index("seeds") == 8
+    assert table.note.endswith(": steps")
 
 
 def test_a_terminal_gets_the_first_metrics_and_the_names_of_the_others(rows):

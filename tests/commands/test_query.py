@@ -88,7 +88,7 @@ def test_a_name_that_two_entries_share_is_written_out(results):
     place = rows.schema.get_field_index("spec")
     rows = rows.set_column(place, "spec", pa.array([json.dumps(both)] * rows.num_rows))
     (row, *_) = results_frame.named(rows).to_pylist()
-    assert row == row | {"task.size": 3, "model.size": 4, "depth": math.inf, "task.Steps": 1, "steps": 250}
+    assert row == row | {"task.size": 3, "model.size": 4, "depth": math.inf, "task.Steps": 1, "steps": 300}
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,14 @@ def test_curves_and_outcomes_can_be_joined(results):
         results,
     )
     assert frame.to_dict("list") == {"seed": [0, 1], "last": [11, 2], "step": [200, 200]}
+
+
+def test_each_outcome_has_its_column_and_each_input_its_row(results):
+    (trial,) = sql.chosen_ids("seed = 1", results)
+    frame = sql.frame(f"select * from outcomes where trial_id = '{trial}' order by input", results)
+    assert frame["input"].tolist() == [0, 1, 2]
+    for name, values in outcomes(3).items():
+        assert frame[name].tolist() == pytest.approx(values, rel=2**-13), name
 
 
 def test_only_the_views_a_query_names_are_read(results, monkeypatch):

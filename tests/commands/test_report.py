@@ -86,7 +86,7 @@ def test_published_numbers_are_compared_with_measured_ones_in_two_files(report):
     folder, output = report
     measured, missing = comparison(folder)
     assert [measured[key] for key in ("sweep", "panel", "series", "at")] == ["ours", "average", "A_R", "3.0"]
-    assert (float(measured["measured"]), measured["seeds"], measured["steps"]) == (0.75, "2", "250")
+    assert (float(measured["measured"]), measured["seeds"], measured["steps"]) == (0.75, "2", "300")
     assert np.isclose(float(measured["difference"]), -0.05)
     assert (missing["measured"], missing["difference"], missing["seeds"]) == ("", "", "0")
     for words in ("75.0 %", "-5.0 points", "2 published numbers, 1 of them"):
@@ -95,7 +95,7 @@ def test_published_numbers_are_compared_with_measured_ones_in_two_files(report):
     text = (folder / "comparison.md").read_text()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     assert " ".join(rows[0]) == "sweep panel series metric at published measured difference seeds steps"
-    assert rows[2] == ["ours", "average", "A_R", "success", "3", "80.0 %", "75.0 %", "-5.0 points", "2", "250"]
+    assert rows[2] == ["ours", "average", "A_R", "success", "3", "80.0 %", "75.0 %", "-5.0 points", "2", "300"]
     assert rows[3] == ["ours", "average", "A_R", "success", "10", "90.0 %", "-", "", "0", ""]
     assert len(rows) == 4
     assert "1 of 1 percentages" in text

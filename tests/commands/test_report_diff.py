@@ -9,13 +9,13 @@ from tests.filled_stores import swept
 from tests.results import failure, result
 
 
-def trained(q, seed, success, steps=250):
+def trained(q, seed, success, steps=300):
     return result({"objective": {"q": q, "m": 2}, "seed": seed, "steps": steps}, metrics={"success": success})
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    """Sweeps of 250 and of 500 steps, and two that share a setting."""
+    """Sweeps of 300 and of 500 steps, and two that share a setting."""
     store = Store.open(tmp_path_factory.mktemp("diff"))
     short = [trained(2.0, 0, 0.5), trained(2.0, 1, 0.52), trained(3.0, 0, 0.4), trained(3.0, 1, 0.8)]
     long = [trained(2.0, 0, 0.6, 500), trained(2.0, 1, 0.64, 500), trained(3.0, 0, 0.75, 500)]
@@ -34,7 +34,7 @@ def told(store, *names):
 def test_settings_that_differ_everywhere_in_one_entry_are_compared(store):
     lines = told(store, "short", "long")
     assert lines[0] == "0 trials in both, 4 only in short, 3 only in long"
-    assert ["steps", "250", "500"] in [line.split() for line in lines]
+    assert ["steps", "300", "500"] in [line.split() for line in lines]
     assert not any(line.startswith("q ") for line in lines[: lines.index("How the metrics moved")])
     rows = [line.split() for line in lines]
     assert ["q", "metric", "short", "long", "moved", "seeds"] in rows

@@ -5,10 +5,12 @@ import subprocess
 import sys
 import typing
 
+import pytest
+
 from sweeper import __version__
 from sweeper.__main__ import app
 from sweeper.analysis.figures import PALETTES
-from sweeper.commands import report
+from sweeper.commands import evaluate, report
 from sweeper.trial import plugins
 from tests.processes import python, refusal, told
 
@@ -42,6 +44,14 @@ def test_the_program_has_every_command_and_says_its_version():
         assert f" {command} " in helped
         told(app, command, "--help")
     assert "no/such/folder" in refusal(app, "compact", "--results", "no/such/folder")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("a.yaml", "b.yaml"), ("a.yaml", "--where", "q = 3"), ("a.yaml", "--votes", "1,x"), ("a.yaml", "--votes", "")],
+)
+def test_what_cannot_be_evaluated_is_refused(arguments):
+    assert not told(evaluate.app, *arguments, code=2).stdout
 
 
 def test_a_command_in_a_deleted_folder_is_told_so(tmp_path):

@@ -88,13 +88,13 @@ def test_a_pack_is_told_from_start_to_end(driver):
     driver.callback.on_trial_complete(0, [], driver.trial)
     pack_id, (first, second) = driver.work.pack.pack_id, driver.work.pending
     heard = driver.heard.events
-    assert heard[0] == events.PackStarted(pack_id, "coloring Aq_R seed=0,1", (first, second), 250)
+    assert heard[0] == events.PackStarted(pack_id, "coloring Aq_R seed=0,1", (first, second), 300)
     assert driver.heard.all(events.PackPlaced) == [events.PackPlaced(pack_id, "seven")]
     assert heard[-1] == events.PackEnded(pack_id)
     assert driver.heard.all(events.TrialCommitted) == [
         events.TrialCommitted(pack_id, first, "finished"), events.TrialCommitted(pack_id, second, "finished"),
     ]  # fmt: skip
-    assert [progress.step for progress in driver.heard.all(events.PackProgressed)][:3] == [100, 200, 250]
+    assert [progress.step for progress in driver.heard.all(events.PackProgressed)][:3] == [100, 200, 300]
 
 
 def test_the_most_packs_at_once_are_counted_whatever_ends_them(driver):
@@ -306,6 +306,26 @@ def test_a_pack_without_news_is_tried_in_another_worker_and_then_lost(driver, mo
     assert len(driver.heard.all(events.WorkerDied)) == 1, "the second is told as a loss"
     assert driver.source.exhausted
     assert driver.store.committed() == {}
+
+
+def test_that_no_node_can_hold_a_pack_is_told_once_until_one_can(tmp_path, monkeypatch):
+    now, nodes = [0.0], [{"Alive": True, "Resources": {}}]
+    monkeypatch.setattr(tune_callback, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(tune_callback.ray, "nodes", lambda: nodes)
+    driver = Driver(tmp_path)
+    awaited = events.ResourcesAwaited(Resources().bundles()[0])
+
+    def told_after(seconds: float) -> list[events.ResourcesAwaited]:
+        now[0] += seconds
+        driver.callback.on_step_end(0, [driver.trial])
+        return driver.heard.all(events.ResourcesAwaited)
+
+    assert told_after(0) == [awaited], "at the first look"
+    assert told_after(10) == [awaited]
+    driver.callback.on_trial_start(0, [], driver.trial)  # a node has joined
+    assert told_after(10) == [awaited]
+    driver.callback.on_trial_complete(0, [], driver.trial)  # and left
+    assert told_after(10) == [awaited] * 2
 
 
 def test_the_error_of_a_trial_comes_from_tunes_log_and_is_shown_nowhere(capfd):

@@ -47,7 +47,7 @@ def test_a_worker_says_that_it_compiles_before_it_does(tmp_path):
     worker = Worker(PAIR, tmp_path)
     result = worker.step()
     progress = result["report"].progress
-    assert (progress.phase, progress.step, progress.steps, result["done"]) == ("compiling", 0, 250, False)
+    assert (progress.phase, progress.step, progress.steps, result["done"]) == ("compiling", 0, 300, False)
     assert worker.step()["report"].progress.phase == "training"
 
 
@@ -66,7 +66,7 @@ def test_a_worker_told_to_leave_goes_on_where_it_was(tmp_path):
     assert leaving.report().done
     assert list(tmp_path.glob("checkpoints/*"))
     successor = Worker(PAIR, tmp_path)
-    assert [successor.report().progress.step for _ in range(2)] == [200, 250]
+    assert [successor.report().progress.step for _ in range(2)] == [200, 300]
     ended(successor)
     assert Store.open(tmp_path).committed() == dict.fromkeys(PAIR.pending, "finished")
     # A pack that has not begun leaves nothing.
@@ -133,7 +133,7 @@ def test_a_broken_store_is_nobodys_failure(tmp_path, monkeypatch):
     assert Store.open(tmp_path).committed() == {}
     # Nothing is trained again once there is space.
     worker = Worker(PAIR, tmp_path)
-    assert worker.report().progress.step == 250
+    assert worker.report().progress.step == 300
     assert ended(worker).progress.rows == dict.fromkeys(PAIR.pending, "finished")
 
 
@@ -171,7 +171,7 @@ def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(tmp_p
     # Nothing is trained again on a device with more.
     larger = Worker(work, tmp_path)
     reports = [larger.report(), larger.report()]
-    assert [(report.done, report.progress.step) for report in reports] == [(False, 250), (True, 250)]
+    assert [(report.done, report.progress.step) for report in reports] == [(False, 300), (True, 300)]
     assert set(Store.open(tmp_path).committed().values()) == {"finished"}
 
 

@@ -331,6 +331,11 @@ def test_what_is_expected_of_the_pending_starts(one):
     assert len({trial_id(trial) for trial in source.planned.values()}) == 4
 
 
+def test_a_search_without_pending_starts_hides_no_other(space, tmp_path):
+    source = source_of(space(), Store.open(tmp_path))
+    assert [trial.steps for trial in source.expected(source.searches[1])] == [100, 100, 200, 300]
+
+
 @pytest.mark.parametrize(
     ("override", "place"),
     [

@@ -4,6 +4,7 @@ Nearly all of these packs have two lanes of one structure, so that the module co
 """
 
 import dataclasses
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -251,6 +252,16 @@ def test_a_pack_whose_lanes_all_diverged_stops_training(undisturbed, tmp_path):
     run = _run(Store.open(tmp_path), Pack((EXPLODING, EXPLODING.model_copy(update={"seed": 6}))))
     assert run.advance().phase == "evaluating"
     assert list(_finish(run).rows.values()) == ["failed"] * 2
+
+
+@pytest.mark.parametrize(
+    ("points", "loss"),
+    [([], math.nan), ([(9, 9), (0.5, 0.25)], 0.375), ([(9, 9), (0.5, math.nan)], 0.5), ([(math.inf,) * 2], math.nan)],
+)
+def test_the_loss_in_the_progress_of_a_pack_is_the_mean_of_the_lanes_that_have_one(tmp_path, points, loss):
+    run = _run(Store.open(tmp_path))
+    run.training = dataclasses.replace(run.training, curves=[[list(losses), [1.0, 1.0]] for losses in points])
+    assert run.progress().train_loss == pytest.approx(loss, nan_ok=True)
 
 
 def test_weights_that_the_last_update_made_infinite_are_a_failure(undisturbed, tmp_path):

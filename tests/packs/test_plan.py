@@ -34,6 +34,7 @@ OPTUNA = (
 
 
 @settings(max_examples=50)
+@pytest.mark.slow  # draws a hundred plans
 @given(
     committed=st.dictionaries(
         st.sampled_from([*IDS, "of another sweep"]), st.sampled_from(["finished", "failed", "stopped"])

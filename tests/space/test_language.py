@@ -1,6 +1,7 @@
 """The language of search spaces: the examples of docs/search-space.md hold, and draws have their distributions."""
 
 import itertools
+import logging
 import math
 import re
 from collections import Counter
@@ -9,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, get_args
 
+import optuna
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ from scipy import stats
 
 from sweeper.events import PackProgressed
 from sweeper.space import formulas, holes
-from sweeper.space.early_stopping import AnyEarlyStopping, Asha
+from sweeper.space.early_stopping import AnyEarlyStopping, Asha, Median
 from sweeper.space.optuna_search import AnySampler, Sampler
 from sweeper.space.problems import Problem, Refused, SearchSpaceError
 from sweeper.space.search_space import of_text
@@ -200,6 +202,8 @@ OPTUNA = "search={method: optuna, trials: 3"
         (["trial.steps={choice: 'range(1, 5)'}"], "trial.steps.choice", "{int: [1, 4], step: 1}"),
         (["trial.model.width={linspace: {start: 8, stop: 64, num: 8}}"], "trial.model.width.linspace",
          "{linspace: [8, 64, 8]}"),
+        (["trial.optimizer.beta1={logspace: {min: 0.1, max: 0.9, num: 3}}"], "trial.optimizer.beta1.logspace",
+         "{logspace: [0.1, 0.9, 3]}"),
         (["trial.optimizer.beta1={normal: {mu: 0.5, sigma: 0.1}}"], "trial.optimizer.beta1.normal",
          "{normal: [0.5, 0.1]}"),
         (["trial.optimizer={values: [1, 2]}"], "trial.optimizer", "{choice: [1, 2]}"),
@@ -290,6 +294,13 @@ def test_every_sampler_and_pruner_takes_the_fields_of_its_record(record, monkeyp
         assert not any(map(rule.stops, packs)), "a pack that comes to a step again is not compared again"
         for progress in packs:
             rule.ended(progress.pack_id)
+
+
+def test_optuna_says_nothing_of_its_own_when_a_pruner_is_made(caplog, monkeypatch):
+    optuna.logging.set_verbosity(optuna.logging.INFO)  # as at the start of a process
+    monkeypatch.setattr(logging.getLogger("optuna"), "propagate", True)
+    Median(name="median", every=5).rule()
+    assert caplog.messages == []
 
 
 def test_asha_stops_all_but_the_best_share_at_each_rung():

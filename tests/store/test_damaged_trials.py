@@ -165,7 +165,7 @@ def test_a_seal_is_json_in_the_footer_of_plain_parquet_with_page_checksums(local
     size, *digests = value.pop("proof").split("-")
     assert value == {
         "kind": "trial", "schema_version": 1, "trial_id": FINISHED, "task": "coloring", "baseline": "Aq_R",
-        "status": "finished", "steps": 250, "fingerprint": None, "outcomes": ["success", "loss"],
+        "status": "finished", "steps": 300, "fingerprint": None, "outcomes": ["success", "loss"],
         "network": SEAL.network,
     }  # fmt: skip
     assert 0 < int(size) < file(local).stat().st_size
@@ -269,6 +269,11 @@ def test_a_file_that_makes_no_sense_costs_itself_and_one_line(local, what, caplo
     assert local.committed() == {OTHER: "finished"}
     line = told(caplog)
     assert what != "expands to gigabytes" or f"{trial_file.ROW_LIMIT:,}"[:4] in line, "and was not decoded"
+
+
+def test_a_network_may_be_larger_than_a_row(local):
+    place(local, resealed(row_table(network=bytes(trial_file.ROW_LIMIT + 1))))
+    assert local.trials()["trial_id"].to_pylist() == [FINISHED]
 
 
 HOSTILE_NETWORKS = {

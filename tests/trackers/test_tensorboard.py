@@ -42,7 +42,7 @@ def test_the_server_shows_curves_metrics_and_hyper_parameters(store, tmp_path, s
     curve = plugin("scalars/scalars", tag="train_loss", run=first)
     assert [(step, round(value, 6)) for _, step, value in curve] == [(100, 0.2), (200, 0.1)]
     ((moment, step, value),) = plugin("scalars/scalars", tag="success_worst5", run=first)
-    assert (step, value) == (250, 0.25)
+    assert (step, value) == (300, 0.25)
     assert moment == pytest.approx(STARTED.timestamp() + 2.5)
     statuses = ["STATUS_UNKNOWN", "STATUS_SUCCESS", "STATUS_FAILURE", "STATUS_RUNNING"]
     question = {"experimentName": "", "allowedStatuses": statuses, "colParams": [], "startIndex": 0, "sliceSize": 9}
