@@ -41,7 +41,7 @@ def space(packs: int, seeds: int, steps: int) -> str:
 def checkout(folder: Path) -> Iterator[Path]:
     """A copy of what a sweep imports, so that edits made meanwhile do not reach it."""
     copy = folder / "checkout"
-    for package in ("sweeper", "tasks", "models", "objectives", "chaos"):
+    for package in ("sweeper", "tasks", "models", "objectives", "optimizers", "experiments", "chaos"):
         shutil.copytree(plugins.ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
     yield copy
 

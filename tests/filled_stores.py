@@ -4,7 +4,7 @@ import dataclasses
 
 from sweeper.store.evaluations import EvaluationResult, commit_evaluation, stored_evaluations
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.results import PROVENANCE, STARTED, failure, outcomes, record, result
 
 IDS = [trial_id(result({"seed": seed}).trial) for seed in range(6)]

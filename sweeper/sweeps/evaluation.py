@@ -169,7 +169,8 @@ def evaluate(
         now = evaluation_plan(store, planned.trials, planned.changes, code, None, planned.recompute_other_code)
         if interruption.signum is not None:
             raise Interrupted(interruption.signum, _left(now), planned.origin.command)
-    protocols = {key: protocol_id(planned.changes.of(trial)) for key, trial in planned.trials.items()}
+    trials: Mapping[str, Any] = planned.trials  # of learned algorithms
+    protocols = {key: protocol_id(planned.changes.of(trial)) for key, trial in trials.items()}
     frame = named_frame(evaluation_rows(store, store.trials(protocols), protocols).to_pandas())
     left = _left(now) + sum(now.left_out.values())
     reasons = collections.Counter(now.left_out) + (unreadable_networks(store, now) if left else collections.Counter())

@@ -16,7 +16,7 @@ from sweeper.analysis.results import named_frame
 from sweeper.analysis.table import texts
 from sweeper.space import search_space
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests import tiny_sweeps
 from tests.filled_stores import commit, plan
 

@@ -13,7 +13,8 @@ from sweeper.analysis.results import Results
 from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries
-from sweeper.trial.trial_spec import TrialSpec, canonical
+from sweeper.trial.record import canonical
+from sweeper.trial.trial_spec import TrialSpec
 from tests.results import failure, result
 from tests.trials import coloring_trial
 

@@ -14,7 +14,7 @@ from sweeper.analysis.settings_table import Mean, fitting, mean_of, settings, se
 from sweeper.analysis.table import Table, terminal, texts
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries, varying
-from sweeper.trial.trial_spec import canonical
+from sweeper.trial.record import canonical
 from tests.results import failure, result
 
 

@@ -16,7 +16,7 @@ from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.space.search_space import read
 from sweeper.store.store import Store
 from sweeper.training import gradient
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.filled_stores import commit, plan
 from tests.results import failure, result
 from tests.tiny_sweeps import with_seeds

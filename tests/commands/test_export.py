@@ -9,7 +9,7 @@ import safetensors.numpy
 
 from sweeper.commands import export
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.processes import refusal, told
 from tests.results import WEIGHTS, failure, outcomes, result
 

@@ -20,7 +20,7 @@ from sweeper.commands import query
 from sweeper.store import store
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import plugins
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.processes import refusal, told
 from tests.results import failure, outcomes, record, result
 from tests.tiny_sweeps import with_seeds

@@ -14,7 +14,7 @@ from sweeper.analysis import advice
 from sweeper.analysis.figures.curves import Curves
 from sweeper.commands.report import app
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests import filled_stores, results
 from tests.processes import refusal, told
 from tests.trials import coloring_trial

@@ -10,7 +10,7 @@ from sweeper.analysis import report
 from sweeper.analysis.report import ReportOptions
 from sweeper.commands.report import app
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.processes import ctrl_c, refusal, told
 from tests.results import record, result
 

@@ -13,7 +13,7 @@ from sweeper.analysis import sweeps
 from sweeper.commands import status
 from sweeper.listeners import heartbeats
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.heartbeats import DEAD, ELSEWHERE, PACK, heartbeat
 from tests.processes import refusal, told
 from tests.results import PROVENANCE, failure, record, result

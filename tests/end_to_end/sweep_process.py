@@ -21,7 +21,7 @@ UNSTABLE = ("wall", "seconds", "started", "finished", "per_second", "memory", "c
 
 def copy_checkout(folder: Path, *further: str) -> None:
     """Copy the packages that a sweep imports, and further folders."""
-    for package in ("sweeper", "tasks", "models", "objectives", *further):
+    for package in ("sweeper", "tasks", "models", "objectives", "optimizers", "experiments", *further):
         shutil.copytree(plugins.ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
 
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from sweeper.analysis import sql
 from sweeper.commands import evaluate
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.processes import python
 from tests.results import result
 from tests.tiny_sweeps import with_seeds

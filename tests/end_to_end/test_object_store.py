@@ -17,7 +17,7 @@ from sweeper.commands import query
 from sweeper.store.schema import trial_file_name
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import plugins
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.processes import python
 from tests.results import failure, outcomes, result
 from tests.s3_server import ENVIRONMENT

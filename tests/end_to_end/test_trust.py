@@ -18,7 +18,7 @@ from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.schema import trial_file_name
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.results import result
 
 

@@ -13,7 +13,8 @@ from sweeper.packs.packing import packs
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.trial import provenance
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial import trial_id
+from sweeper.trial.trial_spec import TrialSpec
 from tests.heard import Heard
 
 

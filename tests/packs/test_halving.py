@@ -21,7 +21,7 @@ from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store
 from sweeper.trial import provenance
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests import tiny_sweeps
 
 SPACE = (

@@ -18,7 +18,7 @@ from sweeper.store.store import Store
 from sweeper.sweeps.evaluation import plan_evaluation, unreadable_networks
 from sweeper.training import evaluation
 from sweeper.trial import provenance
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.damage import DAMAGES, flipped
 from tests.results import failure, result
 from tests.trials import coloring_trial

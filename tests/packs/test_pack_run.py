@@ -25,7 +25,8 @@ from sweeper.training import evaluation, gradient
 from sweeper.trial import provenance
 from sweeper.trial.contracts import ContractError
 from sweeper.trial.record import Traced
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial import trial_id
+from sweeper.trial.trial_spec import TrialSpec
 from tasks.coloring import Task as Coloring
 from tests.trials import coloring_trial
 
@@ -408,7 +409,7 @@ def test_a_task_and_an_objective_add_curves_and_change_no_number(tmp_path, field
 def test_the_schedule_rises_falls_and_ends_at_the_final_rate():
     def rates(steps: list[int], **fields: Any) -> jax.Array:
         optimizer = coloring_trial(optimizer=fields).optimizer
-        return jax.jit(jax.vmap(lambda step: gradient.learning_rate(optimizer, step, 1000)))(jnp.array(steps))
+        return jax.jit(jax.vmap(lambda step: optimizer.rate(1000)(step)))(jnp.array(steps))
 
     cosine = rates([0, 50, 100, 550, 1000], warmup_steps=100, learning_rate=1e-3)
     np.testing.assert_allclose(cosine, [0, 5e-4, 1e-3, 5.5e-4, 1e-4], rtol=1e-5)

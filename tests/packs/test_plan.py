@@ -14,7 +14,8 @@ from sweeper.packs.work_sources import AdaptiveWork
 from sweeper.space import optuna_search, search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial import trial_id
+from sweeper.trial.trial_spec import TrialSpec
 from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 

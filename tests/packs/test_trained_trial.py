@@ -15,7 +15,8 @@ from sweeper.packs.packing import Pack
 from sweeper.packs.trained_trial import LoadError, OtherNetworkError, network_of, weights_of
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial import trial_id
+from sweeper.trial.trial_spec import TrialSpec
 from tests.results import WEIGHTS, result
 from tests.trials import coloring_trial
 

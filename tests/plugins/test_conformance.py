@@ -14,8 +14,8 @@ import pytest
 from sweeper.packs import conformance, conformance_suite
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Network, Task
-from sweeper.trial.evolution_strategies import PGPE
-from sweeper.trial.trial_spec import Adam, TrialSpec, trial_id
+from sweeper.trial.trial import trial_id
+from sweeper.trial.trial_spec import TrialSpec
 from tests.plugins.networks import PartialNetwork
 
 SMALL: dict[str, dict] = {
@@ -53,7 +53,7 @@ form_cases = pytest.mark.parametrize(
 
 @functools.cache
 def _example(task: Task, model: Model) -> conformance_suite.Example:
-    optimizer = Adam() if task.abilities().differentiable else PGPE()
+    optimizer = plugins.load("optimizer", "adam" if task.abilities().differentiable else "pgpe")()
     trial = TrialSpec(task=task, model=model, baseline="Aq_R", steps=10, batch_size=12, optimizer=optimizer)
     return conformance_suite.Example(trial)
 

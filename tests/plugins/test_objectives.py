@@ -20,7 +20,9 @@ from sweeper.training import evolution, trainers
 from sweeper.training.objective import batch_of
 from sweeper.trial import plugins
 from sweeper.trial.objective_contract import Batch, Objective
-from sweeper.trial.trial_spec import TrialSpec, canonical, trial_id
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import trial_id
+from sweeper.trial.trial_spec import TrialSpec
 from tests.trials import coloring_trial
 
 PARAMETERS: dict[str, list[dict]] = {

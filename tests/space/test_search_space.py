@@ -24,7 +24,8 @@ from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search_methods import GridSearch, Method
 from sweeper.space.search_space import of_text, read, search_of
 from sweeper.space.sweep_spec import SweepSpec, remarks
-from sweeper.trial.trial_spec import TrialSpec, trial_id
+from sweeper.trial.trial import trial_id
+from sweeper.trial.trial_spec import TrialSpec
 
 SPACES = Path(__file__).resolve().parents[2] / "search_spaces"
 

@@ -17,7 +17,8 @@ from sweeper.analysis import sql
 from sweeper.store import schema, seal, trial_file
 from sweeper.store.seal import DamagedError, TrialSeal
 from sweeper.store.store import NoNetworkError, StoreError
-from sweeper.trial.trial_spec import canonical, trial_id
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import trial_id
 from tests.damage import DAMAGES, flipped
 from tests.results import WEIGHTS, outcomes, result
 

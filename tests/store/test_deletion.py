@@ -8,7 +8,7 @@ from sweeper.store.annotations import Subject, annotate, read_annotations
 from sweeper.store.committed_trials import Reading
 from sweeper.store.deletion import delete, of_no_sweep, of_status, of_sweep
 from sweeper.store.store import Store, StoreError
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.filled_stores import IDS, contents, evaluate, sound
 from tests.power_cuts import power_cuts
 from tests.results import failure, record, result

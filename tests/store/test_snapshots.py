@@ -17,7 +17,7 @@ from sweeper.store.schema import TRIALS
 from sweeper.store.seal import SnapshotSeal
 from sweeper.store.store import Store
 from sweeper.store.trial_file import trial_file
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.damage import DAMAGES, flipped
 from tests.power_cuts import power_cuts
 from tests.results import failure, outcomes, result

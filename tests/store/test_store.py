@@ -18,7 +18,8 @@ from sweeper.store import committed_trials, schema, trial_file
 from sweeper.store.committed_trials import Reading
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.trial import fingerprint
-from sweeper.trial.trial_spec import canonical, trial_id
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import trial_id
 from tests.results import PROVENANCE, STARTED, WEIGHTS, failure, outcomes, result
 
 FINISHED, OTHER = trial_id(result().trial), trial_id(result({"seed": 1}).trial)

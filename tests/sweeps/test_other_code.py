@@ -9,8 +9,9 @@ import sweeper
 from sweeper.analysis import sql
 from sweeper.packs.other_code import computed_by_other_code
 from sweeper.store.store import Store
-from sweeper.trial import fingerprint, trial_spec
-from sweeper.trial.trial_spec import canonical, trial_id
+from sweeper.trial import fingerprint
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import trial_id
 from tasks import coloring
 from tests.processes import python
 from tests.results import PROVENANCE, failure, result
@@ -95,5 +96,5 @@ def test_trials_are_those_of_the_current_versions_and_all_trials_are_all(store, 
     assert counts() == (1, 4)
     rows = sql.frame("select distinct task_version v from all_trials order by v", store.root)
     assert rows["v"].tolist() == [1, 2]
-    monkeypatch.setattr(trial_spec, "NUMERICS_VERSION", 2)
+    monkeypatch.setattr("sweeper.trial.trial.NUMERICS_VERSION", 2)
     assert counts() == (0, 4)

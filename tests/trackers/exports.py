@@ -13,7 +13,7 @@ from werkzeug.serving import make_server
 from sweeper.commands import export
 from sweeper.store.store import Store
 from sweeper.trackers import runs
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.processes import told
 from tests.results import record, result
 from tests.tiny_sweeps import SPACE

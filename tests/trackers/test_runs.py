@@ -8,7 +8,7 @@ import pytest
 from sweeper.commands import export
 from sweeper.trackers import runs
 from sweeper.trial import plugins
-from sweeper.trial.trial_spec import trial_id
+from sweeper.trial.trial import trial_id
 from tests.processes import ctrl_c, python, refusal, told
 from tests.results import result
 from tests.trackers.exports import METRICS, sweep_of, trial

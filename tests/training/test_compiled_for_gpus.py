@@ -17,7 +17,9 @@ from sweeper.packs.packing import Pack, cells, stack
 from sweeper.space import search_space
 from sweeper.training import compilation, evaluation, evolution, gradient
 from sweeper.trial import vectorisation
-from sweeper.trial.trial_spec import TrialSpec, canonical, leaf_values
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import leaf_values
+from sweeper.trial.trial_spec import TrialSpec
 from tests.jaxprs import equations
 from tests.trials import coloring_trial
 

@@ -12,10 +12,11 @@ import pytest
 from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
 from evosax.algorithms.distribution_based.pgpe import Params
 
+from optimizers import open_es, pgpe, sep_cma_es, snes
 from sweeper.packs.packing import stack
-from sweeper.training import evolution, gradient, strategies
+from sweeper.training import evolution, gradient
 from sweeper.training.trainer import FAILURES
-from sweeper.trial.evolution_strategies import PGPE, SNES, OpenES, SepCMAES
+from sweeper.trial.optimizer_contract import deviations, falling
 from sweeper.trial.record import canonical
 from tests.trials import coloring_trial
 
@@ -81,24 +82,24 @@ def test_the_update_is_evosaxs():
     adam = optax.inject_hyperparams(optax.adam)(learning_rate=trial.optimizer.center_learning_rate)
     algorithm = Algorithm(20, _lane(state.network), optimizer=adam)
     rates = trial.optimizer.initial_std, trial.optimizer.std_learning_rate
-    params = Params(std_init=rates[0], std_lr=rates[1], std_max_change=strategies.MAX_STD_CHANGE)
+    params = Params(std_init=rates[0], std_lr=rates[1], std_max_change=pgpe.MAX_STD_CHANGE)
     expected, _ = algorithm.tell(jax.random.key(0), population, jnp.asarray(fitness), _lane(state.strategy), params)
     np.testing.assert_allclose(after.strategy.mean[0], expected.mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(after.strategy.std[0], expected.std, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", [PGPE, *map(further, (OpenES, SNES, SepCMAES))], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("optimizer", ["pgpe", *map(further, ("open_es", "snes", "sep_cma_es"))])
 def test_the_scale_of_the_losses_moves_no_strategy(optimizer):
-    stacked = stack([_trial(optimizer={"name": optimizer().name, "population": 20})])
+    stacked = stack([_trial(optimizer={"name": optimizer, "population": 20})])
     trial, state = _lane(stacked), _lane(evolution.start(stacked))
     population = _individuals(trial, state.distribution(), 10)
     losses = jax.random.uniform(jax.random.key(0), (20,))
     told = [
-        strategies.strategy_of(trial).tell(trial, jnp.int32(0), population, scale * losses, state.strategy)
+        trial.optimizer.tell(trial.keys().training, 3, jnp.int32(0), population, scale * losses, state.strategy)
         for scale in (1.0, 0.1)
     ]
-    for part in (lambda after: after.mean, strategies.deviations):
+    for part in (lambda after: after.mean, deviations):
         np.testing.assert_allclose(*map(part, told), rtol=1e-5, atol=1e-7)
     assert not np.allclose(told[0].mean, state.strategy.mean, rtol=1e-5)
 
@@ -220,7 +221,7 @@ def test_the_distribution_is_that_of_the_strategy(optimizer):
         _individuals(_trial(optimizer=optimizer), distribution, 8)
     )
     noise = (networks - distribution.center) / distribution.std
-    mirrored = strategies.strategy_of(trials).mirrored
+    mirrored = trials.optimizer.MIRRORED
     assert mirrored == np.allclose(noise[:8], -noise[8:], atol=1e-4)
     assert len({round(float(abs(each[0])), 3) for each in noise}) == (8 if mirrored else 16)
     assert float(noise.mean()) == pytest.approx(0, abs=0.1)
@@ -230,11 +231,11 @@ def test_the_distribution_is_that_of_the_strategy(optimizer):
 @pytest.mark.parametrize("schedule", ["linear", "cosine"])
 def test_rates_and_deviations_fall_along_the_schedule(schedule):
     def at(step):
-        return float(strategies.falling(jnp.float32(0.4), jnp.float32(0.1), schedule, jnp.int32(step), 100))
+        return float(falling(jnp.float32(0.4), jnp.float32(0.1), schedule, jnp.int32(step), 100))
 
     assert [at(0), at(50), at(100)] == pytest.approx([0.4, 0.25, 0.1])
     assert at(25) == pytest.approx(0.325 if schedule == "linear" else 0.35607, abs=1e-4)
-    same = strategies.falling(jnp.float32(0.3), jnp.float32(0.3), schedule, jnp.int32(33), 100)
+    same = falling(jnp.float32(0.3), jnp.float32(0.3), schedule, jnp.int32(33), 100)
     assert same == jnp.float32(0.3)
 
 
@@ -288,8 +289,8 @@ def test_tied_individuals_share_the_mean_of_their_weights():
     population = _individuals(trial, _lane(state.distribution()), 3)
 
     def centre(*objectives):
-        told = strategies.strategy_of(trial).tell(
-            trial, jnp.int32(0), population, jnp.array(objectives), _lane(state.strategy)
+        told = trial.optimizer.tell(
+            trial.keys().training, trial.steps, jnp.int32(0), population, jnp.array(objectives), _lane(state.strategy)
         )
         return np.asarray(told.mean)
 
@@ -316,11 +317,16 @@ def test_settings_that_make_no_sense_are_refused():
 
 
 def test_what_joined_later_is_not_written_where_it_means_as_before():
-    assert set(canonical(PGPE())) == {
+    assert set(canonical(pgpe.Optimizer())) == {
         "name", "population", "center_learning_rate", "std_learning_rate", "initial_std",
     }  # fmt: skip
-    assert PGPE(final_center_learning_rate=0.0) != PGPE()
-    for record in (PGPE(final_std_learning_rate=0.001, max_std=0.5), OpenES(final_std=0.01), SNES(), SepCMAES()):
+    assert pgpe.Optimizer(final_center_learning_rate=0.0) != pgpe.Optimizer()
+    for record in (
+        pgpe.Optimizer(final_std_learning_rate=0.001, max_std=0.5),
+        open_es.Optimizer(final_std=0.01),
+        snes.Optimizer(),
+        sep_cma_es.Optimizer(),
+    ):
         assert type(record).model_validate(canonical(record)) == record
 
 

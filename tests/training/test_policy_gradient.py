@@ -10,8 +10,8 @@ from jax.flatten_util import ravel_pytree
 
 from models.transformer import Model
 from sweeper.packs.packing import stack
+from sweeper.training.kinds import trainer_of
 from sweeper.training.policy_gradient import entropy, surrogate, weighed_by_others
-from sweeper.training.trainers import trainer_of
 from sweeper.trial.contracts import Episodes
 from sweeper.trial.trial_spec import TrialSpec
 from tasks.gridworld import Task, environment, sampled_episodes

@@ -27,7 +27,7 @@ ORIGINAL = captured()
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch) -> Path:
     """A copy of the checkout, in which this process now finds its code."""
-    for folder in ("sweeper", "tasks", "models", "objectives"):
+    for folder in ("sweeper", "tasks", "models", "objectives", "optimizers", "experiments"):
         shutil.copytree(plugins.ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     coloring_trial()  # its plug-ins are loaded from where this process has them, whatever earlier tests have forgotten
     for name, folder in {"PACKAGE": "sweeper", "ROOT": "", "SHIPPED": "", "PROJECT": ""}.items():
@@ -64,7 +64,7 @@ CHANGES = [
     ("objectives/cvar.py", "0.0, 1.0", "0.0, 2.0", {"tail"}),
     ("sweeper/training/objective.py", "axis=1", "axis=0", set(ALL)),
     ("sweeper/trial/objective_contract.py", "] = 10", "] = 11", set(ALL)),
-    ("sweeper/trial/trial_spec.py", "NUMERICS_VERSION = 1", "NUMERICS_VERSION = 2", set(ALL)),
+    ("sweeper/trial/trial.py", "NUMERICS_VERSION = 1", "NUMERICS_VERSION = 2", set(ALL)),
     ("sweeper/store/schema.py", "SCHEMA_VERSION = 1", "SCHEMA_VERSION = 2", set()),
     ("sweeper/packs/pack_training.py", "CURVE_POINTS = 200", "CURVE_POINTS = 100", set(ALL)),
     ("sweeper/packs/work_sources.py", "WINDOW = 8", "WINDOW = 9", set()),

@@ -16,8 +16,9 @@ from pydantic import Field, ValidationError
 from models import transformer
 from objectives.q_norm import Objective
 from sweeper.trial import trial_spec
-from sweeper.trial.record import Spec, Traced, Unwritten
-from sweeper.trial.trial_spec import Baseline, TrialSpec, canonical, leaf_values, trial_id
+from sweeper.trial.record import Spec, Traced, Unwritten, canonical
+from sweeper.trial.trial import leaf_values, trial_id
+from sweeper.trial.trial_spec import Baseline, TrialSpec
 from tasks import coloring
 from tests.trials import coloring_trial
 
@@ -130,7 +131,7 @@ def test_a_raised_version_is_another_identity(part, monkeypatch):
     trial = coloring_trial()
     before = trial_id(trial)
     if part == "numerics":
-        monkeypatch.setattr(trial_spec, "NUMERICS_VERSION", 2)
+        monkeypatch.setattr("sweeper.trial.trial.NUMERICS_VERSION", 2)
     else:
         monkeypatch.setattr(type(getattr(trial, part)), "VERSION", 2)
     assert trial_id(trial) != before
