@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
@@ -86,6 +86,7 @@ def test_an_objective_is_what_its_contract_says(objective):
 
 @objective_cases
 @given(st.floats(0, 100, width=32), groups_of_batches)
+@settings(max_examples=30)
 def test_the_value_of_equal_losses_is_that_loss(objective, loss, groups):
     batch = _batch(objective, np.full(12, loss, np.float32), groups)
     np.testing.assert_allclose(_value(objective, batch, _told(objective, batch)), loss, rtol=1e-5, atol=1e-6)
