@@ -87,8 +87,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package, built from what git knows of."""
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "sweeper", "tasks", "models", "objectives", "optimizers", "experiments",
-         "pyproject.toml", "setup.py", "README.md", "LICENSE"],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "sweeper", "tasks", "models", "objectives",
+         "optimizers", "experiments", "pyproject.toml", "setup.py", "README.md", "LICENSE"],
         cwd=plugins.ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     for name in filter(lambda name: (plugins.ROOT / name).exists(), listed.stdout.splitlines()):
