@@ -52,9 +52,11 @@ class PackTraining:
 
     def train_loss(self) -> float:
         """Mean over the sound lanes at the last point of the curve; NaN before the first point."""
-        values = np.asarray(self.curves[-1][0]) if self.curves else np.array([])
-        finite = values[np.isfinite(values)]
-        return float(finite.mean()) if finite.size else float("nan")
+        if not self.curves:
+            return math.nan
+        values = np.asarray(self.curves[-1][0])  # a lane that has failed may have kept a finite one
+        sound = values[np.isfinite(values) & (np.asarray(self.state.failure) == 0)]
+        return float(sound.mean()) if sound.size else math.nan
 
 
 def begun(trainer: Trainer[Any], trials: Trial, saved: Checkpoint | None) -> PackTraining:

@@ -239,7 +239,7 @@ def test_a_checkpoint_that_fails_is_a_warning(undisturbed, tmp_path, monkeypatch
 
 def test_a_lane_that_diverges_fails_alone(undisturbed, tmp_path):
     store = Store.open(tmp_path)
-    run_pack(Pack((TRIALS[0], EXPLODING)), Destination(store, ORIGIN))
+    progress = _finish(_run(store, Pack((TRIALS[0], EXPLODING))))
     failed = _rows(store)[trial_id(EXPLODING)]
     assert failed["status"] == "failed"
     assert failed["error_kind"] in ("non-finite loss", "non-finite gradient")
@@ -247,6 +247,7 @@ def test_a_lane_that_diverges_fails_alone(undisturbed, tmp_path):
     assert str(failed["error_step"]) in failed["error_message"]
     sound = trial_id(TRIALS[0])
     assert _metrics(store)[sound] == _metrics(undisturbed)[sound]
+    assert progress.train_loss == pytest.approx(_metrics(store)[sound]["train_loss"])
 
 
 def test_a_pack_whose_lanes_all_diverged_stops_training(undisturbed, tmp_path):
