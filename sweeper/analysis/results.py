@@ -30,7 +30,7 @@ from sweeper.trial import plugins
 from sweeper.trial.columns import METRICS
 from sweeper.trial.contracts import Abilities, Task
 from sweeper.trial.entry_names import CARRIED, TAKEN, decoded, entries, entry_names, last_part
-from sweeper.trial.trial import NUMERICS_VERSION, Trial, trial_id
+from sweeper.trial.trial import Trial, numerics_version, trial_id
 
 CACHED = 2**14  # largest number of tasks that are cached, and of values of an outcome that are not rounded
 
@@ -45,7 +45,7 @@ def current(rows: pa.Table) -> pa.Table:
     @functools.cache
     def is_current(kind: plugins.Kind, names: tuple[str | None, ...], *written: int | None) -> bool:
         task, model, objective = names
-        here = [_version(kind, task), NUMERICS_VERSION]
+        here = [_version(kind, task), numerics_version()]
         if kind == "task":
             here += [_version("model", model), _version("objective", objective or plugins.DEFAULTS["objective"])]
         return all(now is None or (then or 1) == now for now, then in zip(here, written, strict=False))

@@ -145,6 +145,12 @@ def _plugin_or_none(kind: plugins.Kind, name: str) -> type[Spec] | None:
 NUMERICS_VERSION = 1
 """Raise the version when a mended objective, trainer or evaluation gives other results: then every id changes."""
 
+
+def numerics_version() -> int:
+    """The version of the numerics of this checkout."""
+    return NUMERICS_VERSION
+
+
 _ALWAYS_WRITTEN = ("task", "model")
 """Parts whose version is in every id. The first version of the others is not written, as ids are older than these."""
 

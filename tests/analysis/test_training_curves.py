@@ -108,7 +108,8 @@ def test_a_point_between_those_of_other_trials_moves_neither_line_nor_band(tmp_p
 
 def test_settings_of_two_models_are_called_by_their_models(tmp_path):
     """Entries that only one of the models has are not named."""
-    store, trials = Store.open(tmp_path), [coloring_trial(), coloring_trial(model={"name": "deep_sets", "width": 4})]
+    deep_sets = {"name": "deep_sets", "blocks": 1, "width": 4}
+    store, trials = Store.open(tmp_path), [coloring_trial(), coloring_trial(model=deep_sets)]
     for trial in trials:
         commit(store, trial)
     plan(store, map(trial_id, trials))

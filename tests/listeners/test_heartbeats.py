@@ -47,8 +47,8 @@ def test_a_driver_that_is_asked_to_stop_answers_by_its_end(local):
     assert heartbeats(local.files) == []
 
 
-def test_the_clock_of_the_store_leaves_nothing(results, monkeypatch):
-    files = results.files
+def test_the_clock_of_the_store_leaves_nothing(local, monkeypatch):
+    files = local.files
     write_heartbeat(files, "quick", heartbeat())
     monkeypatch.setattr(time, "time", lambda: 0.0)
     (stored,) = heartbeats(files)

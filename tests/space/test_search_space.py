@@ -487,7 +487,7 @@ def test_doubtful_trials_are_told_with_the_path_of_the_value():
     trials = space(VALID, ["trial.optimizer.warmup_steps={choice: [299, 300, 301]}"]).expand().trials
     (line,) = remarks(trials, GridSearch())
     assert line.strip().startswith("trial.optimizer.warmup_steps: ")
-    assert "64 trials (301 of 300" in line
+    assert re.findall(r"\d+", line) == ["64", "301", "300"]
     trials = [trial for trial in trials if trial.optimizer.warmup_steps == 300]
     assert not remarks(trials, GridSearch(early_stopping=Asha(grace_steps=299)))
     (line,) = remarks(trials, GridSearch(early_stopping=Asha(grace_steps=300)))
