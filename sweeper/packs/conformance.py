@@ -205,8 +205,17 @@ def _trace_network(task: Task, network: Network) -> None:
 
 @contextlib.contextmanager
 def _offered(network: Network, method: str) -> Iterator[None]:
+    """What a method of a network gives, if the network has it; a method that changes its network is refused.
+
+    Training would lose what the method leaves in the network, such as the statistics of a batch.
+    """
+    before, structure = jax.tree.flatten(network)
     with attributed(network, method), contextlib.suppress(NotImplementedError):
         yield
+    after, now = jax.tree.flatten(network)
+    if now != structure or any(new is not old for old, new in zip(before, after, strict=True)):
+        gives = "its result and changes the network"
+        raise broken(network, method, gives, "pure: statistics of batches and other state belong to an experiment")
 
 
 def _trace_objective(trial: TrialSpec) -> None:

@@ -1,6 +1,7 @@
 """What the methods of a task or a network may leave out, and with which place it is told if they break a contract."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -23,7 +24,12 @@ def _network_without(method: str, error: type[Exception]) -> TrialSpec:
     def raises(*arguments: Any) -> Any:
         raise error(method)
 
-    network: Any = type("Network", (deep_sets.DeepSets,), {method: raises})
+    return _network_with(method, raises)
+
+
+def _network_with(method: str, function: Callable[..., Any]) -> TrialSpec:
+    """A trial whose network has another method."""
+    network: Any = type("Network", (deep_sets.DeepSets,), {method: function})
 
     def build(sizes: deep_sets.Model, task: Coloring, key: Any) -> Any:
         return network(sizes, task.token_size(), task.output_size(), key)
@@ -42,6 +48,18 @@ def test_an_error_in_a_method_of_a_network_is_told_with_its_place(method):
 
 def test_a_network_may_leave_out_what_its_task_does_not_need():
     conformance.check_shapes([_network_without("step", NotImplementedError)])
+
+
+def test_a_network_that_keeps_something_is_refused_with_its_method():
+    def keeps(network: Any, tokens: Any, mask: Any, positions: Any = None) -> Any:
+        result = deep_sets.DeepSets.__call__(network, tokens, mask, positions)
+        weights, structure = jax.tree.flatten(network)
+        for name, value in vars(structure.unflatten([2 * weight for weight in weights])).items():
+            object.__setattr__(network, name, value)
+        return result
+
+    with pytest.raises(ContractError, match=r"test_contract_errors\.py, line \d+: __call__ gives "):
+        conformance.check_shapes([_network_with("__call__", keeps)])
 
 
 def _task_with(**changes: Any) -> TrialSpec:
