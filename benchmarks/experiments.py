@@ -69,8 +69,8 @@ def by_platform(name: str) -> Callable[[], Any]:
 
     def run() -> Any:
         for _ in range(LENGTH // experiments.STRIDE):
-            now[0], curves = trainer.stride(stacked, now[0], experiments.STRIDE)
-        return now[0], curves
+            now[0], _ = trainer.stride(stacked, now[0], experiments.STRIDE)
+        return now[0]
 
     return run
 
@@ -82,9 +82,9 @@ def by_vmap() -> Callable[[], Any]:
     now, done = [jax.jit(jax.vmap(by_hand.start))(rates, seeds)], [0]
 
     def run() -> Any:
-        now[0], loss = program(rates, seeds, now[0], done[0], points)
+        now[0], _ = program(rates, seeds, now[0], done[0], points)
         done[0] += LENGTH
-        return now[0], loss
+        return now[0]
 
     return run
 
@@ -96,9 +96,9 @@ def by_calls() -> Callable[[], Any]:
 
     def run() -> Any:
         for seed, state in enumerate(lanes):
-            lanes[seed], loss = program(1e-3, seed, state, done[0], points)
+            lanes[seed], _ = program(1e-3, seed, state, done[0], points)
         done[0] += LENGTH
-        return lanes, loss
+        return lanes
 
     return run
 

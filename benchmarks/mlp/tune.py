@@ -21,7 +21,7 @@ def trial(settings: dict[str, float]) -> None:
 
     rate, points = settings["rate"], by_hand.data()
     program = jax.jit(by_hand.train, donate_argnums=2)
-    state = jax.jit(by_hand.start)(rate, 0)
+    state, loss = jax.jit(by_hand.start)(rate, 0), float("inf")
     for done in range(0, int(settings["steps"]), by_hand.LENGTH):
         state, loss = program(rate, 0, state, done, points)
     tune.report({"train_loss": float(loss), "error": float(by_hand.loss_of(state[0], *points))})

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from experiments import mlp_in_turns
+from experiments import mlp_in_turns  # pyright: ignore[reportAttributeAccessIssue]  # of this folder's project
 
 
 class Experiment(mlp_in_turns.Experiment):
