@@ -151,7 +151,7 @@ def _beyond(finite: Sequence[float], log: bool) -> float:
 
 
 class Histories(Lines[HistoryPanel]):
-    """Lines against the training step, measured on the batches of the training; the band is the spread over seeds."""
+    """Lines against the training step, of tasks on the batches of the training; the band is the spread over seeds."""
 
     NAME = "Training curves"
 
@@ -196,4 +196,7 @@ class Histories(Lines[HistoryPanel]):
     def remarks(self) -> list[str]:
         seeds, several = self.seeds_remark()
         parts = [seeds, f"band: {self.spread_name()}"] if several else [seeds]
-        return [*parts, "on training batches", *self.scale_remarks(), *self.choice_remarks()]
+        # What an experiment measures, and on what, its author knows.
+        rows = pd.concat([line.rows for series in self.series for line in series.lines])
+        batches = [] if (rows["baseline"] == "experiment").any() else ["on training batches"]
+        return [*parts, *batches, *self.scale_remarks(), *self.choice_remarks()]
