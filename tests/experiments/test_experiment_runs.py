@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from sweeper.analysis.results import Results
 from sweeper.packs.pack_run import PackRun, run_pack
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.trained_trial import load
@@ -14,6 +15,7 @@ from sweeper.training.kinds import trainer_of
 from sweeper.trial import vectorisation
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_id, trial_of
+from tests.analysis.made_up_figures import composed, panel, said
 from tests.experiments.runs import destination, science
 from tests.experiments.toy import TOY, project, toy_trial
 
@@ -114,6 +116,15 @@ def test_lanes_together_agree_with_lanes_in_turns(undisturbed, pack):
     np.testing.assert_allclose(trained(together), in_turns, rtol=1e-5)
     with vectorisation.built_for("cuda"):
         np.testing.assert_allclose(trained(pack.trials), in_turns, rtol=1e-5)
+
+
+@pytest.mark.slow  # draws
+def test_a_figure_says_which_curves_are_of_training_batches(undisturbed):
+    def words(metric):
+        return said(composed(Results.of_store(undisturbed), panel(kind="history", metric=metric, split="seed")))
+
+    assert "on training batches" in words("pace")
+    assert "on training batches" not in words("distance")
 
 
 def test_a_trial_is_the_same_after_json():
