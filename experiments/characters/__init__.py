@@ -38,23 +38,33 @@ class Block(nnx.Module):
 
     def __call__(self, x: Float[Array, "window place width"]) -> Float[Array, "window place width"]:
         parts = self.project(self.norms[0](x)).reshape(*x.shape[:2], 3 * self.heads, -1)
-        attended = jax.nn.dot_product_attention(*jnp.split(parts, 3, axis=2), is_causal=True)
+        queries, keys, values = jnp.split(parts, 3, axis=2)
+        attended = jax.nn.dot_product_attention(_turned(queries), _turned(keys), values, is_causal=True)
         x = x + self.join(attended.reshape(x.shape))
         return x + self.narrow(nnx.gelu(self.widen(self.norms[1](x))))
 
 
-class Network(nnx.Module):
-    """Embedded characters and places, blocks, and the logits of the next character at every place."""
+def _turned(x: Float[Array, "window place head feature"]) -> Float[Array, "window place head feature"]:
+    """Pairs of features turned by angles that grow with the place, so that products of queries and keys know how far
+    apart they are (Su et al., 2021)."""
+    places, half = x.shape[1], x.shape[3] // 2
+    angles = (jnp.arange(places)[:, None] * 10_000.0 ** (-jnp.arange(half) / half))[:, None]
+    first, second = jnp.split(x, 2, axis=3)
+    cos, sin = jnp.cos(angles), jnp.sin(angles)
+    return jnp.concatenate([first * cos - second * sin, first * sin + second * cos], axis=3)
 
-    def __init__(self, symbols: int, context: int, width: int, blocks: int, heads: int, rngs: nnx.Rngs):
+
+class Network(nnx.Module):
+    """Embedded characters, blocks, and the logits of the next character at every place."""
+
+    def __init__(self, symbols: int, width: int, blocks: int, heads: int, rngs: nnx.Rngs):
         self.symbols = nnx.Embed(symbols, width, rngs=rngs)
-        self.places = nnx.Embed(context, width, rngs=rngs)
         self.blocks = nnx.List(Block(width, heads, rngs) for _ in range(blocks))
         self.norm = nnx.LayerNorm(width, rngs=rngs)
         self.last = nnx.Linear(width, symbols, rngs=rngs)
 
     def __call__(self, codes: Int[Array, "window place"]) -> Float[Array, "window place symbol"]:
-        x = self.symbols(codes) + self.places(jnp.arange(codes.shape[1]))
+        x = self.symbols(codes)
         for block in self.blocks:
             x = block(x)
         return self.last(self.norm(x))
@@ -65,8 +75,8 @@ class Experiment(experiment_contract.Experiment):
 
     Attributes:
         context: Characters of a window. At its first place the network sees one character, at its last all.
-        width: Numbers that stand for a character inside of the network; `heads` must divide it.
-        batch_size: Windows of a training step.
+        width: Numbers that stand for a character inside of the network, a multiple of 2 × `heads`.
+        batch_characters: Characters of a training step, which has as many windows as fit in.
         optimizer: Any optimiser by gradients.
     """
 
@@ -77,7 +87,7 @@ class Experiment(experiment_contract.Experiment):
     width: Count = 64
     blocks: Count = 2
     heads: Count = 4
-    batch_size: Count = 16
+    batch_characters: Count = 512
     optimizer: AnyOptimizer = Field(default_factory=lambda: plugins.load("optimizer", "adam")())
 
     def data(self) -> dict[str, Int[np.ndarray, " place"]]:
@@ -96,7 +106,8 @@ class Experiment(experiment_contract.Experiment):
     def step(self, state: Any, at: Step) -> tuple[dict[str, Any], dict[str, Float[Array, ""]]]:
         """One step along the gradient of the mean loss of windows that begin anywhere in the training text."""
         codes = at.data["training"]
-        begins = jax.random.randint(at.key, (self.batch_size, 1), 0, len(codes) - self.context)
+        count = max(1, self.batch_characters // self.context)
+        begins = jax.random.randint(at.key, (count, 1), 0, len(codes) - self.context)
         windows = codes[begins + jnp.arange(self.context + 1)]
 
         def loss(weights: nnx.State) -> Float[Array, ""]:
@@ -118,7 +129,7 @@ class Experiment(experiment_contract.Experiment):
         return state["weights"]
 
     def _network(self, key: Any, symbols: int) -> Network:
-        return Network(symbols, self.context, self.width, self.blocks, self.heads, nnx.Rngs(key))
+        return Network(symbols, self.width, self.blocks, self.heads, nnx.Rngs(key))
 
     def _merged(self, weights: nnx.State, at: Step) -> Network:
         # The structure of the network is that of a fresh one, whose weights nobody computes.
