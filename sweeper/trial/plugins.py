@@ -2,9 +2,9 @@
 
 The task called `maze` is the class `Task` of a file `tasks/maze.py`, the model called `transformer` the class `Model`
 of `models/transformer.py`, the objective called `cvar` the class `Objective` of `objectives/cvar.py`, the experiment
-called `mlp` the class `Experiment` of `experiments/mlp.py`, the optimiser called `adam` the class `Optimizer` of
-`optimizers/adam.py`; a folder with an `__init__.py` counts as a file. There is
-no registry to edit: a new file is a new name. The places are, in this order,
+called `classification` the class `Experiment` of `experiments/classification.py`, the optimiser called `adam` the class
+`Optimizer` of `optimizers/adam.py`; a folder with an `__init__.py` counts as a file. There is no registry to edit: a
+new file is a new name. The places are, in this order,
 
 1. the project, which is the folder in which the command was started: its folders `tasks/`, `models/`, `objectives/`,
    `optimizers/` and `experiments/`;

@@ -87,8 +87,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package, built from what git knows of."""
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "sweeper", "tasks", "models", "objectives",
-         "optimizers", "experiments", "pyproject.toml", "setup.py", "README.md", "LICENSE"],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "sweeper",
+         *(f"{kind}s" for kind in plugins.KINDS), "pyproject.toml", "setup.py", "README.md", "LICENSE"],
         cwd=plugins.ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     for name in filter(lambda name: (plugins.ROOT / name).exists(), listed.stdout.splitlines()):
@@ -134,7 +134,8 @@ def test_the_package_takes_one_name_and_holds_every_module(wheel):
     modules = [path for path in (plugins.PACKAGE).rglob("*") if path.suffix in (".py", ".html", ".css", ".js", ".txt")]
     expected = {str(path.relative_to(plugins.ROOT)) for path in modules}
     for kind in plugins.KINDS:
-        expected |= {f"sweeper/{path.relative_to(plugins.ROOT)}" for path in (plugins.ROOT / f"{kind}s").rglob("*.py")}
+        files = [path for path in (plugins.ROOT / f"{kind}s").rglob("*.*") if path.suffix != ".pyc"]
+        expected |= {f"sweeper/{path.relative_to(plugins.ROOT)}" for path in files}
     assert expected <= set(names)
     assert "sweeper/tasks/begun.py" not in names
 

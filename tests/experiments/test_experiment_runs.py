@@ -5,15 +5,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.packs.pack_run import Destination, PackRun, run_pack
+from sweeper.analysis.results import Results
+from sweeper.packs.pack_run import PackRun, run_pack
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.trained_trial import load
 from sweeper.store.store import Store
 from sweeper.training import experiments
 from sweeper.training.kinds import trainer_of
-from sweeper.trial import provenance, vectorisation
+from sweeper.trial import vectorisation
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_id, trial_of
+from tests.analysis.made_up_figures import composed, panel, said
+from tests.experiments.runs import destination, science
 from tests.experiments.toy import TOY, project, toy_trial
 
 TOGETHER = TOY.replace('"toy"', '"together"').replace("    metrics =", "    lanes_together = True\n    metrics =")
@@ -31,22 +34,11 @@ def pack(toy):
     return Pack((toy_trial(evaluate_every=5), toy_trial(seed=1, rate=0.3, evaluate_every=5)))
 
 
-def _destination(store):
-    return Destination(store, provenance.capture("test"), checkpoint_seconds=0.0)
-
-
 @pytest.fixture(scope="module")
 def undisturbed(pack, tmp_path_factory):
     store = Store.open(tmp_path_factory.mktemp("undisturbed"))
-    run_pack(pack, _destination(store))
+    run_pack(pack, destination(store))
     return store
-
-
-def _science(store):
-    rows = store.trials().select(["trial_id", "status", "steps_done", "spec", "extra_metrics"]).to_pylist()
-    curves = store.curves().sort_by([(name, "ascending") for name in ("trial_id", "metric", "step")])
-    networks = {key: {n: w.tobytes() for n, w in store.weights(seal).items()} for key, seal in store.seals().items()}
-    return rows, curves.to_pylist(), store.outcomes().to_pylist(), networks
 
 
 def test_a_trial_becomes_a_row_with_metrics_curves_outcomes_and_what_it_keeps(pack, undisturbed):
@@ -71,21 +63,21 @@ def test_an_interruption_anywhere_changes_no_bit(pack, undisturbed, tmp_path):
     store = Store.open(tmp_path)
     while len(done := store.committed()) < 2:
         pending = [name for name in pack.trial_ids if name not in done]
-        PackRun(pack, pending, _destination(store)).advance()
-    assert _science(store) == _science(undisturbed)
+        PackRun(pack, pending, destination(store)).advance()
+    assert science(store) == science(undisturbed)
 
 
 @pytest.mark.slow  # compiles for one lane
 def test_neither_the_place_in_a_pack_nor_the_number_of_lanes_changes_a_bit(pack, undisturbed, tmp_path):
     store = Store.open(tmp_path)
     for trials in ((pack.trials[1],), (pack.trials[0],)):
-        run_pack(Pack(trials), _destination(store))
-    assert _science(store) == _science(undisturbed)
+        run_pack(Pack(trials), destination(store))
+    assert science(store) == science(undisturbed)
 
 
 def test_a_lane_that_leaves_the_numbers_costs_itself_alone(tmp_path):
     store, sound = Store.open(tmp_path), toy_trial()
-    run_pack(Pack((sound, toy_trial(seed=1, explode_at=7))), _destination(store))
+    run_pack(Pack((sound, toy_trial(seed=1, explode_at=7))), destination(store))
     rows = {row["seed"]: row for row in store.trials().to_pylist()}
     assert (rows[0]["status"], rows[0]["trial_id"]) == ("finished", trial_id(sound))
     failed = rows[1]
@@ -124,6 +116,15 @@ def test_lanes_together_agree_with_lanes_in_turns(undisturbed, pack):
     np.testing.assert_allclose(trained(together), in_turns, rtol=1e-5)
     with vectorisation.built_for("cuda"):
         np.testing.assert_allclose(trained(pack.trials), in_turns, rtol=1e-5)
+
+
+@pytest.mark.slow  # draws
+def test_a_figure_says_which_curves_are_of_training_batches(undisturbed):
+    def words(metric):
+        return said(composed(Results.of_store(undisturbed), panel(kind="history", metric=metric, split="seed")))
+
+    assert "on training batches" in words("pace")
+    assert "on training batches" not in words("distance")
 
 
 def test_a_trial_is_the_same_after_json():

@@ -10,7 +10,7 @@ from matplotlib.ticker import NullLocator
 from sweeper.analysis.figures import selection, style
 from sweeper.analysis.figures.lines import Line, Lines, LineSeries, mean_by_seed, metric_by_seed, pooled
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results
+from sweeper.analysis.results import Results, own_goals
 from sweeper.messages import counted
 from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.series import CurveSeries
@@ -151,7 +151,7 @@ def _beyond(finite: Sequence[float], log: bool) -> float:
 
 
 class Histories(Lines[HistoryPanel]):
-    """Lines against the training step, of tasks on the batches of the training; the band is the spread over seeds."""
+    """Lines against the training step, of batches or of evaluations; the band is the spread over seeds."""
 
     NAME = "Training curves"
 
@@ -196,7 +196,8 @@ class Histories(Lines[HistoryPanel]):
     def remarks(self) -> list[str]:
         seeds, several = self.seeds_remark()
         parts = [seeds, f"band: {self.spread_name()}"] if several else [seeds]
-        # What an experiment measures, and on what, its author knows.
-        rows = pd.concat([line.rows for series in self.series for line in series.lines])
-        batches = [] if (rows["baseline"] == "experiment").any() else ["on training batches"]
-        return [*parts, *batches, *self.scale_remarks(), *self.choice_remarks()]
+        # What an experiment evaluates while it trains is a curve as well, of no batch.
+        lines = [line for series in self.series for line in series.lines]
+        if any(line.metric not in own_goals(spec) for line in lines for spec in line.rows["spec"].head(1)):
+            parts.append("on training batches")
+        return [*parts, *self.scale_remarks(), *self.choice_remarks()]

@@ -1,0 +1,28 @@
+"""Packs of experiments that are trained in this process, and what of their results must not depend on how."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+from sweeper.packs.pack_run import Destination
+from sweeper.store.store import Store
+from sweeper.trial import plugins, provenance
+from sweeper.trial.provenance import Provenance
+
+
+def destination(store: Store) -> Destination:
+    """A store for packs, which get a checkpoint after every stride."""
+    return Destination(store, _captured(plugins.PROJECT), checkpoint_seconds=0.0)
+
+
+@functools.cache  # it reads all code
+def _captured(project: Path) -> Provenance:
+    return provenance.capture("test")
+
+
+def science(store: Store) -> Any:
+    """All of a store that follows from the trials alone."""
+    rows = store.trials().select(["trial_id", "status", "steps_done", "spec", "extra_metrics"]).to_pylist()
+    curves = store.curves().sort_by([(name, "ascending") for name in ("trial_id", "metric", "step")])
+    networks = {key: {n: w.tobytes() for n, w in store.weights(seal).items()} for key, seal in store.seals().items()}
+    return rows, curves.to_pylist(), store.outcomes().to_pylist(), networks
