@@ -309,14 +309,12 @@ def test_a_pack_without_news_is_tried_in_another_worker_and_then_lost(driver, mo
 
 
 def test_that_no_node_can_hold_a_pack_is_told_once_until_one_can(tmp_path, monkeypatch):
-    now, nodes = [0.0], [{"Alive": True, "Resources": {}}]
-    monkeypatch.setattr(tune_callback, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(tune_callback.ray, "nodes", lambda: nodes)
+    monkeypatch.setattr(tune_callback.ray, "nodes", lambda: [{"Alive": True, "Resources": {}}])
     driver = Driver(tmp_path)
     awaited = events.ResourcesAwaited(Resources().bundles()[0])
 
     def told_after(seconds: float) -> list[events.ResourcesAwaited]:
-        now[0] += seconds
+        driver.now += seconds
         driver.callback.on_step_end(0, [driver.trial])
         return driver.heard.all(events.ResourcesAwaited)
 

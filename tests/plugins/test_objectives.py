@@ -16,7 +16,8 @@ from objectives import group_dro
 from sweeper.packs import checkpoint, conformance_suite
 from sweeper.packs.packing import stack
 from sweeper.store.store import Store
-from sweeper.training import evolution, trainers
+from sweeper.training import evolution
+from sweeper.training.kinds import trainer_of
 from sweeper.training.objective import batch_of
 from sweeper.trial import plugins
 from sweeper.trial.objective_contract import Batch, Objective
@@ -197,7 +198,7 @@ def _two(name: str) -> list[dict[str, Any]]:
 
 
 def _trained(trials: TrialSpec, strides: int, state: Any = None) -> Any:
-    trainer = trainers.trainer_of(trials)
+    trainer = trainer_of(trials)
     state = trainer.start(trials) if state is None else state
     for _ in range(strides):
         state, _ = trainer.stride(trials, state, 1)
@@ -246,7 +247,7 @@ def test_lanes_and_a_checkpoint_leave_no_trace(name, fields, tmp_path):
     assert any(jax.tree.leaves(different)) == (name in PARAMETERS), "parameters reach the training"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_generation_is_ranked_by_the_adversary_of_before_and_moves_it_by_the_centre():
     trial = coloring_trial(objective={"name": "group_dro", "step_size": 2.0, "m": 2}, **EVOLVED)
     stacked = stack([trial])
