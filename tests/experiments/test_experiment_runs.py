@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from sweeper.analysis.figures import drawing
 from sweeper.analysis.results import Results
 from sweeper.packs.pack_run import PackRun, run_pack
 from sweeper.packs.packing import Pack, stack
@@ -15,7 +16,7 @@ from sweeper.training.kinds import trainer_of
 from sweeper.trial import vectorisation
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_id, trial_of
-from tests.analysis.made_up_figures import composed, panel, said
+from tests.analysis.made_up_figures import panel
 from tests.experiments.runs import destination, science
 from tests.experiments.toy import TOY, project, toy_trial
 
@@ -118,10 +119,9 @@ def test_lanes_together_agree_with_lanes_in_turns(undisturbed, pack):
         np.testing.assert_allclose(trained(pack.trials), in_turns, rtol=1e-5)
 
 
-@pytest.mark.slow  # draws
 def test_a_figure_says_which_curves_are_of_training_batches(undisturbed):
     def words(metric):
-        return said(composed(Results.of_store(undisturbed), panel(kind="history", metric=metric, split="seed")))
+        return drawing(panel(kind="history", metric=metric, split="seed"), Results.of_store(undisturbed)).remarks()
 
     assert "on training batches" in words("pace")
     assert "on training batches" not in words("distance")

@@ -24,6 +24,10 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 """Sizes at which an experiment is quick; one that is not listed is tested with its defaults."""
 
+NAMES = plugins.names("experiment")
+QUICK = ("classification",)
+"""What compiles in a few seconds; the others are tested in CI."""
+
 STEPS = 60
 
 
@@ -33,8 +37,10 @@ def pack_of(name: str) -> Pack:
     return Pack(tuple(ExperimentTrial.model_validate(fields | {"seed": seed}) for seed in (0, 1)))
 
 
-@pytest.mark.slow  # compiles
-@pytest.mark.parametrize("name", plugins.names("experiment"))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in QUICK else pytest.mark.long) for name in NAMES],
+)
 def test_a_shipped_experiment_keeps_its_contract_learns_and_survives_its_death(name, tmp_path):
     pack = pack_of(name)
     conformance.check_shapes(pack.trials, to_keep=True)
