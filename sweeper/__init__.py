@@ -13,8 +13,8 @@ From Python (docs/notebook.ipynb shows all of it):
 
 The commands are these functions with a printer. Public and stable are what stands in `__all__`, the events of
 `sweeper.events`, and for plug-ins `contracts`, `experiment_contract`, `objective_contract` and `optimizer_contract` of
-`sweeper.trial`; all else may change without notice. `import sweeper` is quick: each function imports what it needs when it is first called. Every error that a user can mend is a
-`UserError`, whose message is one clear text.
+`sweeper.trial`; all else may change without notice. `import sweeper` is quick: each function imports what it needs when
+it is first called. Every error that a user can mend is a `UserError`, whose message is one clear text.
 """
 
 import importlib
