@@ -12,9 +12,9 @@ From Python (docs/notebook.ipynb shows all of it):
     sweeper.load("80d7d837a0ca7147efac")         a trained network
 
 The commands are these functions with a printer. Public and stable are what stands in `__all__`, the events of
-`sweeper.events`, and `sweeper.trial.contracts` for plug-ins; all else may change without notice. `import sweeper`
-is quick: each function imports what it needs when it is first called. Every error that a user can mend is a
-`UserError`, whose message is one clear text.
+`sweeper.events`, and for plug-ins `contracts`, `experiment_contract`, `objective_contract` and `optimizer_contract` of
+`sweeper.trial`; all else may change without notice. `import sweeper` is quick: each function imports what it needs when
+it is first called. Every error that a user can mend is a `UserError`, whose message is one clear text.
 """
 
 import importlib

@@ -9,13 +9,15 @@ from sweeper.trial.plugins import KINDS, ROOT
 
 DOCUMENTS = (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-FOLDERS = "sweeper|tasks|models|objectives|search_spaces|tests|benchmarks|chaos|docs|clusters"
+FOLDERS = "sweeper|tasks|models|objectives|optimizers|experiments|search_spaces|tests|benchmarks|chaos|docs|clusters"
 FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
 
 COMMIT = re.compile(r"\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7}\b")
 
-MADE_BY_THE_READER = {"tasks/doors.py", "search_spaces/doors.yaml"}
-"""Files of the example in docs/adding-a-task.md and docs/how-do-i.md."""
+MADE_BY_THE_READER = {
+    "tasks/doors.py", "search_spaces/doors.yaml", "experiments/sine.py", "search_spaces/sine.yaml",
+}  # fmt: skip
+"""Files of the examples in docs/adding-a-task.md, docs/adding-an-experiment.md and docs/how-do-i.md."""
 
 
 def _anchors(text: str) -> set[str]:

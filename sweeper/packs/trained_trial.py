@@ -64,12 +64,13 @@ class LoadError(UserError, ValueError):
 class TrainedTrial:
     """A trial with its network.
 
-    The network, called with the tokens of one sequence and a mask of which token reads which, returns the logits of
-    every token (`sweeper.trial.contracts.Network`).
+    The network of a task, called with the tokens of one sequence and a mask of which token reads which, returns the
+    logits of every token (`sweeper.trial.contracts.Network`). That of an experiment is what its method `network`
+    returned, with keys as `sweeper.training.experiments.KeyData`.
     """
 
     trial: Trial  # with its task: `trial.task.sample_seeds(key, 3)` draws three seeds r
-    network: Network
+    network: Any
     row: dict[str, Any]  # the trial's row in the store: value by column of `trials`, null as None
 
 
@@ -105,7 +106,7 @@ def current_trial(row: dict[str, Any]) -> Trial:
         raise LoadError(f"trial {row['trial_id']} cannot be made by this checkout: {reason}") from error
     if trial_id(trial) != row["trial_id"]:
         raise LoadError(
-            f"trial {row['trial_id']} is of another version of its task, its model, its objective or the numerics than "
-            f"this checkout: load it with the code of commit {row['commit'] or 'unknown'}"
+            f"trial {row['trial_id']} is of another version of its plug-ins or the numerics than this checkout: "
+            f"load it with the code of commit {row['commit'] or 'unknown'}"
         )
     return trial

@@ -68,7 +68,7 @@ class Experiment(Spec, abc.ABC):
     lanes_together: ClassVar[bool] = False
     """How the trials of a program share a CPU. In turns, each trial has the same bits whatever runs beside it. Together
     (by `jax.vmap`) small dense networks train up to three times as fast, and the last bits depend on the number of
-    trials, which stands in their rows. `sweeper check` times both. On a GPU trials always run together."""
+    trials, which stands in their rows. On a GPU trials always run together."""
 
     name: str
 

@@ -1,7 +1,7 @@
 """A trial of an experiment: the experiment, so many steps, and a training seed."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 from jaxtyping import PRNGKeyArray
@@ -34,6 +34,10 @@ class ExperimentTrial(Trial):
     @property
     def words(self) -> str:
         return f"{self.experiment!r} seed={self.seed}"
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        return {"task_version": type(self.experiment).VERSION}  # the column `task` has the name of the experiment
 
     @property
     def lanes_together(self) -> bool:

@@ -1,10 +1,13 @@
 """Experiments, trained for real in this process: what holds for the trials of tasks holds for them."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from sweeper.analysis import results
 from sweeper.analysis.figures import drawing
 from sweeper.analysis.results import Results
 from sweeper.packs.pack_run import PackRun, run_pack
@@ -13,12 +16,13 @@ from sweeper.packs.trained_trial import load
 from sweeper.store.store import Store
 from sweeper.training import experiments
 from sweeper.training.kinds import trainer_of
-from sweeper.trial import vectorisation
+from sweeper.trial import plugins, vectorisation
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_id, trial_of
 from tests.analysis.made_up_figures import panel
 from tests.experiments.runs import destination, science
 from tests.experiments.toy import TOY, project, toy_trial
+from tests.results import failure
 
 TOGETHER = TOY.replace('"toy"', '"together"').replace("    metrics =", "    lanes_together = True\n    metrics =")
 
@@ -132,3 +136,14 @@ def test_a_trial_is_the_same_after_json():
     again = trial_of(canonical(trial))
     assert again == trial
     assert trial_id(again) == trial_id(trial)
+
+
+def test_a_row_has_the_version_of_its_experiment_and_counts_while_the_code_has_it(toy, tmp_path, monkeypatch):
+    store, experiment = Store.open(tmp_path), plugins.load("experiment", "toy")
+    monkeypatch.setattr(experiment, "VERSION", 2)
+    trial = toy_trial()
+    store.commit(dataclasses.replace(failure(), trial=trial))
+    assert results.current(store.trials())["task_version"].to_pylist() == [2]
+    monkeypatch.setattr(experiment, "VERSION", 3)
+    assert results.current(store.trials()).num_rows == 0
+    assert trial_id(trial) != store.trials()["trial_id"][0].as_py()

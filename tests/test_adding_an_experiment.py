@@ -1,0 +1,81 @@
+"""`sweeper new experiment`, and docs/adding-an-experiment.md block by block, in a folder outside the checkout."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import sweeper
+from sweeper.packs import conformance
+from tests import guides
+
+GUIDE = guides.DOCS / "adding-an-experiment.md"
+FILE, SPACE = Path("experiments/sine.py"), Path("search_spaces/sine.yaml")
+RUN = f"sweeper run {SPACE}"
+
+
+@pytest.fixture
+def folder(project):
+    """The folder in which commands are given."""
+    yield project
+    guides.forget("experiments.sine")
+
+
+def test_the_guide_shows_what_is_written_and_it_is_clean(folder):
+    guides.run("sweeper new experiment sine")
+    _, shown = guides.blocks("python", GUIDE)[0].split("its first state\n\n")
+    assert shown in FILE.read_text()
+    assert SPACE.read_text() == guides.blocks("yaml", GUIDE)[0]
+    guides.check_style("experiments")
+    _edit()
+    guides.check_style("experiments")
+
+
+@pytest.mark.slow  # trains
+def test_a_new_experiment_keeps_its_contract_by_shapes_and_trains(folder):
+    guides.run("sweeper new experiment sine")
+    changes = {"trial.steps": 20, "trial.evaluate_every": 10, "trial.seed": 0, "trial.experiment.width": 8}
+    space = sweeper.read_space(SPACE, changes | {"trial.experiment.learning_rate": 0.01})
+    conformance.check_shapes(space.expand().trials, to_keep=True)
+    assert sweeper.train(sweeper.plan(space), in_process=True).complete
+    (trial,) = sweeper.sql("select trial_id from trials")["trial_id"]
+    assert sweeper.curves(trial)["error"].dropna().index.tolist() == [10, 20]
+    assert sweeper.load(trial).network["slopes"].shape == (8,)
+
+
+@pytest.mark.long  # trains twice, draws, and checks the contract
+def test_the_guide_runs_from_nothing_to_a_figure(folder, capfd):
+    """Its commands `sweeper run` train in this process here: the tests of whole sweeps start Ray."""
+    said = ""
+    for number, text in enumerate(guides.blocks("console", GUIDE)):
+        if number == 2:
+            _edit()
+        for command, expected in guides.commands(text):
+            if command == RUN:
+                said = guides.trained(str(SPACE), 200)
+            elif "TRIAL" in command:
+                (trial, *_) = re.findall(r"[0-9a-f]{20}", said)
+                said = guides.run(command.replace("TRIAL", trial[:8]) + " --set trial.steps=200")
+                assert said.splitlines()[-1] == "finished"
+            else:
+                said = guides.run(command)
+            assert all(line in said for line in expected), said
+    figure = Path("results/figures/sine/error while training.png")
+    assert figure.stat().st_size > 1000
+    rows = sweeper.sql("select task_version, count(*) as trials from all_trials group by all order by all")
+    assert rows.to_numpy().tolist() == [[1, 18], [2, 18]]
+    exec(guides.blocks("python", GUIDE)[1])
+
+
+def _edit() -> None:
+    """What the guide asks its reader to do by hand."""
+    (difference,), (_, lines) = guides.blocks("diff", GUIDE), guides.blocks("yaml", GUIDE)
+    text = guides.patched(FILE.read_text(), difference)
+    FILE.write_text(text.replace("import optax\n", "import optax\nfrom pydantic import Field\n"))
+    written = "    learning_rate: {choice: [1e-3, 1e-2, 1e-1]}\n"
+    space = SPACE.read_text()
+    assert written in space
+    SPACE.write_text(
+        space.replace(written, lines).replace("split: experiment.learning_rate", "split: experiment.optimizer.name")
+    )
+    guides.forget("experiments.sine")
