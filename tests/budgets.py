@@ -24,6 +24,9 @@ EXCEPTIONS: dict[str, float] = {
     "::test_workers_compute_with_the_code_of_the_start_see_no_gpu_and_end_with_the_process_that_made_them": 25.0,
     "tests/launch/test_ray_internals.py::test_packs_run_without_private_parts": 20.0,
     "tests/launch/test_tune_worker.py::test_work_survives_the_way_to_a_worker": 20.0,
+    "tests/plugins/test_objectives.py::test_lanes_and_a_checkpoint_leave_no_trace[group_dro-adam]": 20.0,
+    "tests/sweeps/test_python_api.py::test_a_sweep_is_planned_trained_in_this_process_and_asked": 20.0,
+    "tests/test_adding_a_task.py::test_a_new_task_trains": 25.0,
     "tests/plugins/test_mistakes.py::test_a_check_of_a_new_task_takes_seconds_and_names_each_step": 25.0,
 }
 """What single tests may use instead, most of it for compilation by processes that share nothing.
@@ -59,11 +62,15 @@ class _Imports:
 _IMPORTS = _Imports()
 
 
+LENIENCE = 2.0 if os.environ.get("CI") else 1.0
+"""CI has compiled nothing yet, and more processes than cores, of which each then takes longer for the same work."""
+
+
 def limit(item: pytest.Item) -> float | None:
     """CPU seconds that a test may use, None for any number."""
     if item.get_closest_marker("long") is not None:
         return None
-    return EXCEPTIONS.get(item.nodeid, QUICK if item.get_closest_marker("slow") is None else SLOW)
+    return LENIENCE * EXCEPTIONS.get(item.nodeid, QUICK if item.get_closest_marker("slow") is None else SLOW)
 
 
 def used() -> float:
@@ -106,7 +113,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
     finally:
         spent = used() - started
         _shared = before + spent  # of fixtures that it uses, too
-    if spent > SHARED:
+    if spent > LENIENCE * SHARED:
         pytest.fail(f"the fixture {fixturedef.argname} used {spent:.1f} CPU seconds, {SHARED:g} are allowed")
     return result
 
