@@ -77,7 +77,7 @@ MEETING = """
 SPACE = (
     with_seeds(2)
     .replace("{name: coloring, vertices: 5}", "{name: mine}")
-    .replace("{name: transformer, width: 4, key_size: 4}", "{name: tiny}")
+    .replace("{name: transformer, blocks: 1, width: 4, key_size: 4}", "{name: tiny}")
     .replace("steps: 300", "steps: 50")
 )
 

@@ -25,6 +25,7 @@ from sweeper.commands import run, status
 from sweeper.interruption import Interruption
 from sweeper.space import search_space
 from sweeper.store.store import Store
+from sweeper.trial import plugins
 from tests.end_to_end.sweep_process import (
     Command,
     catches,
@@ -354,7 +355,10 @@ def test_a_cluster_whose_head_dies_ends_the_sweep_with_one_sentence(folder):
 @pytest.mark.long
 def test_too_little_address_space_is_an_error_in_one_line(folder):
     limited = f"ulimit -v 3000000; exec {sys.executable} -m sweeper.run tiny.yaml --results small --address local"
-    done = subprocess.run(["bash", "-c", limited], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", limited], cwd=folder, env=os.environ | {"PYTHONPATH": str(plugins.ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 2, done.stderr
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith("Ray cannot start: this shell limits the address space of a process to 2.9 GiB")

@@ -28,7 +28,7 @@ def test_the_cost_of_a_fresh_store_is_timed_on_the_spot(space, monkeypatch, caps
     monkeypatch.setattr(trial_timing, "timed", lambda trial: trial_timing.Timing(step=0.1, evaluation=5.0))
     assert start(space, dry_run=True) == 0
     timing, cost = capsys.readouterr().out.splitlines()[-2:]
-    assert timing.endswith("coloring Aq_R m=2")
+    assert timing.endswith("coloring transformer Aq_R q=3 seed=0")
     assert "35 s" in cost
     assert not (space.parent / "results").exists()
 
