@@ -24,6 +24,7 @@ def _broken(*arguments):
     raise ZeroDivisionError("no such colour")
 
 
+@pytest.mark.slow  # traces
 def test_the_cost_of_a_fresh_store_is_timed_on_the_spot(space, monkeypatch, capsys):
     monkeypatch.setattr(trial_timing, "timed", lambda trial: trial_timing.Timing(step=0.1, evaluation=5.0))
     assert start(space, dry_run=True) == 0
