@@ -20,7 +20,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from sweeper.store.trial_file import check_network
 from sweeper.training import compilation, evaluation, experiments, trainers
@@ -38,6 +37,7 @@ from sweeper.trial.contracts import (
     check_array,
     check_batch,
     place,
+    shapes,
 )
 from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.fingerprint import Code
@@ -196,8 +196,8 @@ def _trace_network(task: Task, network: Network) -> None:
             memory, one = network.empty_memory(count), network.empty_memory(1)
             logits, own = network.step(embedded[0], [(memory, jnp.ones(count, bool))])
             check_array(network, "step", "logits", logits, np.floating, output=outputs)
-            if _shapes(own) != _shapes(one):
-                raise broken(network, "step", f"a memory of {_shapes(own)}", f"that of one token, {_shapes(one)}")
+            if shapes(own) != shapes(one):
+                raise broken(network, "step", f"a memory of {shapes(own)}", f"that of one token, {shapes(one)}")
     with _offered(network, "__call__"):
         logits = network(tokens, jnp.ones((count, count), bool))
         check_array(network, "__call__", "", logits, np.floating, token=count, output=outputs)
@@ -226,8 +226,8 @@ def _trace_objective(trial: TrialSpec) -> None:
     groups = jnp.zeros(trial.batch_size, jnp.int32) if objective.needs_groups else None
     batch = Batch(jnp.zeros(trial.batch_size), groups, jnp.float32(0))
     after = _given(objective, "next_state", batch, state)
-    if _shapes(after) != _shapes(state):
-        raise broken(objective, "next_state", _shapes(after), f"like initial_state, {_shapes(state)}")
+    if shapes(after) != shapes(state):
+        raise broken(objective, "next_state", shapes(after), f"like initial_state, {shapes(state)}")
     check_array(objective, "value", "", _given(objective, "value", batch, after), np.floating)
     for name, curve in objective.curves().items():
         with attributed(objective, "curves"):
@@ -237,13 +237,6 @@ def _trace_objective(trial: TrialSpec) -> None:
 
 def _another(count: int, other: int) -> int:
     return count if count != other else count + 1
-
-
-def _shapes(tree: PyTree) -> str:
-    """Structure, types and shapes of a tree in words."""
-    leaves, structure = jax.tree.flatten(tree)
-    forms = [f"{jnp.result_type(leaf)}{list(np.shape(leaf))}" for leaf in leaves]
-    return str(structure.unflatten(forms)).replace("'", "") if forms else "no arrays"
 
 
 def _watched(network: Network, task: Task, method: str) -> Any:

@@ -26,7 +26,7 @@ from sweeper.training.kind import Kind, Names, Results
 from sweeper.training.trainer import Failure, Trainer, over_lanes
 from sweeper.trial import jax_settings, vectorisation
 from sweeper.trial.columns import COLUMNS, METRICS
-from sweeper.trial.contracts import attributed, broken, check_array
+from sweeper.trial.contracts import attributed, broken, check_array, shapes
 from sweeper.trial.experiment_contract import Evaluated, Experiment, Step
 from sweeper.trial.experiment_trial import ExperimentTrial
 
@@ -259,8 +259,8 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
         return _plain(returned[0])
 
     after = traced("step", step, start, data)
-    if _shapes(after) != _shapes(start.network):
-        raise broken(experiment, "step", f"the state {_shapes(after)}", f"like that of init, {_shapes(start.network)}")
+    if shapes(after) != shapes(start.network):
+        raise broken(experiment, "step", f"the state {shapes(after)}", f"like that of init, {shapes(start.network)}")
     if not seen["curves"]:
         raise broken(experiment, "step", "no number", "at least one for the training curves, such as the loss")
     for name in seen["curves"]:
@@ -312,13 +312,6 @@ _TAKEN = {name for name in (*COLUMNS, "seeds", "step", "metric", "value", "input
 
 def _described(value: Any) -> str:
     return f"type {type(value).__name__}" + (f" of {len(value)}" if isinstance(value, tuple) else "")
-
-
-def _shapes(tree: PyTree) -> str:
-    """Structure, types and shapes of a tree in words."""
-    leaves, structure = jax.tree.flatten(tree)
-    forms = [f"{jnp.result_type(leaf)}{list(np.shape(leaf))}" for leaf in leaves]
-    return str(structure.unflatten(forms)).replace("'", "") if forms else "no arrays"
 
 
 # Evaluation
