@@ -28,7 +28,7 @@ from sweeper.analysis.table import ENTRIES, TEXT, VALUE, Column, Form, Table, at
 from sweeper.analysis.vote_bounds import MARGINS, rivals_of, votes_needed
 from sweeper.training.voting import sizes_of
 from sweeper.trial.contracts import VotingRule
-from sweeper.trial.entry_names import entries, entry_names, varying
+from sweeper.trial.entry_names import column_name, entries, varying
 from sweeper.trial.metrics import SUCCESS, Metric, estimate_of
 from sweeper.trial.trial_spec import Baseline
 
@@ -63,7 +63,6 @@ def _randomised(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[Sh
     """Finished trials of randomised models in groups that are equal in all entries but the training seed and `free`."""
     fresh = [baseline.value for baseline in Baseline if baseline.fresh_seeds]
     groups = by_entries(trials[trials["baseline"].isin(fresh)] if len(trials) else trials[:0], free)
-    names = entry_names([shared for shared, _ in groups])
     tasks = {shared["task.name"] for shared, _ in groups}
     differing = {task: varying([shared for shared, _ in groups if shared["task.name"] == task]) for task in tasks}
     grouped = []
@@ -71,7 +70,7 @@ def _randomised(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[Sh
         first = rows.iloc[0]
         q = None if pd.isna(first["q"]) else float(first["q"])
         shown = [path for path in differing[shared["task.name"]] if path in shared and path not in _NAMED]
-        others = tuple((names[path], shared[path]) for path in shown)
+        others = tuple((column_name(path), shared[path]) for path in shown)
         grouped.append(((first["task"], first["baseline"], q, int(first["steps"]), others), rows))
     return sorted(grouped, key=_order)
 

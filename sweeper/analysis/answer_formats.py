@@ -11,14 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sweeper.analysis.results import extra_metrics, names_of
+from sweeper.analysis.results import extra_metrics
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import Column, Form, Table, console, narrowed, terminal, texts, width
 from sweeper.analysis.views import csv_table, json_texts, json_value
 from sweeper.messages import printable
 from sweeper.store.store import TRIALS
 from sweeper.trial.columns import COLUMNS, METRICS, TIMINGS
-from sweeper.trial.entry_names import entries
 
 _NAMES = list(COLUMNS)
 PROVENANCE = tuple(name for name in _NAMES[_NAMES.index("pack_id") :] if name != "objective")
@@ -114,10 +113,8 @@ def _with_short_ids(table: Table, brought: set[str]) -> Table:
 
 def _own_metrics(answer: pa.Table) -> set[str]:
     """Columns of metrics that the store has no column for, where a `*` brought them."""
-    if not {"spec", "extra_metrics"} <= {*answer.column_names}:
-        return set()
-    specs = [spec for spec in answer["spec"].to_pylist() if isinstance(spec, str)]
-    return {*names_of(map(entries, specs), map(extra_metrics, answer["extra_metrics"].to_pylist())).metrics.values()}
+    texts = answer["extra_metrics"].to_pylist() if "extra_metrics" in answer.column_names else []
+    return {name for text in texts for name in extra_metrics(text)}
 
 
 def _order(name: str, own_metrics: Collection[str]) -> int:

@@ -27,7 +27,7 @@ from sweeper.messages import UserError, counted, did_you_mean, nearest_name, red
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS
-from sweeper.trial.entry_names import varying_names
+from sweeper.trial.entry_names import column_name, varying
 from sweeper.trial.metrics import equal_but_rounding
 
 
@@ -78,10 +78,11 @@ def differing_entries(a: Side, b: Side) -> Table:
     """The entries that have a value in only one of the two sides."""
     left, right = ([setting.entries for setting in settings(side.trials)] for side in (a, b))
     rows = []
-    for path, name in varying_names([*left, *right]).items():
+    for path in varying([*left, *right]):
         in_a, in_b = _values(left, path), _values(right, path)
         if in_a != in_b:
-            rows.append((name, *(sorted(part, key=value_order) for part in (in_a - in_b, in_a & in_b, in_b - in_a))))
+            parts = (in_a - in_b, in_a & in_b, in_b - in_a)
+            rows.append((column_name(path), *(sorted(part, key=value_order) for part in parts)))
     heads = f"only in {a.name}", "in both", f"only in {b.name}"
     columns = (Column("entry"), *(Column(head, VALUES) for head in heads))
     note = "" if rows else "every entry has the same values in both"
@@ -136,16 +137,16 @@ def moved_metrics(a: Side, b: Side) -> Table:
     if not pairs:
         return Table(title, (), (), "; ".join(notes))
     records = [setting.entries for setting, _ in pairs]
-    names = varying_names(records)
+    paths = varying(records)
     metrics = metrics_of(pd.concat([a.trials, b.trials]))
     rows = [
-        (*(first.entries.get(path) for path in names), metric, *values)
+        (*(first.entries.get(path) for path in paths), metric, *values)
         for first, second in pairs
         for metric in metrics
         if (values := _moved(first, second, metric)) is not None
     ]
     columns = (
-        *(entry_column(name, (record.get(path) for record in records)) for path, name in names.items()),
+        *(entry_column(path, (record.get(path) for record in records)) for path in paths),
         Column("metric", TEXT),
         Column(a.name, MEAN),
         Column(b.name, MEAN),

@@ -14,7 +14,7 @@ from sweeper.messages import counted, duration, inflected
 from sweeper.packs.halving import stored_losses
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store
-from sweeper.trial.entry_names import entries, varying_names
+from sweeper.trial.entry_names import column_name, entries, varying
 from sweeper.trial.trial import trial_id
 
 MOST_SEARCHES = 20  # largest number of searches that have a line of their own
@@ -81,9 +81,9 @@ def winner_lines(trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[s
     if elsewhere:
         lines.append(f"  {elsewhere_line(elsewhere)}, but all of that training is in the cost")
     records = [{**entries(rows["spec"].iloc[0]), "seed": None} for _, rows, _ in searches[:MOST_SEARCHES]]
-    names = varying_names(records)
+    paths = varying(records)
     for (number, rows, winners), record in zip(searches, records, strict=False):
-        said = [f"{name} {value_text(record[path])}" for path, name in names.items() if record.get(path) is not None]
+        said = [f"{column_name(path)} {value_text(record[path])}" for path in paths if record.get(path) is not None]
         cost = f"{rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(rows), 'trial')}"
         words = [_winner(row, winners) for _, row in winners.iterrows()] or ["no winner"]
         lines.append(f"  {', '.join([*said, f'search {number}'])}: {'; '.join(words)}; {cost}")

@@ -14,7 +14,7 @@ from sweeper.messages import counted
 from sweeper.space.holes import Hole
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
-from sweeper.trial.entry_names import entry_names, varying
+from sweeper.trial.entry_names import column_name, varying
 from sweeper.trial.metrics import equal_but_rounding
 from sweeper.trial.trial_spec import Baseline
 
@@ -108,9 +108,9 @@ def importance_table(sweep: str, ranked: Ranking, space: SweepSpec) -> Table:
         return Table(title, (), (), f"{counted(count, 'setting')} have the same {ranked.goal.metric}")
     records = [used_entries(each.setting.entries) for each in ranked.ranked]
     shares = importances(ranked, logarithmic_entries(space))
-    names = entry_names([each.setting.entries for each in ranked.ranked])
     rows = tuple(
-        (names[path], share, values_of(records, path), values_of(records[:1], path)) for path, share in shares.items()
+        (column_name(path), share, values_of(records, path), values_of(records[:1], path))
+        for path, share in shares.items()
     )
     columns = (Column("entry"), Column("importance", PER_CENT), Column("tried", VALUES), Column("best setting", VALUES))
     note = (

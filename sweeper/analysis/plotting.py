@@ -19,7 +19,7 @@ from sweeper.analysis.results import Results
 from sweeper.messages import UserError
 from sweeper.panels.kinds import Panel, Panels
 from sweeper.store.store import Store
-from sweeper.trial.entry_names import entries, entry_names
+from sweeper.trial.entry_names import column_name, entries
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +54,7 @@ def _panel(results: Results, x: str, y: str, split: str | None, drawn: Rows) -> 
     rows = results.trials if drawn == "trials" else results.of_evaluations().trials
     if rows.empty:
         raise PlotError("no network is evaluated (python -m sweeper evaluate)")
-    settings = set(entry_names([entries(spec) for spec in rows["spec"]]).values())
+    settings = {column_name(path) for spec in rows["spec"] for path in entries(spec)}
     try:
         if x != "step":
             x, y = column(rows, x), column(rows, y)

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from sweeper.analysis.halving_winners import finished_elsewhere, winner_lines
-from sweeper.analysis.results import abilities_of, current, metric_column, named_frame, own_goals
+from sweeper.analysis.results import abilities_of, current, named_frame, own_goals
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_deviation
 from sweeper.analysis.table import Table, value_text
 from sweeper.messages import counted, redacted
@@ -28,7 +28,7 @@ from sweeper.space.search import Search, open_holes
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
 from sweeper.store.store import Store, SweepRecord
-from sweeper.trial.entry_names import entry_names, varying
+from sweeper.trial.entry_names import column_name, varying
 from sweeper.trial.metrics import LOSS, SUCCESS, equal_but_rounding
 from sweeper.trial.trial import with_unwritten
 
@@ -73,13 +73,12 @@ class Ranking(NamedTuple):
 
 
 def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
-    column = metric_column(goal.metric, trials.columns)
     every = settings(trials)
     count = len({tuple(setting.entries.items()) for setting in every})
     finished = [setting for setting in every if setting.status == "finished"]
     # A setting of which a training seed has no finite value is not ranked.
-    whole = [each for each in finished if column and each.rows[column].astype(float).map(math.isfinite).all()]
-    valued = [(setting, mean) for setting in whole if column and (mean := setting.mean(column)) is not None]
+    whole = [each for each in finished if _all_finite(each.rows, goal.metric)]
+    valued = [(setting, mean) for setting in whole if (mean := setting.mean(goal.metric)) is not None]
     seeds = max((len(setting.rows) for setting, _ in valued), default=0)
     competing = [(setting, mean) for setting, mean in valued if len(setting.rows) == seeds]
     competing.sort(key=lambda pair: [-_merit(pair[0], each) for each in (goal, *TIE_BREAKERS)])
@@ -90,9 +89,13 @@ def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
     return Ranking(goal, tuple(ranked), count - len(ranked), seeds)
 
 
+def _all_finite(rows: pd.DataFrame, metric: str) -> bool:
+    return metric in rows and bool(rows[metric].astype(float).map(math.isfinite).all())
+
+
 def _merit(setting: Setting, goal: Goal) -> float:
     """The mean of a metric, the larger the better."""
-    mean = setting.mean(metric_column(goal.metric, setting.rows.columns) or "")
+    mean = setting.mean(goal.metric)
     return -math.inf if mean is None else mean.mean if goal.mode == "max" else -mean.mean
 
 
@@ -172,7 +175,6 @@ def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str 
     records = [each.setting.entries for each in ranked.ranked]
     drawn = tuple(f"{path.removeprefix('trial.')}." for path in open_holes(space.variants))
     paths = dict.fromkeys([*varying(records), *(path for path in records[0] if f"{path}.".startswith(drawn))])
-    names = entry_names(records)
     over = f"mean of {counted(ranked.seeds, 'seed')}" if ranked.seeds > 1 else "1 seed"
     among = f"rank 1 of {counted(len(ranked.ranked), 'setting')}"
     if ranked.ties:
@@ -180,7 +182,7 @@ def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str 
     if ranked.others:
         among += f"; {ranked.others:,} more without a rank"
     value = with_deviation(best.mean.mean, best.mean.deviation)
-    written = [f"  {names[path]}: {value_text(records[0][path])}" for path in paths if path in records[0]]
+    written = [f"  {column_name(path)}: {value_text(records[0][path])}" for path in paths if path in records[0]]
     return [
         f"best setting by {ranked.goal.text()} ({over}): {value} ({among})",
         *written,

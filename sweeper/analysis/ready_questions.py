@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE, TEXT
 from sweeper.analysis.ranking import goal_of, ranked_settings, ranking, recorded_space, trials_of
-from sweeper.analysis.results import column, extra_metrics, named, names_of
+from sweeper.analysis.results import column, extra_metrics, named
 from sweeper.analysis.settings_table import MEAN, fitting
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import COUNT, NUMBER, Column, Table
@@ -17,7 +17,6 @@ from sweeper.messages import counted
 from sweeper.store.store import TRIALS, Store
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
-from sweeper.trial.entry_names import entries
 
 SHOWN_STEPS = 40  # largest number of points of a curve that are shown to people
 
@@ -75,8 +74,7 @@ def show(store: Store, prefix: str) -> tuple[Table, pa.Table]:
     lists = programs.column_names[row.num_columns :]
     (values,) = programs.to_pylist()
     own = [name for name in row.column_names if name not in TRIALS.names]
-    further = names_of([entries(values["spec"])], [extra_metrics(values["extra_metrics"])]).metrics
-    metrics = [*METRICS, *further.values()]
+    metrics = [*METRICS, *extra_metrics(values["extra_metrics"])]
     sections = {
         "trial": ["trial_id", "status", *lists, "error_kind", "error_message", "error_step"],
         "setting": [],

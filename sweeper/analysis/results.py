@@ -4,9 +4,8 @@ A row of the store has fixed columns, and two columns of JSON: `spec`, the speci
 `extra_metrics`, the metrics without a column of their own. This module alone turns the two into named columns. SQL,
 figures, page, advice and the table at the end of a sweep all read these columns.
 
-`sweeper.trial.entry_names` has the names of entries; a metric whose name is taken is called `metrics.<name>`. Numbers
-are numbers, also the infinities and NaN that JSON spells out, and lists are tuples. An entry that a trial does not have
-is None.
+`sweeper.trial.entry_names` has the columns of entries. Numbers are numbers, also the infinities and NaN that JSON
+spells out, and lists are tuples. An entry that a trial does not have is None.
 """
 
 import contextlib
@@ -15,7 +14,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -29,7 +28,7 @@ from sweeper.store.store import CURVES, TRIALS, Store
 from sweeper.trial import plugins
 from sweeper.trial.columns import METRICS
 from sweeper.trial.contracts import Abilities, Task
-from sweeper.trial.entry_names import CARRIED, TAKEN, decoded, entries, entry_names, last_part
+from sweeper.trial.entry_names import column_name, decoded, entries
 from sweeper.trial.trial import Trial, numerics_version, trial_id
 
 CACHED = 2**14  # largest number of tasks that are cached, and of values of an outcome that are not rounded
@@ -87,46 +86,11 @@ def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
 def _further(present: Collection[str], specs: Iterable[str], extras: Iterable[str | None]) -> dict[str, list[Any]]:
     """The values of the added columns by name, for rows that have the columns `present`."""
     records, metrics = [entries(spec) for spec in specs], [extra_metrics(extra) for extra in extras]
-    names = names_of(records, metrics, present)
-    further = {
-        name: [record.get(path) for record in records] for path, name in names.entries.items() if name not in present
-    }
-    return further | {name: [record.get(metric) for record in metrics] for metric, name in names.metrics.items()}
-
-
-class ColumnNames(NamedTuple):
-    """The columns of entries, by dotted path, and of metrics without a column in the store, by name."""
-
-    entries: Mapping[str, str]
-    metrics: Mapping[str, str]
-
-
-def names_of(
-    records: Iterable[Mapping[str, Any]],
-    metrics: Iterable[Mapping[str, float]],
-    present: Collection[str] = TRIALS.names,
-) -> ColumnNames:
-    """The columns of rows with these entries and these `extra_metrics`, beside the columns that are `present`."""
-    of_entries = entry_names(records, {*present, *TAKEN})
-    taken = {name.lower() for name in (*TAKEN, *present, *of_entries.values())}
-    of_metrics = {}
-    for metric in dict.fromkeys(metric for record in metrics for metric in record):
-        of_metrics[metric] = f"metrics.{metric}" if metric.lower() in taken else metric
-        taken.add(of_metrics[metric].lower())
-    return ColumnNames(of_entries, of_metrics)
-
-
-def column_of(path: str, columns: Collection[str]) -> str:
-    """The column, among those of named rows, that holds an entry of their specifications; a KeyError if none does."""
-    for name in (path, CARRIED.get(path, path), last_part(path)):
-        if name in columns:
-            return name
-    raise KeyError(path)
-
-
-def metric_column(metric: str, columns: Collection[str]) -> str | None:
-    """The column, among those of named rows, that holds a metric; None if no column does."""
-    return next((name for name in (f"metrics.{metric}", metric) if name in columns), None)
+    columns = {path: column_name(path) for path in dict.fromkeys(path for record in records for path in record)}
+    further = {name: [record.get(path) for record in records] for path, name in columns.items() if name not in present}
+    taken = {*present, *further}
+    own = dict.fromkeys(metric for record in metrics for metric in record if metric not in taken)
+    return further | {metric: [record.get(metric) for record in metrics] for metric in own}
 
 
 def column(values: Sequence[Any]) -> pa.Array:
@@ -192,10 +156,10 @@ def _plugin(kind: plugins.Kind, text: str) -> Any:
 def finite_values(store: Store, chosen: Iterable[Trial], metric: str) -> list[float] | None:
     """The finite values of the metric, of the finished trials among these; None if one of them was stopped early."""
     rows = named(store.trials(map(trial_id, chosen)))
-    statuses, name = rows["status"].to_pylist(), metric_column(metric, rows.column_names)
+    statuses = rows["status"].to_pylist()
     if "stopped" in statuses:
         return None
-    pairs = zip(statuses, rows[name].to_pylist(), strict=True) if name else ()
+    pairs = zip(statuses, rows[metric].to_pylist(), strict=True) if metric in rows.column_names else ()
     return [value for status, value in pairs if status == "finished" and value is not None and math.isfinite(value)]
 
 

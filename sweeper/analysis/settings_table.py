@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.results import abilities_of, metric_column, own_goals, value_order
+from sweeper.analysis.results import abilities_of, own_goals, value_order
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
 from sweeper.messages import counted
 from sweeper.trial.contracts import Abilities
-from sweeper.trial.entry_names import entries, entry_names, varying
+from sweeper.trial.entry_names import column_name, entries, varying
 from sweeper.trial.metrics import LOSS, SUCCESS, equal_but_rounding, estimate_of, metric_named
 
 MAX_ROWS = 100  # largest number of settings in a table
@@ -125,9 +125,9 @@ def settings(trials: pd.DataFrame) -> list[Setting]:
     return sorted(grouped, key=order)
 
 
-def entry_column(name: str, values: Iterable[Any]) -> Column:
+def entry_column(path: str, values: Iterable[Any]) -> Column:
     """A column for an entry with these values: texts are aligned to the left."""
-    return Column(name, WORDS if any(isinstance(value, str) for value in values) else VALUE)
+    return Column(column_name(path), WORDS if any(isinstance(value, str) for value in values) else VALUE)
 
 
 def metrics_of(trials: pd.DataFrame, further: Iterable[str] = ()) -> list[str]:
@@ -141,8 +141,8 @@ def metrics_of(trials: pd.DataFrame, further: Iterable[str] = ()) -> list[str]:
     names = [name for of_experiment in goals.values() for name in of_experiment]
     names += [name for each in abilities for name in _metrics(trials, each)]
     own = [measure.name for each in abilities for measure in each.measures]
-    columns = dict.fromkeys(metric_column(name, trials.columns) for name in (*names, *further, *own))
-    numeric = [name for name in columns if name and pd.api.types.is_numeric_dtype(trials[name])]
+    columns = [name for name in dict.fromkeys([*names, *further, *own]) if name in trials]
+    numeric = [name for name in columns if pd.api.types.is_numeric_dtype(trials[name])]
     return [name for name in numeric if trials[name].notna().any()]
 
 
@@ -187,15 +187,14 @@ def settings_table(
     trials = pd.concat([setting.rows for setting in listed])
     records = [setting.entries for setting in listed]
     paths = varying(records)
-    names = entry_names(records)
     metrics = metrics_of(trials, further)
-    if leading := metric_column(first, trials.columns):
-        metrics = [leading, *(name for name in metrics if name != leading)]
+    if first in trials:
+        metrics = [first, *(name for name in metrics if name != first)]
     several = len({setting.status for setting in listed}) > 1
     shown = paths[:MAX_VARYING]
     columns = [
         *[Column("rank", VALUE)] * bool(ranks),
-        *(entry_column(names[path], (record.get(path) for record in records)) for path in shown),
+        *(entry_column(path, (record.get(path) for record in records)) for path in shown),
         Column("seeds", VALUE),
         *[Column("status", STATUS)] * several,
         *(Column(name, MEAN) for name in metrics),
@@ -214,7 +213,7 @@ def settings_table(
     if any(isinstance(value, Mean) and value.deviation is not None for row in rows for value in row):
         notes.append("mean ± standard deviation over training seeds")
     if len(paths) > MAX_VARYING:
-        notes.append(f"without a column: {', '.join(names[path] for path in paths[MAX_VARYING:])}")
+        notes.append(f"without a column: {', '.join(map(column_name, paths[MAX_VARYING:]))}")
     if len(listed) > most:
         more = counted(len(listed) - most, "row")
         notes.append(f"and {more} more; python -m sweeper.query best, --format csv, has all")

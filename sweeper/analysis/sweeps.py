@@ -31,7 +31,7 @@ from sweeper.listeners.heartbeats import Heartbeat, PackProgress, StoredHeartbea
 from sweeper.messages import counted, duration, inflected, one_line, printable
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
-from sweeper.trial.entry_names import entries, varying_names
+from sweeper.trial.entry_names import column_name, entries, varying
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,10 +164,10 @@ def _shared(trial_ids: Sequence[str], rows: "pd.DataFrame") -> list[str]:
     if own.sum() > 1:
         records = [entries(spec) for spec in rows["spec"]]
         failed = [record for record, is_own in zip(records, own, strict=True) if is_own]
-        for path, name in varying_names(records).items():
+        for path in varying(records):
             values = {record.get(path) for record in failed}
             if len(values) == 1:
-                parts.append(f"all {name} = {value_text(*values)}")
+                parts.append(f"all {column_name(path)} = {value_text(*values)}")
     return parts
 
 

@@ -1,11 +1,10 @@
 """The views that SQL and exports know, and a view as one file.
 
 `trials` has one row a trial: the columns of the store, and as further columns every entry of the trial's specification,
-every metric that has no column of its own, and the lists `tags` and `notes` (`trial_tags` and `trial_notes` where a
-task has an entry or a metric of that name). It shows the current versions of tasks, models and numerics; `all_trials`
-shows all versions. `evaluations` has the columns of `trials` and one row for every evaluation of a stored network.
-`sweeps` has one row for every trial that the latest start of a sweep planned, whether it is committed or not. `curves`
-and `outcomes` are those of the store.
+every metric that has no column of its own, and the lists `tags` and `notes`. It shows the current versions of tasks,
+models and numerics; `all_trials` shows all versions. `evaluations` has the columns of `trials` and one row for every
+evaluation of a stored network. `sweeps` has one row for every trial that the latest start of a sweep planned, whether
+it is committed or not. `curves` and `outcomes` are those of the store.
 
 In CSV and JSON there is no NaN and no infinity: they are null, and the words that specifications use. A map is an
 object.
@@ -52,10 +51,9 @@ def annotated(store: Store, rows: pa.Table) -> pa.Table:
     """Named rows of trials with two further columns, the lists of the tags and notes of each trial."""
     of_trials = read_annotations(store.files).trials
     every = [of_trials.get(trial_id, NO_ANNOTATIONS) for trial_id in rows["trial_id"].to_pylist()]
-    taken = {name.lower() for name in rows.column_names}
     lists = {"tags": [each.tags for each in every], "notes": [each.texts for each in every]}
     for name, values in lists.items():
-        rows = rows.append_column(f"trial_{name}" if name in taken else name, pa.array(values, TEXTS))
+        rows = rows.append_column(name, pa.array(values, TEXTS))
     return rows
 
 

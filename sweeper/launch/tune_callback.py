@@ -108,7 +108,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._asked: set[str] = set()
         self._finished: set[str] = set()
         self._nodes: dict[str, str] = {}
-        self._varying: dict[str, str] = {}
+        self._varying: list[str] = []
         self._labelled = 0
         self._deadline: float | None = None
         self._deaths: Counter[str] = Counter()

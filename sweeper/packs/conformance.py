@@ -25,6 +25,7 @@ from sweeper.store.trial_file import check_network
 from sweeper.training import compilation, evaluation, experiments, trainers
 from sweeper.training.objective import drawn_pairs, next_state
 from sweeper.trial import jax_settings, plugins, vectorisation
+from sweeper.trial.columns import METRICS
 from sweeper.trial.contracts import (
     ROUNDING,
     Abilities,
@@ -36,6 +37,7 @@ from sweeper.trial.contracts import (
     broken,
     check_array,
     check_batch,
+    check_name,
     place,
     shapes,
 )
@@ -112,7 +114,9 @@ def _check_abilities(task: Task) -> None:
         raise broken(task, "abilities", f"{voting.wrong_answers} as voting.wrong_answers", "at least 1")
     if voting is not None and (rules := set(voting.rules.values()) - {"joint", "partwise"}):
         raise broken(task, "abilities", f"{min(rules)!r} among voting.rules", "joint or partwise")
-    if taken := trainers.CURVES & abilities.curves.keys():
+    for name in (*abilities.quantities, *abilities.curves):
+        check_name(task, "abilities", name)
+    if taken := {*METRICS, *trainers.CURVES} & abilities.curves.keys():
         raise broken(task, "abilities", f"{min(taken)!r} among curves", "another name: trainers have that curve")
     if groups is not None and groups.count < 1:
         raise broken(task, "abilities", f"{groups.count} as groups.count", "at least 1")

@@ -7,7 +7,8 @@ from typing import Any
 from sweeper import events
 from sweeper.events import Status, Stream
 from sweeper.packs.packing import Pack
-from sweeper.trial.entry_names import entries_of, named_values, varying_names
+from sweeper.trial.entry_names import entries_of, named_values
+from sweeper.trial.entry_names import varying as varying_entries
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial
 
@@ -17,22 +18,19 @@ MOST = 3
 _ALWAYS = ("experiment.name", "task.name", "baseline")
 
 
-def varying(trials: Iterable[Trial]) -> dict[str, str]:
-    """The names of the entries in which trials differ, by dotted path."""
-    return varying_names([entries_of(canonical(trial)) for trial in trials])
+def varying(trials: Iterable[Trial]) -> list[str]:
+    """The entries in which trials differ, by dotted path."""
+    return varying_entries([entries_of(canonical(trial)) for trial in trials])
 
 
-def label(pack: Pack, names: Mapping[str, str]) -> str:
-    """The task, the baseline, and the values of further entries, such as "coloring Aq_R q=10 seed=0…4".
-
-    The names of the entries are by dotted path, as `varying` returns them.
-    """
+def label(pack: Pack, paths: Iterable[str]) -> str:
+    """The task, the baseline, and the values of the entries with these paths, such as "coloring Aq_R q=10 seed=0…4"."""
     trials = [entries_of(canonical(trial)) for trial in pack.trials]
 
     def text_of(path: str) -> str:
         return _values([trial[path] for trial in trials if path in trial])
 
-    others = {path: name for path, name in names.items() if path not in _ALWAYS}
+    others = [path for path in paths if path not in _ALWAYS]
     return " ".join(filter(None, [*map(text_of, _ALWAYS), *named_values(others, text_of)]))
 
 

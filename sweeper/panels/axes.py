@@ -32,7 +32,7 @@ Limits = Annotated[tuple[Finite | None, Finite | None], Field(strict=False), Aft
 ColumnLimits = Annotated[
     tuple[Finite | Name | None, Finite | Name | None], Field(strict=False), AfterValidator(_rising)
 ]
-"""Limits; each end may be a column of the trials, such as `task.horizon`."""
+"""Limits; each end may be a column of the trials, such as `task_horizon`."""
 
 
 class Declaration(BaseModel):

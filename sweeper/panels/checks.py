@@ -13,6 +13,7 @@ from sweeper.panels.axes import Declaration, Points
 from sweeper.panels.kinds import MetricSource, Panel
 from sweeper.panels.series import Series
 from sweeper.trial.columns import COLUMNS, METRICS
+from sweeper.trial.entry_names import column_name, meant
 from sweeper.trial.metrics import metric_named
 
 _OF_SOME_TRIALS = {*METRICS, "extra_metrics", *(name for name in COLUMNS if name.startswith("error_"))} - {"train_loss"}
@@ -80,17 +81,10 @@ def _mistake(names: Names, name: str, source: MetricSource) -> str | None:
 
 
 def _mistake_in_column(names: Names, name: str) -> str | None:
-    if name in _ROW_COLUMNS or name in names.paths:
-        return None
-    ends = [path for path in names.paths if path.endswith(f".{name}")]
+    known = [*_ROW_COLUMNS, *names.metrics, *map(column_name, names.paths)]
     metric = metric_named(name)
     of_inputs = metric.statistic == "pooled" and metric._replace(statistic="mean").name in names.outcomes
-    if len(ends) == 1 or name in names.metrics or of_inputs:
-        return None
-    if ends:
-        return f"'{name}' could be {' or '.join(sorted(ends))}"
-    known = [*_ROW_COLUMNS, *names.metrics, *names.paths, *(path.rpartition(".")[2] for path in names.paths)]
-    return f"unknown column '{name}'{did_you_mean(nearest_name(name, known))}"
+    return None if of_inputs or column_name(name) in known else f"unknown column '{name}'{meant(name, known)}"
 
 
 def _parts(panel: Panel) -> list[tuple[Location, Panel | Series]]:

@@ -241,7 +241,7 @@ class _Grid(Panel):
 class CellsPanel(_Grid):
     """An outcome of every input as the colour of its cell, one map a series.
 
-    An end of `limits` is a number, a column of the trials such as `task.horizon`, or left to the data.
+    An end of `limits` is a number, a column of the trials such as `task_horizon`, or left to the data.
     """
 
     COLUMNS = ("rows", "columns", "limits")

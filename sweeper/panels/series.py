@@ -1,8 +1,8 @@
 """Series of panels: which trials a curve, histogram or map shows, and the published values beside it.
 
 A series takes the trials whose columns equal `where` (the panel's and its own; a list means any of its values). A
-column is one of the store's `trials` table (`q`, `baseline`, `success`), an entry of the trial by its dotted path
-(`task.vertices`), or the last part of such a path where that is unambiguous (`vertices`).
+column is one of the view `trials`, such as `q`, `baseline` or `success`; the column of the entry `task.vertices` is
+`task_vertices`, and may be written either way.
 """
 
 from typing import Annotated, Literal

@@ -125,8 +125,8 @@ class SweepPlan:
         if not self.spec.search.DRAWS:
             return []
         trials = self.source.examples[:NAMING]
-        names = {path: name for path, name in varying(trials).items() if path != "seed"}
-        labels = dict.fromkeys(label(Pack((trial,)), names) for trial in trials)
+        paths = [path for path in varying(trials) if path != "seed"]
+        labels = dict.fromkeys(label(Pack((trial,)), paths) for trial in trials)
         return [f"  for example {each}" for each in itertools.islice(labels, EXAMPLES)]
 
     def cost(self, tell: Callable[[str], None] = lambda line: None) -> str:

@@ -153,12 +153,12 @@ def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, in
     with events.Stream(hearing, warn=output.complain) as stream:
         stream.emit(plan.event())
         stream.emit(events.SweepStarted(address=None))
-        names = varying(plan.trials.values())
+        differing = varying(plan.trials.values())
         early_stopping = plan.spec.search.early_stopping
         rule = None if early_stopping is None else early_stopping.rule()
         # Without other packs under way the source always has the next pack, until it is exhausted.
         while interruption.signum is None and (work := plan.source.next()) is not None:
-            stream.emit(events.PackStarted(work.pack.pack_id, label(work.pack, names), work.pending, work.until))
+            stream.emit(events.PackStarted(work.pack.pack_id, label(work.pack, differing), work.pending, work.until))
             _run_pack(plan, work, stream, interruption, rule)
             plan.source.settle(work.pack.pack_id)
             stream.emit(events.PackEnded(work.pack.pack_id))

@@ -4,17 +4,17 @@ import abc
 import datetime
 import importlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
-from sweeper.analysis.results import current, extra_metrics, named_frame, names_of
+from sweeper.analysis.results import current, extra_metrics, named_frame
 from sweeper.messages import UserError
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
-from sweeper.trial.entry_names import entries, named_values, varying_names
+from sweeper.trial.entry_names import entries, named_values, varying
 
 CHUNK = 200  # trials whose curves are read at once
 LONGEST_LABEL = 100  # characters
@@ -96,25 +96,21 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
     rows = current(store.trials(record.trial_ids))
     if not rows.num_rows:
         return None
-    specs, further = rows["spec"].to_pylist(), [extra_metrics(text) for text in rows["extra_metrics"].to_pylist()]
+    specs = rows["spec"].to_pylist()
     specifications = [
         {path: "inf" if value == math.inf else value for path, value in entries(spec).items()} for spec in specs
     ]
-    names = varying_names(specifications)
-    renamed = names_of(specifications, further).metrics
-    metrics = [{renamed[metric]: value for metric, value in record.items()} for record in further]
-    runs = tuple(_run(*parts, names) for parts in zip(rows.to_pylist(), specifications, metrics, strict=True))
+    paths = varying(specifications)
+    runs = tuple(_run(*parts, paths) for parts in zip(rows.to_pylist(), specifications, strict=True))
     space = recorded_space(record)
     goal = goal_of(space.search if space else None, named_frame(rows.to_pandas()))
-    return Sweep(record.name, runs, tuple(names), goal._replace(metric=renamed.get(goal.metric, goal.metric)))
+    return Sweep(record.name, runs, tuple(paths), goal)
 
 
-def _run(
-    row: Mapping[str, Any], named: Mapping[str, Any], further: Mapping[str, float], names: Mapping[str, str]
-) -> Run:
-    metrics = {name: row[name] for name in METRICS if name != "train_loss"} | dict(further)
+def _run(row: Mapping[str, Any], named: Mapping[str, Any], paths: Iterable[str]) -> Run:
+    metrics = {name: row[name] for name in METRICS if name != "train_loss"} | extra_metrics(row["extra_metrics"])
     always = ("task.name", "model.name", "baseline")
-    varied = {path: name for path, name in names.items() if path in named and path not in always}
+    varied = [path for path in paths if path in named and path not in always]
     label = [*(str(named[path]) for path in always), *named_values(varied, lambda path: str(named[path]))]
     return Run(
         trial_id=row["trial_id"],

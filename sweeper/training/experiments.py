@@ -12,7 +12,6 @@ other lanes go on.
 import contextlib
 import dataclasses
 import functools
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -25,8 +24,7 @@ from sweeper.training import compilation
 from sweeper.training.kind import Kind, Names, Results
 from sweeper.training.trainer import Failure, Trainer, over_lanes
 from sweeper.trial import jax_settings, vectorisation
-from sweeper.trial.columns import COLUMNS, METRICS
-from sweeper.trial.contracts import attributed, broken, check_array, shapes
+from sweeper.trial.contracts import attributed, broken, check_array, check_name, shapes
 from sweeper.trial.experiment_contract import Evaluated, Experiment, Step
 from sweeper.trial.experiment_trial import ExperimentTrial
 
@@ -264,7 +262,7 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
     if not seen["curves"]:
         raise broken(experiment, "step", "no number", "at least one for the training curves, such as the loss")
     for name in seen["curves"]:
-        _check_name(experiment, "step", name)
+        check_name(experiment, "step", name)
         if name in experiment.metrics:
             raise broken(
                 experiment, "step", f"a curve called {name!r}, as a metric", "another name, as both are stored"
@@ -281,7 +279,7 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
     for name, value in metrics.items():
         check_array(experiment, "evaluate", f"{name!r}", value, np.number)
     for name, values in outcomes.items():
-        _check_name(experiment, "evaluate", name)
+        check_name(experiment, "evaluate", name)
         check_array(experiment, "evaluate", f"outcomes[{name!r}]", values, np.generic, input=None)
     if len({len(values.shape) and values.shape[0] for values in outcomes.values()}) > 1:
         raise broken(experiment, "evaluate", "outcomes of different lengths", "one entry for every input")
@@ -294,20 +292,9 @@ def _check_names(experiment: Experiment) -> None:
     if not declared or not isinstance(declared, Mapping):
         raise broken(experiment, "evaluate", "no names of metrics", f'{where}.metrics, such as {{"accuracy": "max"}}')
     for name, mode in declared.items():
-        _check_name(experiment, "evaluate", name)
+        check_name(experiment, "evaluate", name)
         if mode not in ("min", "max"):
             raise broken(experiment, "evaluate", f"{mode!r} for the metric {name!r}", "'min' or 'max'")
-
-
-def _check_name(experiment: Experiment, method: str, name: Any) -> None:
-    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
-        raise broken(experiment, method, f"the name {name!r}", "a word of letters, digits and _, a letter first")
-    if name.lower() in _TAKEN:
-        raise broken(experiment, method, f"the name {name!r}", "another name: tables have a column of this name")
-
-
-_TAKEN = {name for name in (*COLUMNS, "seeds", "step", "metric", "value", "input") if name not in METRICS}
-"""Names that no metric, curve or outcome can have."""
 
 
 def _described(value: Any) -> str:

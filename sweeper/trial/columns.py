@@ -29,3 +29,9 @@ COLUMNS = {
     "objective": "string", "objective_version": "int64",
 }  # fmt: skip
 """All columns, in the order of a row. Times are in microseconds, in UTC."""
+
+TAKEN = {*COLUMNS, "tags", "notes", "seeds", "step", "metric", "value", "input"} - {*METRICS}
+"""Names of tables that no metric, curve or outcome of a plug-in can have."""
+
+OF_ENTRIES = ("experiment_", "task_", "model_", "objective_", "optimizer_", "evaluation_")
+"""How the columns of entries begin; no metric, curve or outcome of a plug-in does."""

@@ -13,6 +13,7 @@ Invariants:
 import abc
 import contextlib
 import inspect
+import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, PyTree
 
 from sweeper.messages import UserError, message_of, one_line
 from sweeper.trial import plugins, vectorisation
+from sweeper.trial.columns import OF_ENTRIES, TAKEN
 from sweeper.trial.metrics import Metric
 from sweeper.trial.record import Spec
 
@@ -379,6 +381,14 @@ def check_array(plugin: object, method: str, what: str, value: Any, kind: type, 
         raise broken(plugin, method, f"{of}shape {list(shape)}", form)
     if not jax.numpy.issubdtype(jax.numpy.result_type(value), kind):
         raise broken(plugin, method, f"{of}type {jax.numpy.result_type(value)}", kind_name)
+
+
+def check_name(plugin: object, method: str, name: Any) -> None:
+    """Refuse a name of a metric, curve or outcome that no column could have, or that another column has."""
+    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
+        raise broken(plugin, method, f"the name {name!r}", "a word of letters, digits and _, a letter first")
+    if name.lower() in TAKEN or name.lower().startswith(OF_ENTRIES):
+        raise broken(plugin, method, f"the name {name!r}", "another name: tables have, or may have, such a column")
 
 
 def check_batch(plugin: object, method: str, batch: PyTree, count: int | None = None) -> int:

@@ -1,9 +1,8 @@
-"""The entries of a specification by dotted path, their names, and the entries by which specifications differ.
+"""The entries of a specification by dotted path, their columns, and the entries by which specifications differ.
 
-Names: an entry that has a column in the store (`CARRIED`, `steps`, `seed` ...) is called like that column. Any other
-entry is called by the last part of its path (`weight_decay`), or by the whole path where the last part is the name of
-something else or belongs to several entries. SQL ignores capitals, so names that differ only in capitals are equal.
-Columns of SQL, tables, notes of figures, labels of packs and labels of trackers' runs use this rule.
+The column of an entry is its path: `task.vertices` is `task_vertices`, whatever other trials a store has. A few have
+shorter names (`CARRIED`). Columns of SQL, tables and panels, notes of figures, and labels of packs and runs use this
+rule.
 
 Values: numbers are numbers, also the infinities and NaN that JSON spells out, and lists are tuples.
 """
@@ -11,12 +10,12 @@ Values: numbers are numbers, also the infinities and NaN that JSON spells out, a
 import collections
 import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import from_json
 
-from sweeper.trial.columns import COLUMNS
+from sweeper.messages import did_you_mean, nearest_name
 from sweeper.trial.trial import leaf_values, with_unwritten
 
 CARRIED = {
@@ -30,9 +29,6 @@ CARRIED = {
     "optimizer.learning_rate": "learning_rate",
 }
 """Entries of the specification that have a column of another name in the store."""
-
-TAKEN = (*COLUMNS, "seeds")
-"""Names that no other entry and no metric has: the columns of the store, and the number of training seeds."""
 
 FIRST = ("experiment.name", "task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m")
 """Entries whose columns come first; the entries of the task follow, then all others."""
@@ -74,38 +70,25 @@ def decoded(value: Any) -> Any:
 # Names
 
 
-def entry_names(records: Iterable[Mapping[str, Any]], taken: Collection[str] = TAKEN) -> dict[str, str]:
-    """The name of every entry of specifications by its dotted path; no other entry has a name that is `taken`."""
-    paths = list(dict.fromkeys(path for record in records for path in record))
-    names = {path: CARRIED.get(path, path) for path in paths if CARRIED.get(path, path) in taken}
-    lower = {name.lower() for name in taken}
-    uses = collections.Counter(last_part(path).lower() for path in paths if path not in names)
-    for path in paths:
-        if path not in names:
-            last = last_part(path)
-            names[path] = last if uses[last.lower()] == 1 and last.lower() not in lower else path
-            lower.add(names[path].lower())
-    return names
+def column_name(path: str) -> str:
+    """The column of an entry, of its dotted path; the name of a column is its own."""
+    return CARRIED.get(path) or path.replace(".", "_")
 
 
-def last_part(path: str) -> str:
-    """The last part of a dotted path."""
-    return path.rpartition(".")[2]
+def meant(name: str, columns: Iterable[str]) -> str:
+    """The end of a message about an unknown column: the columns that may be meant, or nothing."""
+    columns = list(columns)
+    ends = [column for column in columns if column.endswith(f"_{name}")]
+    return f" (did you mean {' or '.join(map(repr, ends))}?)" if ends else did_you_mean(nearest_name(name, columns))
 
 
-def varying_names(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The names of the entries by which specifications differ, by dotted path, in the order of `varying`."""
-    names = entry_names(records)
-    return {path: names[path] for path in varying(records)}
-
-
-def named_values(names: Mapping[str, str], text_of: Callable[[str], str]) -> list[str]:
-    """Entries in words such as "q=10", or "Aq_R" where the value needs no name, of names by dotted path.
+def named_values(paths: Iterable[str], text_of: Callable[[str], str]) -> list[str]:
+    """Entries in words such as "q=10", or "Aq_R" where the value needs no name.
 
     `text_of` gives the value of a path; an entry with an empty text is left out.
     """
-    texts = [(path, name, text_of(path)) for path, name in names.items()]
-    return [text if path in _WITHOUT_NAME else f"{name}={text}" for path, name, text in texts if text]
+    texts = [(path, text_of(path)) for path in paths]
+    return [text if path in _WITHOUT_NAME else f"{column_name(path)}={text}" for path, text in texts if text]
 
 
 # Differences

@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from sweeper.messages import UserError, did_you_mean, message_of, nearest_name, one_line, printable
+from sweeper.trial.columns import COLUMNS
 
 Kind = Literal["task", "model", "objective", "optimizer", "experiment"]
 KINDS: tuple[Kind, ...] = ("task", "model", "objective", "optimizer", "experiment")
@@ -308,6 +309,8 @@ def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
     for field in plugin.model_fields:
         if (other := lower.setdefault(field.lower(), field)) != field:
             raise PluginError(f"{place}: fields {other!r} and {field!r} differ in capitals alone, which SQL ignores")
+        if (column := f"{kind}_{field}".lower()) in COLUMNS:
+            raise PluginError(f"{place}: the field {field!r} needs another name: tables have another column {column!r}")
     if inspect.isabstract(plugin):
         missing = ", ".join(sorted(plugin.__abstractmethods__))
         raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {contract_name} says what each is")

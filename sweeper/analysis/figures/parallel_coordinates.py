@@ -21,7 +21,7 @@ from sweeper.analysis.results import is_number
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.trial.entry_names import entry_names
+from sweeper.trial.entry_names import column_name
 
 MAX_AXES = 12  # largest number of axes that a reader can distinguish on one canvas
 WIDTH, HEIGHT = 1.35, 3.4  # inches from one axis to the next, and of the canvas
@@ -41,15 +41,15 @@ def axes_of(ranked: Ranking, space: SweepSpec) -> list[ParallelAxis]:
     """The axes of a search: the entries that differ between its settings, and last the metric."""
     records = [used_entries(each.setting.entries) for each in ranked.ranked]
     paths = tried_entries(records)[: MAX_AXES - 1]
-    names, logarithmic = entry_names([each.setting.entries for each in ranked.ranked]), logarithmic_entries(space)
-    entries = [_entry_axis(names[path], path, records, path in logarithmic) for path in paths]
+    logarithmic = logarithmic_entries(space)
+    entries = [_entry_axis(path, records, path in logarithmic) for path in paths]
     means = np.array([each.mean.mean for each in ranked.ranked])
     wide = bool((means > 0).all()) and means.max() >= 10.0**DECADES * means.min()
     return [*entries, _number_axis(ranked.goal.metric, means, wide)]
 
 
-def _entry_axis(name: str, path: str, records: Sequence[Mapping[str, Any]], logarithmic: bool) -> ParallelAxis:
-    values = values_of(records, path)
+def _entry_axis(path: str, records: Sequence[Mapping[str, Any]], logarithmic: bool) -> ParallelAxis:
+    name, values = column_name(path), values_of(records, path)
     if len(values) > 2 and all(map(is_number, values)) and all(map(math.isfinite, values)):
         return _number_axis(name, np.array([record.get(path, math.nan) for record in records], float), logarithmic)
     heights = np.linspace(0, 1, len(values) + 2)[1:-1]

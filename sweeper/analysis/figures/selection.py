@@ -6,19 +6,18 @@ reason, and `mixed` names what differs between the trials of a series although n
 it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
 from sweeper.analysis.figures.style import number
 from sweeper.analysis.ranking import Goal, Ranking, ranking
-from sweeper.analysis.results import Results, column_of, metric_column, value_order
+from sweeper.analysis.results import Results, value_order
 from sweeper.analysis.table import value_text
-from sweeper.messages import did_you_mean, nearest_name
 from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Best, Series, Where
-from sweeper.trial.entry_names import entries, entry_names, last_part, varying
+from sweeper.trial.entry_names import column_name, entries, meant, varying
 
 
 class NoData(Exception):
@@ -26,23 +25,10 @@ class NoData(Exception):
 
 
 def column(trials: pd.DataFrame, name: str) -> str:
-    """The column of `trials` that a name means: a column's, the dotted path of an entry, or the end of such a path.
-
-    `NoData` if no column is meant, or more than one.
-    """
-    if name in trials.columns:
-        return name
-    paths = list(dict.fromkeys(path for spec in trials["spec"] for path in entries(spec)))
-    if name in paths:
-        return column_of(name, trials.columns)
-    ends = [path for path in paths if path.endswith(f".{name}")]
-    if len(ends) == 1:
-        return column_of(ends[0], trials.columns)
-    if ends:
-        raise NoData(f"'{name}' could be {' or '.join(sorted(ends))}")
-    known = {*trials.columns, *paths, *map(last_part, paths)}
-    hint = did_you_mean(nearest_name(name, sorted(known)))
-    raise NoData(f"the trials have no column '{name}'{hint}")
+    """The column of `trials` with this name, or of the entry with this dotted path; `NoData` if there is none."""
+    if (meaning := column_name(name)) in trials.columns:
+        return meaning
+    raise NoData(f"the trials have no column '{name}'{meant(name, trials.columns)}")
 
 
 def chosen(results: Results, *conditions: Where) -> pd.DataFrame:
@@ -71,7 +57,7 @@ def best_settings(rows: pd.DataFrame, best: Best, axes: Sequence[str] = ()) -> t
     Settings with fewer finished training seeds than others do not compete: a single lucky run would beat the mean of
     several. `NoData` if no trial has the metric, or it is not a number.
     """
-    metric = metric_column(best.metric, rows.columns) or column(rows, best.metric)
+    metric = column(rows, best.metric)
     try:
         values = rows[metric].astype(float)
     except ValueError:
@@ -85,17 +71,16 @@ def best_settings(rows: pd.DataFrame, best: Best, axes: Sequence[str] = ()) -> t
         raise NoData(f"no setting has a finite '{best.metric}' for every seed")
     sentence = ""
     if any(len(ranked.ranked) + ranked.others > 1 for ranked, _ in rankings):
-        names = entry_names([entries(spec) for spec in rows["spec"]])
-        sentences = (_best_text(ranked, competing, best.metric, names) for ranked, competing in rankings)
+        sentences = (_best_text(ranked, competing, best.metric) for ranked, competing in rankings)
         sentence = "; ".join(dict.fromkeys(sentences))
     return pd.concat([ranked.ranked[0].setting.rows for ranked, _ in rankings]), sentence
 
 
-def _best_text(ranked: Ranking, competing: pd.DataFrame, metric: str, names: Mapping[str, str]) -> str:
+def _best_text(ranked: Ranking, competing: pd.DataFrame, metric: str) -> str:
     best = ranked.ranked[0]
     values = best.setting.entries
     differing = varying([entries(spec) for spec in competing["spec"]])
-    named = ", ".join(f"{names[path]} {_value(values[path])}" for path in differing if path in values)
+    named = ", ".join(f"{column_name(path)} {_value(values[path])}" for path in differing if path in values)
     fewer = f", {ranked.others} more have fewer seeds" * (ranked.others > 0)
     return f"best of {len(ranked.ranked)} settings by {metric} ({best.mean.mean:.4g}): {named}{fewer}"
 
@@ -114,26 +99,20 @@ def series_of(panel: Panel, record: type[Series], results: Results) -> Sequence[
 def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = ()) -> list[str]:
     """Entries of the trials, and columns in `alike`, that differ between `rows`, with their values.
 
-    Entries in `mentioned` are left out; a name there covers the entry it abbreviates, as in `column`. Training seeds
-    may always differ.
+    Entries whose columns are in `mentioned` are left out. Training seeds may always differ.
     """
     records = [entries(spec) for spec in rows["spec"]]
-    paths, names = set(varying(records)), entry_names(records)
+    paths, left_out = set(varying(records)), {"seed", *map(column_name, mentioned)}
     differing = []
     for name in sorted({*paths, *alike}):
-        if any(_covers(other, name) for other in (*mentioned, "seed")):
+        if column_name(name) in left_out:
             continue
         values = rows[name] if name not in paths else [record.get(name) for record in records]
         values = sorted(dict.fromkeys(values), key=value_order)
         if len(values) > 1:
             shown = ", ".join(map(_value, values[:4]))
-            differing.append(f"{names.get(name, name)} ({shown}{', …' if len(values) > 4 else ''})")
+            differing.append(f"{column_name(name)} ({shown}{', …' if len(values) > 4 else ''})")
     return differing
-
-
-def _covers(name: str, entry: str) -> bool:
-    # `task` and `optimizer` are columns that hold the name of a nested record.
-    return entry == name or entry.endswith(f".{name}") or entry == f"{name}.name"
 
 
 def _value(value: Any) -> str:

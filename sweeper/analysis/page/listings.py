@@ -9,7 +9,7 @@ from typing import Any
 
 from sweeper.analysis.page.page_table import Row, TrialKinds, ended, kinds_of
 from sweeper.analysis.ranking import Goal
-from sweeper.analysis.results import abilities_of, extra_metrics, names_of
+from sweeper.analysis.results import abilities_of, extra_metrics
 from sweeper.analysis.sweeps import annotation_fields, moment
 from sweeper.analysis.table import (
     CODE,
@@ -34,7 +34,7 @@ from sweeper.messages import redacted
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import SweepRecord
 from sweeper.trial.columns import TIMINGS
-from sweeper.trial.entry_names import entries, varying
+from sweeper.trial.entry_names import column_name, entries, varying
 from sweeper.trial.metrics import metric_named
 
 MAX_TRIALS = 2_000
@@ -107,10 +107,9 @@ def trials(
     if goal is not None:
         worst, sign = math.inf, -1 if goal.mode == "max" else 1
         listed.sort(key=lambda row: worst if (value := _metric(row, goal.metric)) is None else sign * value)
-    names = names_of((entries(row["spec"]) for row in rows), (extra_metrics(row["extra_metrics"]) for row in rows))
     differing = _differing(listed)
     own: list[Field[Row]] = [
-        (Column(names.entries[path], VALUE), lambda row, path=path: entries(row["spec"]).get(path))
+        (Column(column_name(path), VALUE), lambda row, path=path: entries(row["spec"]).get(path))
         for path in differing[:MAX_VARYING]
     ]
     fields: tuple[Field[Row], ...] = (
@@ -122,7 +121,7 @@ def trials(
         *own,
         _column("seed"),
         _column("steps", form=COUNT),
-        *_metrics(listed, names.metrics, asked_for),
+        *_metrics(listed, asked_for),
         _column("wall_seconds", "time", SECONDS),
         _column("steps_per_second", "steps/s", SPEED),
         _column("device", form=TEXT),
@@ -136,13 +135,13 @@ def trials(
             f"{len(listed):,} of {len(rows):,} trials: the failed ones and then the newest. All of them answer to "
             'python -m sweeper.query "SELECT * FROM trials" --format csv.'
         )
-    if left_out := [names.entries[path] for path in differing[MAX_VARYING:]]:
+    if left_out := [column_name(path) for path in differing[MAX_VARYING:]]:
         notes.append(f"Entries that differ too, without a column: {', '.join(left_out)}.")
     table = without_empty_columns(tabulated("Trials", fields, listed, " ".join(notes)))
     return table, [kinds_of([row]) for row in listed]
 
 
-def _metrics(rows: Sequence[Row], names: Mapping[str, str], asked_for: Sequence[str]) -> list[Field[Row]]:
+def _metrics(rows: Sequence[Row], asked_for: Sequence[str]) -> list[Field[Row]]:
     """The metrics that any trial has: those of every page, those asked for, and the measures of the tasks.
 
     A task may have measured nothing of these.
@@ -155,7 +154,7 @@ def _metrics(rows: Sequence[Row], names: Mapping[str, str], asked_for: Sequence[
 
     def field(name: str) -> Field[Row]:
         form = PER_CENT if metric_named(name).is_share else NUMBER
-        return Column(names.get(name, name), form), lambda row: _metric(row, name)
+        return Column(name, form), lambda row: _metric(row, name)
 
     return list(map(field, listed or further[: len(METRICS)]))
 

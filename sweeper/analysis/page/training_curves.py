@@ -28,7 +28,7 @@ from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import TRIALS, Store, SweepRecord
-from sweeper.trial.entry_names import entries, entries_of, named_values, varying_names
+from sweeper.trial.entry_names import entries, entries_of, named_values, varying
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial
 
@@ -160,7 +160,7 @@ def _chart(title: str, sweep: str, trials: Sequence[_Trial], best: str, limits: 
     values = np.array([value for trial in drawn for value in trial.points.values()])
     across = Scale(0.0, max(step for trial in drawn for step in trial.points), False, LEFT, RIGHT)
     up = Scale.over(values, bool(values.min() > 0 and values.max() > 3 * values.min()), BOTTOM, TOP)
-    names = varying_names([_setting(group[0].spec) for group in shown])
+    names = varying([_setting(group[0].spec) for group in shown])
     series = tuple(_series(group, sweep, names, across, up, limits.points) for group in shown)
     notes = []
     if unfinished := sum(trial.status == "unfinished" for trial in drawn):
@@ -176,7 +176,7 @@ def _chart(title: str, sweep: str, trials: Sequence[_Trial], best: str, limits: 
 
 
 def _series(
-    trials: Sequence[_Trial], sweep: str, names: Mapping[str, str], across: Scale, up: Scale, most_points: int
+    trials: Sequence[_Trial], sweep: str, names: Sequence[str], across: Scale, up: Scale, most_points: int
 ) -> SettingCurves:
     trials = sorted(trials, key=lambda trial: trial.spec["seed"])
     every = sorted({step for trial in trials for step in trial.points})
