@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from sweeper.messages import did_you_mean, nearest_name
+from sweeper.messages import nearest_name
 from sweeper.trial.trial import leaf_values, with_unwritten
 
 CARRIED = {
@@ -76,10 +76,11 @@ def column_name(path: str) -> str:
 
 
 def meant(name: str, columns: Iterable[str]) -> str:
-    """The end of a message about an unknown column: the columns that may be meant, or nothing."""
+    """The end of a message about an unknown column: those that may be meant, of which `name` may be the end."""
     columns = list(columns)
-    ends = [column for column in columns if column.endswith(f"_{name}")]
-    return f" (did you mean {' or '.join(map(repr, ends))}?)" if ends else did_you_mean(nearest_name(name, columns))
+    near = nearest_name(name, [*columns, *(column.partition("_")[2] for column in columns)])
+    likely = [column for column in columns if near is not None and f"_{column}".endswith(f"_{near}")]
+    return f" (did you mean {' or '.join(map(repr, likely))}?)" if likely else ""
 
 
 def named_values(paths: Iterable[str], text_of: Callable[[str], str]) -> list[str]:

@@ -63,7 +63,7 @@ def labels(content):
 PATHS = {0: [1, 2, 5, 3, 4, 5], 1: [0, 3, 0, 3, 1, 1, 1, 1]}
 """Cells reached on the way to cell 5: with seed 0 twice, with seed 1 never."""
 
-SIZES = {"rows": "height", "columns": "width", "first": 1}
+SIZES = {"rows": "task_height", "columns": "task_width", "first": 1}
 
 HISTORY = panel(
     kind="history", metric="mean_loss", tail="tail_loss", y={"unit": -1, "label": "Reward"}, best={"metric": "reward"},
@@ -72,7 +72,7 @@ HISTORY = panel(
     published=[{"series": "Aq_R", "metric": "tail_loss", "source": "here", "values": {100: 17, 200: 1}}],
 )  # fmt: skip
 CELLS = panel(kind="cells", name="cells", metric="first_visit", limits=[0, 9], split="baseline", **SIZES)
-BOARD = panel(kind="board", name="board", target=[2, 3], longest="horizon", unit=-1, split="baseline", **SIZES)
+BOARD = panel(kind="board", name="board", target=[2, 3], longest="task_horizon", unit=-1, split="baseline", **SIZES)
 
 
 def walker(baseline="Aq_R", seed=0, rate=0.01, **metrics):

@@ -11,8 +11,8 @@ from tests.results import outcomes, record, result
 DRAWS = """
 panels:
   - {kind: histogram, name: inputs, metric: success, where: {q: 3}, split: q}
-  - {kind: board, name: walks, rows: vertices, columns: vertices, longest: steps, target: [2, 1], where: {q: 1},
-     series: [{label: A}]}
+  - {kind: board, name: walks, rows: task_vertices, columns: task_vertices, longest: steps, target: [2, 1],
+     where: {q: 1}, series: [{label: A}]}
   - {kind: curve, name: average, x: q, metric: success, split: m}
 """
 

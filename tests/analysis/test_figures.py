@@ -56,9 +56,9 @@ def test_a_seed_counts_once_at_a_point_and_only_finished_trials_count():
 @pytest.mark.parametrize(
     "where",
     [
-        {"vertices": 10, "q": float("inf")},
+        {"task_vertices": 10, "q": float("inf")},
         {"task.vertices": [9, 10], "objective.q": [float("inf")]},
-        {"weight_decay": 0.1, "task": "coloring", "seed": 1, "q": float("inf")},
+        {"optimizer_weight_decay": 0.1, "task": "coloring", "seed": 1, "q": float("inf")},
     ],
 )
 def test_conditions_reach_columns_and_entries_of_the_trial(where):
@@ -69,11 +69,10 @@ def test_conditions_reach_columns_and_entries_of_the_trial(where):
 @pytest.mark.parametrize(
     ("where", "named"),
     [
-        ({"vertexes": 10}, "'vertices'"),  # was meant
-        ({"name": "coloring"}, r"objective\.name .*optimizer\.name .*task\.name"),
+        ({"vertexes": 10}, "'task_vertices'"),  # was meant
         ({"q": 2}, "q = 2$"),
         # Conditions that all trials meet are no reason.
-        ({"vertices": 10, "q": [2, 3, 4, 5], "baseline": "Aq_R"}, r"trial with q = 2 \.\.\. 5 \(4 "),
+        ({"task_vertices": 10, "q": [2, 3, 4, 5], "baseline": "Aq_R"}, r"trial with q = 2 \.\.\. 5 \(4 "),
     ],
 )
 def test_conditions_that_meet_nothing_are_named(where, named):
@@ -524,31 +523,31 @@ def test_the_best_setting_has_the_best_mean_and_is_named():
 
     best = note(HISTORY.best, settings())
     assert re.findall(r"-?\d[\d.]*", best) == ["2", "-8", "0.01", "1"], "of 2 settings, and 1 more with fewer seeds"
-    assert "reward (-8): center_learning_rate 0.01" in best
+    assert "reward (-8): optimizer_center_learning_rate 0.01" in best
     assert any(best in remark for remark in drawing(HISTORY, settings()).remarks())
-    assert "center_learning_rate 0.03" in note(Best(metric="reward", mode="min"), settings())
+    assert "optimizer_center_learning_rate 0.03" in note(Best(metric="reward", mode="min"), settings())
     assert "'regret'" in note(Best(metric="regret"), settings())
     diverged = note(HISTORY.best, settings({0.01: [-9.0, -7.0], 0.03: [math.inf, -12.0]}))
     assert "of 1 settings by reward (-8)" in diverged
 
 
-def test_entries_with_one_last_part_are_told_apart():
+def test_entries_of_a_series_that_differ_are_named():
     trials = [walker(reward=-8.0), walker(rate=0.03, reward=-9.0), walker(rate=0.1, reward=-5.0)]
     for each, name, seeds in zip(trials, ("pgpe", "snes", "pgpe"), (10, 10, 20), strict=True):
         spec = json.loads(each["spec"])
         spec |= {"optimizer": {"name": name}, "evaluation": {"seeds": seeds}, "objective": {"name": f"by_{name}"}}
         each["spec"] = json.dumps(spec)
     (best,) = drawing(HISTORY, walkers(trials)).best
-    assert best.endswith("reward (-5): objective by_pgpe, optimizer pgpe, evaluation.seeds 20")
+    assert best.endswith("reward (-5): objective by_pgpe, optimizer pgpe, evaluation_seeds 20")
     unlike = drawing(HISTORY.model_copy(update={"best": None}), walkers(trials)).merged
-    assert unlike == ["evaluation.seeds (10, 20); objective (by_pgpe, by_snes); optimizer (pgpe, snes)"]
+    assert unlike == ["evaluation_seeds (10, 20); objective (by_pgpe, by_snes); optimizer (pgpe, snes)"]
 
 
 @pytest.mark.parametrize(
     ("x", "means"),
     [
         # A setting competes with others at its own place on the axis alone.
-        ("center_learning_rate", [[-8.0, -9.0, -5.0]] * 2),
+        ("optimizer_center_learning_rate", [[-8.0, -9.0, -5.0]] * 2),
         ("steps", [[-8.0], [-9.0]]),
     ],
 )
@@ -582,7 +581,7 @@ def test_inputs_lie_row_by_row_from_the_first_cell():
     [
         (CELLS, {"first": 2}, ["5", "2", "2 x 3"]),
         (CELLS, {"rows": "depth"}, ["'depth'"]),
-        (CELLS, {"rows": "center_learning_rate"}, ["'center_learning_rate'", "0.01"]),
+        (CELLS, {"rows": "optimizer_center_learning_rate"}, ["'optimizer_center_learning_rate'", "0.01"]),
         (CELLS, {"seed": 7}, ["seed = 7"]),
         (CELLS, {"limits": (0.0, "end")}, ["'end'"]),
         (BOARD, {"target": (1, 1)}, ["row 1", "column 1", "2 x 3"]),
@@ -596,7 +595,7 @@ def test_grids_that_cannot_be_laid_out_say_why(one, changes, named):
 
 
 def test_limits_of_a_map_may_be_a_column_of_its_trials():
-    one = CELLS.model_copy(update={"limits": (0.0, "horizon")})
+    one = CELLS.model_copy(update={"limits": (0.0, "task.horizon")})
     (axes,) = painted(drawing(one, walkers([walker(reward=-1.0)])))
     assert axes.collections[0].get_clim() == (0, 4)
 
@@ -604,7 +603,7 @@ def test_limits_of_a_map_may_be_a_column_of_its_trials():
 def test_one_map_shows_one_training():
     content = drawing(CELLS, settings())
     assert content.series == []
-    assert "center_learning_rate (" in content.notes[0].text
+    assert "optimizer_center_learning_rate (" in content.notes[0].text
 
 
 def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():

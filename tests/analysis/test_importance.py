@@ -69,7 +69,7 @@ def test_the_table_says_what_was_tried_and_what_was_best(searched):
     best = ranked.ranked[0].setting.entries
     assert rows["learning_rate"][3] == f"{best['optimizer.learning_rate']:g}"
     assert rows["baseline"][2] in ("Aq_R, AE_R", "AE_R, Aq_R")
-    assert rows["weight_decay"][2].startswith("40 values, ")
+    assert rows["optimizer_weight_decay"][2].startswith("40 values, ")
 
 
 def test_few_settings_have_no_importance(searched):

@@ -115,18 +115,14 @@ def test_of_many_trials_the_failed_and_the_newest_are_listed():
     assert "3 of 6" in failures.note
 
 
-def test_what_differs_within_a_task_gets_a_column_and_a_metric_of_that_name_another():
+def test_what_differs_within_a_task_gets_a_column():
     rows = [
         row(0),
         row(1),
         row(3) | {"spec": json.dumps({"seed": 3, "width": 0, "task": {"name": "other", "n": 7}}), "task": "other"},
     ]
     titles = [column.title for column in listings.trials(rows, {})[0].columns]
-    assert (titles.count("width"), titles.count("n"), titles.count("seed")) == (1, 0, 1)
-    own = dict.fromkeys(listings.METRICS) | {"extra_metrics": json.dumps({"width": 7.0, "ratio": 2.0})}
-    table, _ = listings.trials([row(0) | own], {})
-    (cells,) = ({column.title: value for column, value in zip(table.columns, row, strict=True)} for row in table.rows)
-    assert (cells["metrics.width"], cells["ratio"], "width" in cells) == (7.0, 2.0, False)
+    assert (titles.count("width"), titles.count("task_n"), titles.count("seed")) == (1, 0, 1)
 
 
 def test_metrics_that_a_space_asks_for_have_columns_and_order_the_trials():

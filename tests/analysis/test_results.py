@@ -33,24 +33,34 @@ def test_figures_have_the_columns_of_the_sql_view(store):
     frame = Results.of_store(store).trials
     assert [*frame.columns, "tags", "notes"] == views.trials(store).column_names
     first = frame[frame["task"] == "coloring"].iloc[0]
-    assert (first["vertices"], first["votes"], first["evaluation.seeds"], first["metrics.seeds"]) == (5, (3,), 10, 7.0)
+    values = [first[name] for name in ("task_vertices", "evaluation_votes", "evaluation_seeds", "seeds")]
+    assert values == [5, (3,), 10, 7.0]
     assert first["ratio"] == math.inf
 
 
 def test_a_dotted_path_names_the_column_of_its_entry_and_of_no_other(store):
     frame = Results.of_store(store).trials
     columns = {
-        "vertices": "vertices", "task.vertices": "vertices", "objective.q": "q", "task.name": "task",
-        "evaluation.seeds": "evaluation.seeds", "seed": "seed",
+        "task_vertices": "task_vertices", "task.vertices": "task_vertices", "objective.q": "q", "task.name": "task",
+        "evaluation.seeds": "evaluation_seeds", "seed": "seed",
     }  # fmt: skip
     assert {name: selection.column(frame, name) for name in columns} == columns
-    with pytest.raises(selection.NoData, match=r"'model\.vertices'"):
-        selection.column(frame, "model.vertices")
+    for unknown in ("model.vertices", "vertices"):
+        with pytest.raises(selection.NoData, match=rf"'{re.escape(unknown)}'"):
+            selection.column(frame, unknown)
+
+
+def test_a_name_keeps_its_meaning_whatever_else_is_committed(store, tmp_path):
+    alone = Store.open(tmp_path)
+    alone.commit(result())
+    before = views.trials(alone).column_names
+    alone.commit(result({"seed": 1, "task": {"name": "recall", "keys": 4}, "optimizer": {"name": "pgpe"}}))
+    assert set(before) <= set(views.trials(alone).column_names)
+    assert "task_vertices" in before
 
 
 def test_a_value_for_the_search_is_a_finite_metric_of_a_finished_trial(store, tmp_path):
     trials = [coloring_trial(seed=seed) for seed in (0, 2, 3)]
-    # `seeds` is the metric, not the entry of that name
     for metric, values in {"success": [0.5], "seeds": [7.0], "ratio": [], "nothing": []}.items():
         assert results.finite_values(store, trials, metric) == values
     early = Store.open(tmp_path)

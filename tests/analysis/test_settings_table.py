@@ -58,7 +58,12 @@ def test_entries_of_the_task_and_of_the_optimiser_are_columns(rows):
         return result({"task": {"name": "recall", "keys": keys}, "optimizer": optimizer}, metrics={"success": 0.5})
 
     table = means(rows(recall(8, 1e-2), recall(4, 1e-2), recall(4, 1e-3), recall(4, 1e-3, 0.1)))
-    assert [column.title for column in table.columns][:4] == ["keys", "learning_rate", "weight_decay", "seeds"]
+    assert [column.title for column in table.columns][:4] == [
+        "task_keys",
+        "learning_rate",
+        "optimizer_weight_decay",
+        "seeds",
+    ]
     assert [row[:3] for row in texts(table)] == [
         ("4", "0.001", "0"), ("4", "0.001", "0.1"), ("4", "0.01", "0"), ("8", "0.01", "0"),
     ]  # fmt: skip
@@ -68,8 +73,11 @@ def test_entries_of_the_task_and_of_the_optimiser_are_columns(rows):
     ("other", "heads"),
     [
         ({"task": {"name": "recall", "keys": 4}}, ["task", "seeds"]),  # what goes with a name says nothing more
-        ({"objective": {"q": 3.0, "final_q": 9.0, "m": 2}}, ["final_q", "seeds"]),  # which only one setting has
-        ({"evaluation": {"seeds": 20, "votes": [3]}}, ["evaluation.seeds", "seeds"]),
+        (
+            {"objective": {"q": 3.0, "final_q": 9.0, "m": 2}},
+            ["objective_final_q", "seeds"],
+        ),  # which only one setting has
+        ({"evaluation": {"seeds": 20, "votes": [3]}}, ["evaluation_seeds", "seeds"]),
     ],
 )
 def test_settings_are_told_apart_by_what_differs(rows, other, heads):

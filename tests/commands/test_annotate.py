@@ -9,10 +9,8 @@ from sweeper.analysis import page, sql
 from sweeper.analysis.views import write_view
 from sweeper.commands import query, status
 from sweeper.store.annotations import FILE
-from sweeper.store.store import Store
 from tests.filled_stores import IDS
 from tests.processes import told
-from tests.results import result
 
 
 def done(store, *arguments, code=0):
@@ -59,14 +57,6 @@ def test_answers_and_exported_files_have_them(store, tmp_path):
     assert json.loads(asked("select tags from trials where seed = 0", "--format", "json")) == [{"tags": ["keep"]}]
     write_view(store, "trials", tmp_path / "trials.csv")
     assert '["keep"]'.replace('"', '""') in (tmp_path / "trials.csv").read_text()
-
-
-def test_an_entry_of_the_same_name_keeps_its_column(tmp_path):
-    store = Store.open(tmp_path)
-    store.commit(result(metrics={"success": 0.5, "tags": 3.0}))
-    done(store, "tag", IDS[0], "keep")
-    (row,) = sql.table("select tags, trial_tags, notes from trials", store).to_pylist()
-    assert row == {"tags": 3.0, "trial_tags": ["keep"], "notes": []}
 
 
 def test_status_shows_them(store):

@@ -51,10 +51,10 @@ def test_a_view_is_one_file(results, tmp_path, view, rows, suffix):
 def test_trials_have_their_further_columns(results, tmp_path):
     exported(results, tmp_path / "t.parquet")
     frame = pd.read_parquet(tmp_path / "t.parquet").sort_values("seed")
-    assert frame["vertices"].tolist() == [5, 5, 5]
+    assert frame["task_vertices"].tolist() == [5, 5, 5]
     assert frame["partwise_5"].tolist()[0] == 0.25
     exported(results, tmp_path / "t.csv")
-    assert json.loads(pd.read_csv(tmp_path / "t.csv")["votes"][0]) == [3]
+    assert json.loads(pd.read_csv(tmp_path / "t.csv")["evaluation_votes"][0]) == [3]
 
 
 def test_a_network_is_a_safetensors_file(results, tmp_path):

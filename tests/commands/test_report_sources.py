@@ -103,9 +103,9 @@ def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(local, t
           steps: 100
           seed: {seeds: 2}
         panels:
-          - {kind: curve, name: by width, x: width, metric: success, tail: success_p5, split: q}
-          - {kind: histogram, name: inputs, metric: success, split: width}
-          - {kind: cost, name: cost, x: width, split: q}
+          - {kind: curve, name: by width, x: model_width, metric: success, tail: success_p5, split: q}
+          - {kind: histogram, name: inputs, metric: success, split: model_width}
+          - {kind: cost, name: cost, x: model_width, split: q}
         """)
     )
     for trial in search_space.read(space).expand().trials:

@@ -40,9 +40,9 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
     told = command("evaluate", space, *protocol, *results)
     assert told.returncode == 0, told.stdout + told.stderr
     assert "tiny: 4 networks · 2 evaluated · 2 to evaluate" in told.stdout
-    columns = 'q, seed, "evaluation.seeds", votes, majority_20'
+    columns = "q, seed, evaluation_seeds, evaluation_votes, majority_20"
     rows = sql.table(f"select {columns} from evaluations order by q, seed", store).to_pylist()
-    assert [(row["q"], row["seed"], row["evaluation.seeds"], row["votes"]) for row in rows] == [
+    assert [(row["q"], row["seed"], row["evaluation_seeds"], row["evaluation_votes"]) for row in rows] == [
         (q, seed, 40, [1, 5, 20]) for q in (3, 10) for seed in (0, 1)
     ]
     assert all(0 <= row["majority_20"] <= 1 for row in rows)

@@ -95,7 +95,7 @@ def test_another_protocol_gives_rows_of_its_own(full):
     rows = sql.table("from evaluations order by seed", full).to_pylist()
     assert [row["trial_id"] for row in rows] == list(IDS)
     for row in rows:
-        assert (row["evaluation.seeds"], row["votes"]) == (20, [1, 5])
+        assert (row["evaluation_seeds"], row["evaluation_votes"]) == (20, [1, 5])
         assert row["majority_1"] == pytest.approx(row["success"])
         assert row["majority_5"] is not None
         assert row["evaluation_seconds"] > 0

@@ -30,12 +30,13 @@ def trials(count=1, **changes):
         ((*trials(), *trials(objective={"q": math.inf, "m": 2})), trials(objective={"q": math.inf, "m": 2}),
          "coloring Aq_R q=inf"),
         ((*trials(), *trials(optimizer=FAST)), trials(optimizer=FAST), "coloring Aq_R learning_rate=0.01"),
-        ((*trials(), *trials(evaluation={"seeds": 10, "votes": [3, 5]})), trials(), "coloring Aq_R votes=[3]"),
-        ((*trials(), *trials(evaluation={"seeds": 20, "votes": [3]})), trials(), "coloring Aq_R evaluation.seeds=10"),
+        ((*trials(), *trials(evaluation={"seeds": 10, "votes": [3, 5]})), trials(),
+         "coloring Aq_R evaluation_votes=[3]"),
+        ((*trials(), *trials(evaluation={"seeds": 20, "votes": [3]})), trials(), "coloring Aq_R evaluation_seeds=10"),
         ((*trials(), *trials(objective={"name": "cvar", "m": 2})), trials(), "coloring Aq_R objective=q_norm"),
         ((*trials(), *trials(objective={"q": 3.0, "final_q": 9.0, "m": 2})),
-         trials(objective={"q": 3.0, "final_q": 9.0, "m": 2}), "coloring Aq_R final_q=9"),
-        ((*trials(task=WALK), *trials(**WIDE)), trials(**WIDE), "gridworld_imitation Aq_R task.width=3 model.width=6"),
+         trials(objective={"q": 3.0, "final_q": 9.0, "m": 2}), "coloring Aq_R objective_final_q=9"),
+        ((*trials(task=WALK), *trials(**WIDE)), trials(**WIDE), "gridworld_imitation Aq_R task_width=3 model_width=6"),
     ],
 )  # fmt: skip
 def test_a_label_says_what_varies(planned, pack, words):

@@ -27,17 +27,19 @@ panels:
     x: m
     metric: reward
     tail: reward_p5
-    where: {task: gridworld, height: 2, objective.q: inf, device: cpu}
+    where: {task: gridworld, task_height: 2, objective.q: inf, device: cpu}
     best: {metric: reward_p5}
     series:
       - {label: all, where: {baseline: Aq_R}, best: {metric: wall_seconds}}
   - {kind: history, name: history, metric: mean_loss, tail: tail_loss, split: baseline}
-  - {kind: cells, name: cells, metric: first_visit, rows: height, columns: task.width, limits: [0, horizon], split: q}
-  - {kind: board, name: board, rows: height, columns: task.width, longest: horizon, target: [2, 2], split: seed}
+  - {kind: cells, name: cells, metric: first_visit, rows: task_height, columns: task.width,
+     limits: [0, task.horizon], split: q}
+  - {kind: board, name: board, rows: task_height, columns: task.width,
+     longest: task_horizon, target: [2, 2], split: seed}
   - {kind: heatmap, name: heat, x: baseline, metric: success, split: task}
-  - {kind: cost, name: cost, x: center_learning_rate, split: m}
+  - {kind: cost, name: cost, x: optimizer_center_learning_rate, split: m}
   - {kind: scatter, name: early, x: {curve: worst_loss, step: 1}, metric: train_loss, split: m}
-  - {kind: scatter, name: final, x: {column: initial_std}, metric: reward, split: m}
+  - {kind: scatter, name: final, x: {column: optimizer.initial_std}, metric: reward, split: m}
 """
 
 
@@ -62,7 +64,7 @@ MISTAKES = {
     "metric: reward\n": ("metric: rewards\n", "panels[0].metric"),
     "tail: reward_p5": ("tail: majority_30", "panels[0].tail"),
     "x: m\n": ("x: {column: n, label: '$\\frac{1}{$'}\n", "panels[0].x"),
-    "height: 2, objective": ("hight: 2, name: a, objective", "panels[0].where.hight"),
+    "task_height: 2, objective": ("height: 2, name: a, objective", "panels[0].where.height"),
     "task: gridworld,": ("task: [gridworld, gridword],", "panels[0].where.task"),
     "best: {metric: reward_p5}": ("best: {metric: regret}", "panels[0].best.metric"),
     "label: all": ("label: $$", "panels[0].series[0].label"),
@@ -71,14 +73,14 @@ MISTAKES = {
     "tail_loss": ("bad_loss", "panels[1].tail"),
     "split: baseline": ("split: base", "panels[1].split"),
     "first_visit": ("second_visit", "panels[2].metric"),
-    "[0, horizon]": ("[0, horizons]", "panels[2].limits"),
+    "[0, task.horizon]": ("[0, task_horizons]", "panels[2].limits"),
     "target: [2, 2]": ("target: [2, 2], metric: way", "panels[3].metric"),
     "kind: heatmap": ("kind: heatmap, label: '$x_{$'", "panels[4].label"),
     "x: baseline, metric: success": ("x: baseline, metric: successes", "panels[4].metric"),
-    "center_learning_rate": ("learning_rates", "panels[5].x"),
+    "optimizer_center_learning_rate": ("learning_rates", "panels[5].x"),
     "curve: worst_loss": ("curve: worse_loss", "panels[6].x.curve"),
     "metric: train_loss": ("title: 1$, y: {label: $y_$}, metric: train_los", "panels[6].metric"),
-    "initial_std": ("initial_sdt", "panels[7].x"),
+    "optimizer.initial_std": ("initial_std", "panels[7].x"),
 }
 
 
@@ -94,8 +96,8 @@ def test_names_and_labels_that_no_trial_has_are_mistakes_with_their_place(space)
     lines = text.splitlines()
     assert all(f"{problem.path.split('.')[-1]}: " in lines[problem.where - 1] for problem in caught.value.problems)
     messages = {problem.path: problem.message for problem in caught.value.problems}
-    assert "'initial_std'?" in messages["panels[7].x"]
-    assert "model.name or optimizer.name" in messages["panels[0].where.name"]
+    assert "'optimizer_initial_std'?" in messages["panels[7].x"]
+    assert "'task_height'?" in messages["panels[0].where.height"]
 
 
 @pytest.mark.slow  # traces four evaluations
@@ -129,14 +131,14 @@ def test_a_column_may_be_an_entry_of_some_variants_only(space):
     text = (
         SPACE
         + """\
-  - {kind: curve, name: annealed, x: final_q, metric: reward, split: baseline}
+  - {kind: curve, name: annealed, x: objective_final_q, metric: reward, split: baseline}
 variants:
   - {}
   - {objective: {final_q: 4}}
 """
     )
     assert len(space(text).panels) == 12
-    with pytest.raises(SearchSpaceError, match=r"panels\[8\].x: .*'final_q'"):
+    with pytest.raises(SearchSpaceError, match=r"panels\[8\].x: .*'objective_final_q'"):
         space(text.replace("final_q: 4", "m: 3"))
 
 

@@ -56,6 +56,8 @@ SHAPES = {
         {OUTCOMES_LOSS: f"{OUTCOMES_LOSS}, measures={{'doors': logits.max(axis=-1)}}"},
         "outcomes",
     ),
+    "a curve called as a metric": (_able("curves={'loss': lambda *_: 0.0}"), "abilities"),
+    "a measure that tables have": (_able("measures=(contracts.Metric('seed'),)"), "abilities"),
     "a curve that a trainer has": (_able("curves={'entropy': lambda *_: 0.0}"), "abilities"),
 }
 

@@ -16,13 +16,6 @@ from tests.trackers.exports import METRICS, sweep_of, trial
 pytestmark = pytest.mark.slow  # imports of the trackers take seconds
 
 
-def test_a_metric_called_like_an_entry_has_the_name_of_its_column(store):
-    store.commit(result({"seed": 9}, metrics=METRICS | {"seeds": 7.0}))
-    (run,) = sweep_of(store, [trial_id(result({"seed": 9}).trial)]).runs
-    assert run.metrics["metrics.seeds"] == 7.0
-    assert "seeds" not in run.metrics
-
-
 def test_what_is_not_finite_is_text_or_left_out(store):
     points = [(100, "train_loss", math.nan), (200, "train_loss", 0.1), (300, "train_loss", math.inf)]
     diverged = result({"objective": {"q": "inf", "m": 2}}, metrics=METRICS | {"success": math.nan}, curves=points)

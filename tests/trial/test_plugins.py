@@ -219,3 +219,13 @@ def test_a_signal_that_comes_while_a_plug_in_runs_is_no_mistake_of_the_plug_in(p
             plugins.load("task", "mine")
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("fields", ["size: int = 1\n    Size: int = 2", "version: int = 1"])
+def test_fields_whose_columns_tables_cannot_hold_are_refused(project, fields):
+    (project / "tasks" / "mine.py").write_text(
+        GOOD.format(name="mine").replace(
+            'name: Literal["mine"] = "mine"', f'name: Literal["mine"] = "mine"\n    {fields}'
+        )
+    )
+    assert fields.split(":")[0] in _refusal("mine")
