@@ -76,6 +76,6 @@ def _edit() -> None:
     space = SPACE.read_text()
     assert written in space
     SPACE.write_text(
-        space.replace(written, lines).replace("split: experiment.learning_rate", "split: experiment.optimizer.name")
+        space.replace(written, lines).replace("split: experiment_learning_rate", "split: experiment_optimizer_name")
     )
     guides.forget("experiments.sine")
