@@ -9,6 +9,7 @@ From Python (docs/notebook.ipynb shows all of it):
     sweeper.sql("select * from trials")          ask the store
     sweeper.plot("q", "success")                 draw any two columns
     sweeper.curves("80d7d837a0ca")               the training curves of a trial
+    sweeper.study("quickstart")                  a sweep as a study of Optuna
     sweeper.load("80d7d837a0ca7147efac")         a trained network
 
 The commands are these functions with a printer. Public and stable are what stands in `__all__`, the events of
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    import optuna
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EvaluationResult", "LoadError", "OtherCodeError", "PluginError", "ProtocolError", "QueryError", "SearchSpaceError",
     "SettingsError", "StoreError", "SweepError", "SweepPlan", "SweepResult", "SweepSpec", "TrainedTrial", "UserError",
-    "curves", "evaluate", "load", "plan", "plot", "read_space", "sql", "train",
+    "curves", "evaluate", "load", "plan", "plot", "read_space", "sql", "study", "train",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -267,6 +269,25 @@ def curves(trial_id: str, results: "str | Path" = "results") -> "pd.DataFrame":
     store = Store.existing(results)
     points = store.curves([trial_with_prefix(store, trial_id)]).to_pandas()
     return points.pivot(index="step", columns="metric", values="value")
+
+
+def study(sweep: str, results: "str | Path" = "results") -> "optuna.Study":
+    """A sweep as a study of Optuna, for its importances and plots (docs/trackers.md).
+
+    Parameters are the entries in which the trials differ, the value is what the settings are ranked by. The study is in
+    memory: nothing that is done with it reaches the store.
+
+    Args:
+        sweep: The name of a sweep of the store.
+        results: The store, a folder or a URL.
+
+    Raises:
+        UserError: If the store cannot be read, or has no committed trial of such a sweep.
+    """
+    from sweeper.store.store import Store
+    from sweeper.trackers import to_optuna
+
+    return to_optuna.study(Store.existing(results), sweep)
 
 
 def load(trial_id: str, results: "str | Path" = "results") -> "TrainedTrial":

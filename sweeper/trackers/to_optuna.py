@@ -21,11 +21,12 @@ from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.storages import JournalStorage
+from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial, TrialState
 
-from sweeper.trackers.runs import ExportError, Run, Sweep, Tracker
+from sweeper.store.store import Store
+from sweeper.trackers.runs import ExportError, Run, Sweep, Tracker, export
 
 TRIAL, ROW = "trial_id", "row"
 
@@ -66,7 +67,7 @@ class _Journal(JournalFileBackend):
 
 
 class OptunaTracker(Tracker):
-    def __init__(self, storage: JournalStorage):
+    def __init__(self, storage: BaseStorage):
         self._storage = storage
         self._study: optuna.Study | None = None
         self._distributions: dict[str, BaseDistribution] = {}
@@ -166,3 +167,13 @@ def tracker(destination: str) -> OptunaTracker:
         return OptunaTracker(JournalStorage(journal))
     except (ValueError, KeyError) as error:
         raise ExportError(f"{destination!r} is damaged, Optuna cannot read it ({error}): name another file") from None
+
+
+def study(store: Store, sweep: str) -> optuna.Study:
+    """A study in memory with the committed trials of a sweep; an `ExportError` if there are none."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = InMemoryStorage()
+    *_, sweeps = export(store, OptunaTracker(storage), sweep)
+    if not sweeps:
+        raise ExportError(f"no trial of {sweep} is committed")
+    return optuna.load_study(study_name=sweep, storage=storage)

@@ -1,14 +1,19 @@
 """Optuna and its dashboard read the exported journal, and a journal that was cut off is carried on."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import sweeper
 from sweeper.commands import export
+from sweeper.messages import UserError
 from sweeper.trackers import runs
+from sweeper.trial.trial import trial_id
 from tests.processes import refusal
-from tests.results import result
+from tests.results import record, result
 from tests.tiny_sweeps import SPACE
 from tests.trackers.exports import IDS, METRICS, asked, exported, grown, served, sweep_of, trial
 
@@ -132,3 +137,21 @@ def test_a_study_is_minimised_where_the_sweep_is(made, journal):
     text = SPACE + "search: {method: random, trials: 3, metric: loss, mode: min}\n"
     tracker_of(journal).present(sweep_of(made, IDS, text))
     assert study_of(journal).direction.name == "MINIMIZE"
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")  # its plots are experiments
+def test_a_sweep_is_a_study_without_a_file(store, monkeypatch):
+    (code,) = re.findall(r"```python\n(.*?)```", Path("docs/trackers.md").read_text(), re.DOTALL)
+    settings = [{"objective": {"q": 1.0 + number, "m": 2}, "seed": 5 + number % 2} for number in range(20)]
+    further = [result(each, metrics={"success_worst5": place / 20}) for place, each in enumerate(settings)]
+    for each in further:
+        store.commit(each)
+    store.record_sweep(record("quickstart", [IDS[1], *(trial_id(each.trial) for each in further)], SPACE))
+    monkeypatch.chdir(Path(store.root).parent)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    states = [each.state.name for each in names["study"].get_trials()]
+    assert (states.count("FAIL"), states.count("COMPLETE")) == (1, 20)
+    assert (names["study"].best_value, names["study"].best_params["objective.q"]) == (0.95, 20.0)
+    with pytest.raises(UserError, match="cycle"):
+        sweeper.study("cycle")
