@@ -104,13 +104,13 @@ def main() -> None:
         command("start, all done, no snapshot", ["sweeper.run", str(finished), "--results", results])
         for name in store.listing("snapshots"):
             store.delete(name)
-        command("compaction", ["sweeper.compaction", "--results", results])
+        command("compaction", ["sweeper", "compact", "--results", results])
         command("start, all done", ["sweeper.run", str(finished), "--results", results])
         command("plan, half done", ["sweeper.run", str(half), "--results", results, "--dry-run"])
-        command("status", ["sweeper.status", "--results", results])
+        command("status", ["sweeper", "status", "--results", results])
         command("query over all rows", ["sweeper.query", average, "--results", results])
         fill(store, 1000, first=arguments.trials)
-        command("compaction of 1,000 more", ["sweeper.compaction", "--results", results])
+        command("compaction of 1,000 more", ["sweeper", "compact", "--results", results])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """`sweeper COMMAND`, also `python -m sweeper COMMAND`: all commands of this package under one name.
 
-`sweeper run` is `python -m sweeper.run`, and so for every command that is a module of this package. As with
-`python -m`, plug-ins can import modules of the working folder, and in a checkout of this package the checkout runs, not
-the installed package.
+`sweeper run` is also `python -m sweeper.run`, and so for `query` and `report`. As with `python -m`, plug-ins can import
+modules of the working folder, and in a checkout of this package the checkout runs, not the installed package.
 """
 
 import contextlib

@@ -1,1 +1,1 @@
-"""Commands that are reached as `sweeper COMMAND`, or `python -m sweeper COMMAND`, and not as `sweeper.COMMAND`."""
+"""The commands of `sweeper COMMAND`, a module each."""

@@ -1,4 +1,4 @@
-"""`python -m sweeper.compaction`: write a snapshot of a store, from which many trials are read fast.
+"""`python -m sweeper compact`: write a snapshot of a store, from which many trials are read fast.
 
 Exit codes: 0; 2 for a store that cannot be read or written.
 """

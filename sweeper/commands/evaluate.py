@@ -1,4 +1,4 @@
-"""`python -m sweeper.evaluate WHAT --seeds 1000 --votes 1,10,100`: evaluate stored networks by another protocol.
+"""`python -m sweeper evaluate WHAT --seeds 1000 --votes 1,10,100`: evaluate stored networks by another protocol.
 
 WHAT is a search space, whose trials are evaluated, or ids of trials; `--where` chooses trials by a condition of SQL.
 Nothing is trained. Results are in the view `evaluations`. An evaluation that exists is not repeated.

@@ -1,4 +1,4 @@
-"""`python -m sweeper.export DESTINATION`: the store for other tools, as one file or as runs of an experiment tracker.
+"""`python -m sweeper export DESTINATION`: the store for other tools, as one file or as runs of an experiment tracker.
 
     export trials.csv                                   one view as one CSV or parquet file
     export network.safetensors --trial 3f2a             the network of a trial

@@ -1,4 +1,4 @@
-"""`python -m sweeper.status`: the sweeps in a store, how far each is, and what runs now.
+"""`python -m sweeper status`: the sweeps in a store, how far each is, and what runs now.
 
 A sweep is as far as the trials that its latest start planned. Two sweeps that plan the same trial share its row.
 

@@ -75,7 +75,7 @@ class PlannedEvaluation:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class EvaluationResult:
-    """What came out of an evaluation; printed, it is the table at the end of `python -m sweeper.evaluate`.
+    """What came out of an evaluation; printed, it is the table at the end of `python -m sweeper evaluate`.
 
     Attributes:
         trials: Number of networks that were to be evaluated.

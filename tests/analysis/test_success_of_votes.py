@@ -96,7 +96,7 @@ def test_of_several_evaluations_of_a_network_the_one_with_the_most_seeds_counts(
 @pytest.mark.parametrize(
     ("rows", "named"),
     [
-        ("evaluations", "python -m sweeper.evaluate"),
+        ("evaluations", "python -m sweeper evaluate"),
         ("trials", "'votes_<k>'"),
     ],
 )

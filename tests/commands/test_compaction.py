@@ -1,6 +1,6 @@
 """`compaction` copies what no snapshot has, and says how many trials these were."""
 
-from sweeper.compaction import app
+from sweeper.commands.compaction import app
 from tests.processes import refusal, told
 
 

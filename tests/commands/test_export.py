@@ -1,4 +1,4 @@
-"""`python -m sweeper.export` writes one view, or one network, as one file."""
+"""`python -m sweeper export` writes one view, or one network, as one file."""
 
 import json
 

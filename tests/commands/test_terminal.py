@@ -76,7 +76,7 @@ def test_stored_text_is_spelt_out(hostile):
         ("sweeper.query", "show", ""),
         ("sweeper.query", "select error_message::int from trials"),
         ("sweeper.query", f"select '{HOSTILE}' from nowhere"),
-        ("sweeper.status",),
+        ("sweeper", "status"),
         ("sweeper", "note", "hostile"),
         ("sweeper", "note", "hostile", HOSTILE, "--remove"),
         ("sweeper.report",),

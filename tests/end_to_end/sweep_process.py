@@ -95,8 +95,8 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def status_of(store: Path) -> str:
-    """What `python -m sweeper.status` prints."""
-    return python("-m", "sweeper.status", "--results", store, check=True).stdout
+    """What `python -m sweeper status` prints."""
+    return python("-m", "sweeper", "status", "--results", store, check=True).stdout
 
 
 def science(store: Path) -> pa.Table:

@@ -302,7 +302,7 @@ def test_all_ways_to_run_compute_the_same_bits(folder, monkeypatch):
     done(program=("-c", NOTEBOOK))
     assert numbers("cpus-1") == numbers("cpus-2") == numbers("in-process")
 
-    done("--where", "true", "--address", "local", "--results", "in-process", program=("-m", "sweeper.evaluate"))
+    done("--where", "true", "--address", "local", "--results", "in-process", program=("-m", "sweeper", "evaluate"))
     trained, evaluated = (
         sql.table(f"select loss, sampled, success from {view}", Store.open(folder / "in-process")).to_pylist()
         for view in ("trials", "evaluations")

@@ -58,7 +58,7 @@ def test_a_sweep_is_a_project_of_offline_runs(store, tmp_path):
 def test_a_run_for_which_there_is_no_room_is_not_taken_for_whole_and_wandb_lists_those_that_are(store, tmp_path):
     points = [(step, "train_loss", 1 / step) for step in range(1, 300)]
     store.commit(result(trial(2), metrics=METRICS, curves=points))
-    command = [sys.executable, "-m", "sweeper.export", str(tmp_path / "offline"), "--to", "wandb"]
+    command = [sys.executable, "-m", "sweeper", "export", str(tmp_path / "offline"), "--to", "wandb"]
     command += ["--results", store.url]
     limited = subprocess.run(
         ["bash", "-c", 'ulimit -f 30; exec "$@"', "-", *command],

@@ -110,7 +110,7 @@ def test_a_start_with_another_setting_is_refused_by_name(name, value, tmp_path, 
 def test_a_setting_of_the_environment_is_refused_by_name(tmp_path):
     (tmp_path / "results" / "trials").mkdir(parents=True)
     variables = {"JAX_ENABLE_X64": "1", "PYTHONPATH": str(plugins.ROOT)}
-    done = python("-m", "sweeper.evaluate", "--where", "true", cwd=tmp_path, **variables)
+    done = python("-m", "sweeper", "evaluate", "--where", "true", cwd=tmp_path, **variables)
     assert done.returncode == 2, done.stderr
     assert "jax_enable_x64 is 'True' " in " ".join(done.stderr.split())
 

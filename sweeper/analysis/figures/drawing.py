@@ -56,7 +56,7 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
         self.trials = results.trials[:0]  # that are drawn
         try:
             if results.trials.empty:  # the same of all series, so said once
-                evaluations = "no network is evaluated (python -m sweeper.evaluate)"
+                evaluations = "no network is evaluated (python -m sweeper evaluate)"
                 raise NoData(evaluations if panel.draws_evaluations else "no trial is finished")
             declared = series_of(panel, self.SERIES, results)
         except NoData as reason:
