@@ -28,8 +28,7 @@ for name in sys.argv[2:]:
 
 
 def test_help_imports_nothing_heavy():
-    programs = [f"sweeper.{name}" for name in ("run", "evaluate", "status", "query", "report", "export", "compaction")]
-    programs.append("sweeper.__main__")
+    programs = ["sweeper.run", "sweeper.query", "sweeper.report", "sweeper.__main__"]
     done = python("-c", HELP.format(heavy=HEAVY), "", *programs, check=True)
     assert [line for line in done.stdout.splitlines() if line.startswith("done:")] == [
         f"done: {name} 0" for name in programs
