@@ -64,15 +64,12 @@ def _parts(tree: Tree) -> Iterator[Tree]:
             yield from _parts(operand)
 
 
-def parsed(node: Node, instead: str = "") -> Node:
-    """The node with the formula that it holds as its value; refused, with the place in the text, if it holds none.
-
-    `instead` says what to write for a value that is no text.
-    """
+def parsed(node: Node) -> Node:
+    """The node with the formula that it holds as its value; refused, with the place in the text, if it holds none."""
     if isinstance(node.value, bool | int | float):
         return replace(node, value=Formula(str(node.value), ("value", node.value)))
     if not isinstance(node.value, str):
-        raise Refused(node.path, f"expected a formula, got {shown(node.value)}{instead}", node.where)
+        raise Refused(node.path, f"expected a formula, got {shown(node.value)}", node.where)
     try:
         return replace(node, value=Formula(node.value, _read(node.value)))
     except _NoValue as error:

@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from sweeper.space import formulas, other_languages
+from sweeper.space import formulas, other_tools
 from sweeper.space.formulas import Formula
 from sweeper.space.problems import Problem, Refused, shown
-from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, is_number, signature
+from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, is_number, plain, signature
 
 MAX_SETTINGS = 1_000_000
 SIGNIFICANT_DIGITS = 6
@@ -120,11 +120,11 @@ def _refuse_beside(node: Node, kind: str, beside: Mapping[Any, Node]) -> None:
     allowed = OPTIONS.get(kind, ())
     for key, entry in beside.items():
         if key not in allowed:
-            words = other_languages.beside(kind, node, key)
+            words = other_tools.hint({key: None})
             known = " and ".join(f"'{option}'" for option in allowed)
             default = f"'{kind}' may have {known} beside it" if known else "a hole has one key and nothing beside it"
             names = ", ".join(f"'{other}'" for other in node.value)
-            raise Refused(node.path, words or f"{default}, not {names}", entry.where)
+            raise Refused(node.path, f"{default}, not {names}{words}", entry.where)
 
 
 def _hole(kind: Any, content: Node, beside: Mapping[Any, Node], kinds: Sequence[str], problems: list[Problem]) -> Hole:
@@ -144,7 +144,7 @@ def _hole(kind: Any, content: Node, beside: Mapping[Any, Node], kinds: Sequence[
         return Hole("each", [inner.at(number) for number in range(inner.last + 1)])
     if not isinstance(value, list):
         what = " of two ends" if kind in RANGES else " [first, last, number]" if kind in SPACED else ""
-        raise _refused(content, f"expected a list{what}, got {shown(value)}{other_languages.listed(content, kind)}")
+        raise _refused(content, f"expected a list{what}, got {shown(value)}{other_tools.hint(plain(content))}")
     if kind in ("choice", "each"):
         if not value:
             raise _refused(content, "the axis is empty")
@@ -239,7 +239,7 @@ def _spaced(kind: str, content: Node) -> list[Node]:
     values = list(map(int if whole else float, values))
     if len(set(values)) < count:
         raise _refused(number, f"{count:,} values between {shown(low)} and {shown(high)} are not all different")
-    return [Node(value, f"{content.path}[{i}]", number.where) for i, value in enumerate(values)]
+    return [Node(value, content.path, number.where) for value in values]
 
 
 def holes_in(node: Node, chosen: bool = True) -> Iterator[Node]:

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
-from sweeper.space import formulas, holes, other_languages, validation_messages
+from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS
@@ -196,7 +196,7 @@ def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
     exclusions = []
     for node in root.value["exclude"].value if "exclude" in root.value else ():
         try:
-            exclusions.append(formulas.parsed(node, other_languages.condition(node)))
+            exclusions.append(formulas.parsed(node))
         except Refused as refused:
             problems.append(refused.problem)
     return tuple(exclusions)
