@@ -5,6 +5,7 @@ distance. Holes of an entry that is not chosen are not asked for: Optuna knows s
 """
 
 import importlib.util
+import operator
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from sweeper.messages import counted
-from sweeper.space.holes import Hole, drawn, holes_in
+from sweeper.space.holes import Choice, holes_in
 from sweeper.space.search import Search, Study
 from sweeper.space.yaml_tree import Node
 from sweeper.trial.field_types import Count, Positive
@@ -188,12 +189,10 @@ class OptunaStudy(Study):
 
     def _suggest(self, trial: "Trial", node: Node, setting: dict[str, Any]) -> None:
         """Suggest a value for every open hole of a tree in the order of paths, and of the entries that are chosen."""
-        open_holes = [(each.path, each.value) for each in holes_in(node, chosen=False) if each.value.drawn]
-        for path, hole in sorted(open_holes):
-            suggested = _suggested(trial, path, hole)
-            quantile = hole.kind in ("normal", "log_normal")
-            setting[path] = drawn(hole, min(suggested, 1 - 2**-53)) if quantile else suggested
-            if hole.kind == "choice":
+        open_holes = [(each.path, each.value) for each in holes_in(node, chosen=False) if each.value.DRAWN]
+        for path, hole in sorted(open_holes, key=operator.itemgetter(0)):
+            setting[path] = hole.suggested(trial, path)
+            if isinstance(hole, Choice):
                 self._suggest(trial, hole.options[setting[path]], setting)
 
     def tell(self, number: int, values: Sequence[float] | None) -> None:
@@ -208,22 +207,3 @@ class OptunaStudy(Study):
     def leave_out(self, number: int) -> None:
         self._asked[number].set_constraint("exclude", 1.0)
         self.prune(number)
-
-
-def _suggested(trial: "Trial", path: str, hole: Hole) -> Any:
-    """What Optuna suggests for a hole.
-
-    For a choice, the index of its entry is drawn; for numbers at equal distances their index, which is ordered; for a
-    normal distribution, the quantile.
-    """
-    if hole.kind == "choice":
-        return trial.suggest_categorical(path, range(len(hole.options)))
-    if hole.indexed:
-        return trial.suggest_int(path, 0, len(hole.options) - 1)
-    if hole.kind in ("normal", "log_normal"):
-        return trial.suggest_float(path, 0.0, 1.0)
-    low, high = (end.value for end in hole.options)
-    last = high if hole.step is None else hole.at(hole.last).value
-    if hole.kind == "int":
-        return trial.suggest_int(path, low, last, log=hole.log, step=int(hole.step or 1))
-    return trial.suggest_float(path, low, last, log=hole.logarithmic, step=hole.step)

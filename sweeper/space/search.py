@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sweeper.space.early_stopping import AnyEarlyStopping
 from sweeper.space.halving import Halving
-from sweeper.space.holes import MAX_SETTINGS, Hole, holes_in
+from sweeper.space.holes import MAX_SETTINGS, Choice, Hole, holes_in
 from sweeper.space.yaml_tree import Node
 from sweeper.trial.field_types import ListOf
 from sweeper.trial.metrics import SUCCESS
@@ -128,7 +128,7 @@ def open_holes(variants: Sequence[Node]) -> dict[str, Hole]:
     Seeds and axes that are taken in full are left out, since every setting is trained with all of them. Where there are
     several variants, the index of the variant is drawn as the choice `variants`.
     """
-    holes = {node.path: node.value for variant in variants for node in holes_in(variant) if node.value.drawn}
+    holes = {node.path: node.value for variant in variants for node in holes_in(variant) if node.value.DRAWN}
     if len(variants) > 1:
-        holes["variants"] = Hole("choice", variants)
+        holes["variants"] = Choice.among(variants)
     return dict(sorted(holes.items()))

@@ -56,7 +56,7 @@ class RandomSearch(Search):
         open_to_draw = open_holes(variants).items()
         for index in range(draws):
             uniform = {path: random.Random(f"{stream}/{index}/{path}").random() for path, _ in open_to_draw}
-            setting = {path: holes.drawn(hole, uniform[path]) for path, hole in open_to_draw}
+            setting = {path: hole.drawn(uniform[path]) for path, hole in open_to_draw}
             yield holes.grid(holes.filled(variants[setting.get("variants", 0)], setting))
 
 

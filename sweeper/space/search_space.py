@@ -277,7 +277,7 @@ def _too_many(search: Search, root: Node, variants: Sequence[Node]) -> Iterator[
         found = f"{len(search.trials)} numbers for {counted(len(variants), 'variant')}"
         yield Problem(at.path, f"{found}; write one number for all, or one for each", at.where)
         return
-    values = sum(len(hole.value.options) for variant in variants for hole in holes.holes_in(variant))
+    values = sum(len(hole.value.probed) for variant in variants for hole in holes.holes_in(variant))
     starts = 1 if search.halving is None else search.halving.starts
     draws = search.draws * max(holes.grid_size(variant, draws=True) for variant in variants)
     settings = draws if search.DRAWS else starts * sum(map(holes.grid_size, variants))
@@ -295,8 +295,8 @@ def _undrawable(search: Search, variants: Sequence[Node]) -> Iterator[Problem]:
     names = " or ".join(typing.get_args(method)[0] for method in methods)
     message = f"needs search.method {names}; a {search.method} takes choice, linspace, logspace and ranges with a step"
     for node in itertools.chain(*map(holes.holes_in, variants)):
-        if not search.DRAWS and node.value.kind in holes.RANGES and node.value.step is None:
-            yield Problem(node.path, f"'{node.value.kind}' {message}", node.where)
+        if not search.DRAWS and not node.value.options:
+            yield Problem(node.path, message, node.where)
 
 
 def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:

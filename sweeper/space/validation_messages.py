@@ -78,7 +78,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 hint = did_you_mean(nearest) or other_tools.hint({str(at.value): None})
                 problems.append(Problem(at.path, f"expected {names}, got {shown(at.value)}{hint}", at.where))
             case "string_pattern_mismatch":
-                problems.append(Problem(at.path, _no_file_name(at.value, context["pattern"]), at.where))
+                problems.append(Problem(at.path, _no_file_name(str(at.value), context["pattern"]), at.where))
             case "value_error":
                 problems.append(_raised(context["error"], at, annotation))
             case kind:
@@ -121,7 +121,7 @@ def _failed_hole(value: Any, annotation: Any) -> str | None:
         return None
     key = next(iter(value))
     if not _is_trial(annotation) and key in RESERVED:
-        return f"'{key}' fits inside trial and variants only"
+        return f"'{key}' stands for a whole value inside trial and variants, and nowhere else"
     if key == "seeds":
         return "'seeds' fits trial.seed only; elsewhere write {choice: [...]}"
     if not _is_trial(annotation):
@@ -156,10 +156,11 @@ def _raised(error: Exception, at: Node, annotation: Any) -> Problem:
         at = descendant(at, ("name",))
     elif isinstance(at.value, dict) and len(at.value) == 1 and nearest_name(next(iter(at.value)), RESERVED):
         return Problem(at.path, _failed_hole(at.value, annotation) or message, at.where)
-    elif match := re.match(r"([a-z]\w*): (.*)", message):
-        blamed = descendant(at, (match[1],))
+    elif match := re.match(r"([a-z]\w*)?(?:\[(\d+)\])?: (.*)", message):
+        location = [match[1], *([int(match[2])] if match[2] else [])] if match[1] else [int(match[2])]
+        blamed = descendant(at, location)
         if blamed is not at:
-            return Problem(blamed.path, match[2], blamed.where)
+            return Problem(blamed.path, match[3], blamed.where)
     hint = other_tools.hint(at.value) if _is_trial(annotation) and not isinstance(at.value, dict) else ""
     return Problem(at.path, message + hint, at.where)
 

@@ -100,6 +100,22 @@ def test_a_worked_example_has_the_settings_that_the_document_says(wanted):
         assert halving.expand().settings == 3 * spec.expand().settings
 
 
+def test_the_document_has_a_row_for_every_kind_of_hole_and_says_which_have_a_grid():
+    grids: dict[str, list[bool]] = {}
+    for written, taken, _ in table("Holes"):
+        (code,) = codes(written)
+        filled = re.sub(
+            r"\ba\b", "2", re.sub(r"\bb\b", "8", re.sub(r"\b[nms]\b", "3", re.sub("a, b, c", "2, 8", code)))
+        )
+        problems: list[Problem] = []
+        node = holes.with_holes(Node({"seed": document_tree(filled)}, "trial", 1), problems).value["seed"]
+        assert not problems
+        assert bool(node.value.options) == bool(re.search(r"\w", taken)), code
+        grids.setdefault(re.findall(r"\w+", code)[0], []).append(bool(node.value.options))
+    assert set(grids) == set(holes.KINDS)
+    assert {*holes.KINDS, "formula"} == {*RESERVED, "seeds"}
+
+
 # Coming from elsewhere
 
 FIELDS = ("trial.model.width", "trial.optimizer.beta1", "trial.optimizer.learning_rate")
@@ -528,7 +544,7 @@ def test_a_space_has_the_settings_of_a_plain_second_implementation(data, exclude
     assert sorted(map(_canonical, found)) == sorted(map(_canonical, naive_settings(data, excluded)))
     if not any("each" in str(value) for value in data.values()):
         return
-    setting = {path.path: holes.drawn(path.value, 0.4) for path in holes.holes_in(tree) if path.value.drawn}
+    setting = {each.path: each.value.drawn(0.4) for each in holes.holes_in(tree) if each.value.DRAWN}
     assert len(list(holes.grid(holes.filled(tree, setting)))) <= holes.grid_size(tree, draws=True)
 
 

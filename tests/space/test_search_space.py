@@ -206,7 +206,7 @@ MISTAKES = {
     "logarithm of 0": (RATE, "{log_uniform: [0, 1]}", "trial.optimizer.learning_rate.log_uniform[0]", "0"),
     "seeds where they do not fit": ("steps: 300", "steps: {seeds: 5}", "trial.steps", "trial.seed"),
     "no seeds": ("{seeds: 2}", "{seeds: 0}", "trial.seed.seeds", "0"),
-    "seeds without end": ("{seeds: 2}", "{seeds: 10000000}", "trial.seed.seeds", "1,000,000"),
+    "seeds without end": ("{seeds: 2}", "{seeds: 10000000}", "trial.seed.seeds", "1000000"),
     "far too many settings": ("{seeds: 2}", "{seeds: 999999}", "trial", "47,999,952"),
     "variant twice": ("  - {}", "  - {}\n  - {}", "variants[1]", "variants[0]"),
     "no variants": (VARIANTS, "variants: []", "variants", ""),
