@@ -32,8 +32,7 @@ from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
-from sweeper.space.search import Search
-from sweeper.space.search_methods import GridSearch, Method, SearchMethod
+from sweeper.space.search_methods import GridSearch, Method, Search, SearchMethod
 from sweeper.space.sweep_spec import MAX_FAILURES, SweepSpec, unrepresentable
 from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import (
@@ -154,6 +153,8 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     except ValidationError as error:
         raise SearchSpaceError(str(path), validation_messages.problems_of(error, root, _Document)) from None
 
+    if "search" in root.value:
+        stop_at(top.search.problems(root.value["search"]))
     trial = root.value["trial"]
     patches = root.value["variants"].value if "variants" in root.value else [replace(trial, value={})]
     stop_at(_ill_formed(trial, patches))

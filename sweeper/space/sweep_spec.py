@@ -24,7 +24,7 @@ from sweeper.panels.kinds import Panel
 from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
-from sweeper.space.search import Search
+from sweeper.space.search_methods import Search
 from sweeper.space.yaml_tree import Node, entry_at, plain
 from sweeper.trial.record import Spec
 from sweeper.trial.trial import Trial, record_of, trial_id, trial_of

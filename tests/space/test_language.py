@@ -19,10 +19,9 @@ from scipy import stats
 
 from sweeper.events import PackProgressed
 from sweeper.space import formulas, holes, other_tools
-from sweeper.space.early_stopping import AnyEarlyStopping, Asha, Median
-from sweeper.space.optuna_search import AnySampler, Sampler
+from sweeper.space.early_stopping import Asha, Pruner
 from sweeper.space.problems import Problem, Refused, SearchSpaceError
-from sweeper.space.search import Search
+from sweeper.space.search_methods import Sampler, Search
 from sweeper.space.search_space import of_text
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import RESERVED, Node, document_tree, plain
@@ -228,7 +227,7 @@ OPTUNA = "search={method: optuna, trials: 3"
         (["search={method: asha}"], "search.method", "search.early_stopping"),
         (["search={method: TPESampler}"], "search.method", "{method: optuna, sampler: {name: …}}"),
         ([f"{OPTUNA}, sampler: {{name: CmaEsSampler}}}}"], "search.sampler.name", "'cma_es'?"),
-        ([f"{OPTUNA}, sampler: tpe}}"], "search.sampler", "{name: tpe}"),
+        ([f"{OPTUNA}, sampler: tpe}}"], "search.sampler", "'tpe'"),
         (["exclude={trial.model.width: [8, 12]}"], "exclude", ""),
         (["exclude=[{trial.model.width: 8, model: {heads: 3}}]"], "exclude[0]",
          ""),
@@ -283,30 +282,74 @@ def test_samplers_that_need_further_packages_name_them(monkeypatch):
         assert f"pip install {package}" in refused(f"{OPTUNA}, sampler: {{name: {name}}}}}").message
 
 
-@pytest.mark.parametrize("record", [*get_args(get_args(AnySampler)[0]), *get_args(get_args(AnyEarlyStopping)[0])])
-def test_every_sampler_and_pruner_takes_the_fields_of_its_record(record, monkeypatch):
+def names_of(record: Any) -> tuple[str, ...]:
+    return get_args(record.model_fields["name"].annotation)
+
+
+@pytest.mark.parametrize("name", names_of(Sampler))
+def test_every_sampler_is_optunas_with_the_arguments_beside_its_name(name, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
-    name = record.model_fields["name"].annotation.__args__[0]
-    if issubclass(record, Sampler):
-        assert type(record(name=name).sampler(3)).__name__ == f"{record.__name__}Sampler"
-    else:
-        needed = {"grace_steps": 5} if name == "asha" else {"every": 5}
-        rule = record(name=name, **needed, **({"upper": 0.3} if name == "threshold" else {})).rule()
-        packs = [
-            PackProgressed(f"pack {n}", "training", 5, 9, 1, {}, 0.5 - n / 20, 1.0, None, (5, 0.5 - n / 20))
-            for n in range(9)
-        ]
-        stopped = [rule.stops(progress) for progress in packs]
-        assert not stopped[-1], "the best of all"
-        assert not any(map(rule.stops, packs)), "a pack that comes to a step again is not compared again"
-        for progress in packs:
-            rule.ended(progress.pack_id)
+    made = Sampler.model_validate({"name": name}).made(3)
+    assert type(made) is getattr(optuna.samplers, type(made).__name__)
+    assert re.sub("[a-z]", "", type(made).__name__)[0] == name[0].upper()
+
+
+@pytest.mark.parametrize("name", ["asha", *names_of(Pruner)])
+def test_every_method_of_early_stopping_lets_the_best_go_on(name):
+    needed = {"threshold": {"upper": 0.3}, "percentile": {"percentile": 25}, "asha": {"grace_steps": 5}}
+    method = (Asha if name == "asha" else Pruner).model_validate({"name": name, "every": 5, **needed.get(name, {})})
+    rule = method.rule()
+    packs = [
+        PackProgressed(f"pack {n}", "training", 5, 9, 1, {}, 0.5 - n / 20, 1.0, None, (5, 0.5 - n / 20))
+        for n in range(9)
+    ]
+    stopped = [rule.stops(progress) for progress in packs]
+    assert not stopped[-1], "the best of all"
+    assert not any(map(rule.stops, packs)), "a pack that comes to a step again is not compared again"
+    for progress in packs:
+        rule.ended(progress.pack_id)
+
+
+MEDIAN = "search={early_stopping: {name: median, every: 5"
+
+
+@pytest.mark.parametrize(
+    ("override", "path", "named"),
+    [
+        (f"{OPTUNA}, sampler: {{name: tpe, n_startup_trials: x}}}}", "search.sampler.n_startup_trials", "'x'"),
+        (f"{OPTUNA}, sampler: {{name: tpe, n_startup_trials: true}}}}", "search.sampler.n_startup_trials", "true"),
+        (f"{OPTUNA}, sampler: {{n_strtup_trials: 3}}}}", "search.sampler.n_strtup_trials", "'n_startup_trials'?"),
+        (f"{OPTUNA}, sampler: {{seed: 3}}}}", "search.sampler.seed", "n_startup_trials"),
+        (f"{OPTUNA}, sampler: {{gamma: 3}}}}", "search.sampler.gamma", "n_startup_trials"),
+        (
+            f"{OPTUNA}, sampler: {{name: nsga2, population_size: 1}}}}",
+            "search.sampler.population_size",
+            "population_size",
+        ),
+        (f"{OPTUNA}, sampler: {{name: qmc, qmc_type: sobel}}}}", "search.sampler.qmc_type", "sobol"),
+        (f"{MEDIAN}, n_warmup: 1}}}}", "search.early_stopping.n_warmup", "'n_warmup_steps'?"),
+        (f"{MEDIAN}, n_startup_trials: -1}}}}", "search.early_stopping.n_startup_trials", "-1"),
+        (
+            "search={early_stopping: {name: hyperband, every: 5, min_resource: 0}}",
+            "search.early_stopping",
+            "zero",
+        ),
+        ("search={early_stopping: {name: percentile, every: 5}}", "search.early_stopping.percentile", ""),
+        ("search={early_stopping: {name: threshold, every: 5}}", "search.early_stopping", "lower"),
+    ],
+)
+def test_an_argument_that_optuna_does_not_know_or_take_is_told_with_its_place(override, path, named):
+    with pytest.raises(SearchSpaceError) as caught:
+        space(override)
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.where) == (path, override)
+    assert named in problem.message
 
 
 def test_optuna_says_nothing_of_its_own_when_a_pruner_is_made(caplog, monkeypatch):
     optuna.logging.set_verbosity(optuna.logging.INFO)  # as at the start of a process
     monkeypatch.setattr(logging.getLogger("optuna"), "propagate", True)
-    Median(name="median", every=5).rule()
+    Pruner(name="median", every=5).rule()
     assert caplog.messages == []
 
 
