@@ -30,15 +30,14 @@ def logarithmic_entries(space: SweepSpec) -> set[str]:
 
 
 def _logarithmic(node: Node, path: str) -> Iterator[str]:
-    match node.value:
-        case Hole(logarithmic=True):
+    if isinstance(node.value, Hole):
+        if node.value.LOGARITHMIC:
             yield path
-        case Hole(kind="choice" | "each", options=options):
-            for option in options:
-                yield from _logarithmic(option, path)
-        case dict() as entries:
-            for key, entry in entries.items():
-                yield from _logarithmic(entry, f"{path}.{key}".lstrip("."))
+        for option in node.value.probed:
+            yield from _logarithmic(option, path)
+    elif isinstance(node.value, dict):
+        for key, entry in node.value.items():
+            yield from _logarithmic(entry, f"{path}.{key}".lstrip("."))
 
 
 def importances(ranked: Ranking, logarithmic: set[str]) -> dict[str, float]:

@@ -24,7 +24,7 @@ from sweeper.messages import counted, redacted
 from sweeper.space import search_space
 from sweeper.space.holes import Hole, holes_in
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search import Search, open_holes
+from sweeper.space.search_methods import Search, open_holes
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
 from sweeper.store.store import Store, SweepRecord

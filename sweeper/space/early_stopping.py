@@ -17,6 +17,9 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from sweeper.events import PackProgressed
+from sweeper.space import optuna_options
+from sweeper.space.problems import Problem
+from sweeper.space.yaml_tree import Node
 from sweeper.trial.field_types import Count
 from sweeper.trial.record import Spec
 
@@ -45,6 +48,10 @@ class EarlyStopping(Spec):
     def rule(self) -> "StoppingRule":
         """A rule that has seen no pack yet."""
         raise NotImplementedError
+
+    def problems(self, node: Node) -> list[Problem]:
+        """The mistakes among options that stand at `node` and that only the method itself knows."""
+        return []
 
     @property
     def first_step(self) -> tuple[str, int]:
@@ -120,9 +127,10 @@ class _Rungs(StoppingRule):
 # Optuna's pruners
 
 
-class Pruner(EarlyStopping):
-    """The pruner of Optuna with the name of the class, such as `MedianPruner`; its fields are the arguments there, with
-    their names and defaults. Steps are training steps, and trials are packs."""
+class Pruner(EarlyStopping, extra="allow"):
+    """A pruner of Optuna, with arguments of its class beside the name. Steps are training steps, and trials packs."""
+
+    name: Literal["median", "percentile", "successive_halving", "hyperband", "threshold"]
 
     @model_validator(mode="after")
     def _regular(self) -> "Pruner":
@@ -133,18 +141,35 @@ class Pruner(EarlyStopping):
     def rule(self) -> "StoppingRule":
         return _Study(self)
 
+    def problems(self, node: Node) -> list[Problem]:
+        return optuna_options.problems_of(self.kind, self, node, self._tried)
+
+    def _tried(self) -> None:
+        """Let a rule compare three packs, since some pruners refuse their arguments only then."""
+        rule = _Study(self)
+        for pack_id in "abc":
+            for step in (1, 10**9):
+                rule._behind(pack_id, step, 0.0)
+            rule.ended(pack_id)
+
+    @property
+    def kind(self) -> type:
+        """The class of Optuna, such as `MedianPruner`."""
+        import optuna  # a second of import
+
+        return getattr(optuna.pruners, f"{self.name.title().replace('_', '')}Pruner")
+
 
 class _Study(StoppingRule):
     """A study of Optuna, in which every pack is a trial."""
 
     def __init__(self, pruner: Pruner):
-        import optuna  # a second of import
+        import optuna
 
         super().__init__(pruner)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        options = pruner.model_dump(exclude={*EarlyStopping.model_fields})
         self._study = optuna.create_study(
-            pruner=getattr(optuna.pruners, f"{type(pruner).__name__}Pruner")(**options),
+            pruner=optuna_options.made(pruner.kind, pruner),
             direction="maximize" if pruner.mode == "max" else "minimize",
         )
         self._pruned = optuna.trial.TrialState.PRUNED
@@ -170,71 +195,8 @@ class _Study(StoppingRule):
             self._study.tell(trial, self._latest[pack_id])
 
 
-NotNegative = Annotated[int, Field(ge=0)]
-
-
-class _AgainstOthers(Pruner):
-    """Compares the best value so far of a pack with those of the others at the same step."""
-
-    n_startup_trials: NotNegative = 5
-    n_warmup_steps: NotNegative = 0
-    interval_steps: Count = 1
-    n_min_trials: Count = 1
-
-
-class Median(_AgainstOthers):
-    """Stops a pack that is worse than the median of the others."""
-
-    name: Literal["median"]
-
-
-class Percentile(_AgainstOthers):
-    """Stops a pack that is outside the best percentile of the others."""
-
-    name: Literal["percentile"]
-    percentile: Annotated[float, Field(ge=0, le=100)] = 25.0
-
-
-class SuccessiveHalving(Pruner):
-    """Asynchronous successive halving in Optuna's form."""
-
-    name: Literal["successive_halving"]
-    min_resource: Count | Literal["auto"] = "auto"
-    reduction_factor: Annotated[int, Field(ge=2)] = 4
-    min_early_stopping_rate: NotNegative = 0
-    bootstrap_count: NotNegative = 0
-
-
-class Hyperband(Pruner):
-    """Several successive halvings that begin at different steps (Li et al., 2018)."""
-
-    name: Literal["hyperband"]
-    min_resource: Count = 1
-    max_resource: Count | Literal["auto"] = "auto"
-    reduction_factor: Annotated[int, Field(ge=2)] = 3
-    bootstrap_count: NotNegative = 0
-
-
-class Threshold(Pruner):
-    """Stops a pack whose value leaves fixed bounds."""
-
-    name: Literal["threshold"]
-    lower: float | None = None
-    upper: float | None = None
-    n_warmup_steps: NotNegative = 0
-    interval_steps: Count = 1
-
-    @model_validator(mode="after")
-    def _bounded(self) -> "Threshold":
-        if self.lower is None and self.upper is None:
-            raise ValueError("name: a threshold needs 'lower', 'upper' or both")
-        if self.lower is not None and self.upper is not None and self.lower > self.upper:
-            raise ValueError(f"lower: is above 'upper', {self.upper:g}")
-        return self
-
-
 AnyEarlyStopping = Annotated[
-    Asha | Median | Percentile | SuccessiveHalving | Hyperband | Threshold,
+    Asha | Pruner,
     Field(discriminator="name"),
     BeforeValidator(lambda value: {"name": "asha", **value} if isinstance(value, dict) else value),
 ]

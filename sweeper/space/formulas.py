@@ -12,18 +12,19 @@ Invariants:
 """
 
 import ast
+import functools
 import itertools
 import math
 import operator
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.space.problems import Refused, shown
+from sweeper.space.problems import Refused, shortened, shown
 from sweeper.space.yaml_tree import Node, entry_at, joined
 from sweeper.trial.field_types import infinity
 
@@ -32,8 +33,14 @@ MAX_CHARACTERS, MAX_OPERATIONS = 2_000, 100
 
 SIGNIFICANT_DIGITS = 12
 
-Tree = tuple[Any, ...]
-"""What a formula computes: the name of an operation, and its operands, which are trees, values or paths."""
+Location = tuple[str | int, ...]
+"""A place in the trial, by keys and indices."""
+
+Entries = Callable[[Location], Any]
+"""The values in a trial."""
+
+Computation = Callable[[Entries], Any]
+"""What a formula, or a part of one, computes from the entries of a trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,42 +48,32 @@ class Formula:
     """A value that follows from others of its trial."""
 
     text: str  # as written
-    tree: Tree
+
+    def value(self, entry: Entries) -> Any:
+        """The value in a trial with these entries."""
+        return _computed(self.text)[0](entry)
 
     @property
-    def entries(self) -> list[tuple[str | int, ...]]:
-        """The places in the trial that the formula names, by keys and indices."""
-        return [part[1] for part in _parts(self.tree) if part[0] == "entry"]
+    def entries(self) -> list[Location]:
+        """The places in the trial that the formula names."""
+        return _computed(self.text)[1].entries
 
     @property
     def words(self) -> list[tuple[str, bool]]:
         """The words that are compared with something, and whether they stand to the left of the comparison."""
-        compared = (part for part in _parts(self.tree) if part[0] in (*_COMPARED.values(), "in"))
-        sides = ((side, side is part[1]) for part in compared for side in part[1:])
-        return [(side[1], left) for side, left in sides if side[0] == "value" and isinstance(side[1], str)]
+        return _computed(self.text)[1].words
 
 
-def _parts(tree: Tree) -> Iterator[Tree]:
-    """The operation, and those that its operands are."""
-    yield tree
-    if tree[0] not in ("value", "entry"):
-        for operand in tree[1:]:
-            yield from _parts(operand)
-
-
-def parsed(node: Node, instead: str = "") -> Node:
-    """The node with the formula that it holds as its value; refused, with the place in the text, if it holds none.
-
-    `instead` says what to write for a value that is no text.
-    """
-    if isinstance(node.value, bool | int | float):
-        return replace(node, value=Formula(str(node.value), ("value", node.value)))
-    if not isinstance(node.value, str):
-        raise Refused(node.path, f"expected a formula, got {shown(node.value)}{instead}", node.where)
+def parsed(node: Node) -> Node:
+    """The node with the formula that it holds as its value; refused, with the place in the text, if it holds none."""
+    if not isinstance(node.value, str | bool | int | float):
+        raise Refused(node.path, f"expected a formula, got {shown(node.value)}", node.where)
+    text = node.value if isinstance(node.value, str) else shown(node.value)
     try:
-        return replace(node, value=Formula(node.value, _read(node.value)))
+        _computed(text)
     except _NoValue as error:
         raise Refused(node.path, str(error), node.where) from None
+    return replace(node, value=Formula(text))
 
 
 class _NoValue(Exception):
@@ -86,20 +83,15 @@ class _NoValue(Exception):
 # Text
 
 _CONSTANTS = {"true": True, "false": False, "null": None, "inf": math.inf}
-_BINARY: dict[type[ast.operator], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
-}  # fmt: skip
-_COMPARED: dict[type[ast.cmpop], str] = {
-    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
-}  # fmt: skip
 _ELSEWHERE = re.compile(r"&&?|\|\|?|\^|(?<![<>=!])=(?!=)|!(?!=)|\?|\bif\b")
 """Signs and words of other languages, or of Python's statements, that a formula has not."""
 _INSTEAD = {"=": "==", "&&": "and", "&": "and", "||": "or", "|": "or", "!": "not", "^": "**"}
 _EXAMPLE = "trial.model.width"
 
 
-def _read(text: str) -> Tree:
-    """What a text computes, read by Python's parser."""
+@functools.lru_cache(maxsize=1000)
+def _computed(text: str) -> "tuple[Computation, _Reading]":
+    """What a text computes, read by Python's parser, and the names in it."""
     line = re.sub(r"\s+", " ", text).strip()
     if len(line) > MAX_CHARACTERS:
         raise _NoValue(f"a formula has at most {MAX_CHARACTERS:,} characters")
@@ -110,63 +102,88 @@ def _read(text: str) -> Tree:
         if (instead := _INSTEAD.get(found[0])) is None:
             raise _NoValue("a formula has no conditions; use variants, or a choice of whole records")
         raise _NoValue(f"'{found[0]}' is written {instead}")
+    reading = _Reading([], [])
     try:
         with warnings.catch_warnings(action="ignore"):  # such as 1 is 1, which is refused below
-            return _tree(ast.parse(line, mode="eval").body)
+            return reading.computed(ast.parse(line, mode="eval").body), reading
     except SyntaxError as error:
         raise _NoValue(f"cannot be read from {shown(line[(error.offset or 1) - 1 :])} on") from None
     except (MemoryError, RecursionError, ValueError):  # ValueError: a byte of 0
         raise _NoValue("cannot be read") from None
 
 
-def _tree(node: ast.expr, depth: int = 0) -> Tree:
-    if depth > MAX_OPERATIONS:
-        raise _NoValue(f"has more than {MAX_OPERATIONS} operations inside each other")
+@dataclass(frozen=True)
+class _Reading:
+    """One pass over the syntax tree of a formula: each node becomes what it computes."""
 
-    def below(operand: ast.expr) -> Tree:
-        return _tree(operand, depth + 1)
+    entries: list[Location]
+    words: list[tuple[str, bool]]
 
+    def computed(self, node: ast.expr, depth: int = 0) -> Computation:
+        """What a node computes. A node that a formula has not is a `_NoValue`."""
+        if depth > MAX_OPERATIONS:
+            raise _NoValue(f"has more than {MAX_OPERATIONS} operations inside each other")
+        below = functools.partial(self.computed, depth=depth + 1)
+
+        def arithmetic(name: str, function: Callable[..., Any], *operands: ast.expr) -> Computation:
+            computed = list(map(below, operands))
+            return lambda entry: _result(name, function, [
+                _number(operand, each(entry)) for operand, each in zip(operands, computed, strict=True)
+            ])  # fmt: skip
+
+        match node:
+            case ast.Constant(bool() | int() | float() | str() | None as value):
+                constant = _bounded(value)
+                return lambda entry: constant
+            case ast.Name(name) if name != "trial":
+                word = _CONSTANTS.get(name, name)
+                return lambda entry: word
+            case ast.Name() | ast.Attribute() | ast.Subscript():
+                location = _location(node)
+                self.entries.append(location)
+                return lambda entry: entry(location)
+            case ast.BoolOp(op, operands):
+                return _connected(isinstance(op, ast.Or), list(map(below, operands)))
+            case ast.UnaryOp(ast.Not(), operand):
+                condition = below(operand)
+                return lambda entry: not _truth(condition(entry))
+            case ast.UnaryOp(ast.USub(), operand):
+                return arithmetic("-", operator.neg, operand)
+            case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
+                return arithmetic(*_OPERATORS[type(op)], left, right)
+            case ast.Compare(left, [op], [right]):
+                members = right.elts if isinstance(right, ast.List) else []
+                compared = members if isinstance(op, ast.In | ast.NotIn) else [right]
+                self.words.extend((name, side is left) for side in (left, *compared) if (name := _word(side)))
+                if type(op) in _OPERATORS:
+                    return arithmetic(*_OPERATORS[type(op)], left, right)
+                if not compared:
+                    raise _NoValue(f"expected a list such as [a, b] after in, got {shown(ast.unparse(right))}")
+                if isinstance(op, ast.Is | ast.IsNot):
+                    raise _NoValue("'is' is written ==")
+                value, others, equal = below(left), list(map(below, compared)), isinstance(op, ast.Eq | ast.In)
+                return lambda entry: any(_equal(value(entry), other(entry)) for other in others) is equal
+            case ast.Compare(first, ops, others):
+                pairs = zip(ops, itertools.pairwise([first, *others]), strict=True)
+                return _connected(False, [below(ast.Compare(left, [op], [right])) for op, (left, right) in pairs])
+            case ast.Call(called, arguments, []):
+                if (name := ast.unparse(called)) not in _FUNCTIONS:
+                    raise _NoValue(f"there is no function {name} (known: {', '.join(_FUNCTIONS)})")
+                return arithmetic(name, _FUNCTIONS[name], *arguments)
+        raise _NoValue(f"cannot be read from {shown(ast.unparse(node))} on")
+
+
+def _word(node: ast.expr) -> str | None:
+    """The word that a node is, unless it stands for a constant."""
     match node:
-        case ast.Constant(bool() | int() | float() | str() | None as value):
-            return "value", _bounded(value)
-        case ast.Name(name) if name != "trial":
-            return "value", _CONSTANTS.get(name, name)
-        case ast.Name() | ast.Attribute() | ast.Subscript():
-            return "entry", _location(node)
-        case ast.BoolOp(op, operands):
-            return "and" if isinstance(op, ast.And) else "or", *map(below, operands)
-        case ast.UnaryOp(ast.Not(), operand):
-            return "not", below(operand)
-        case ast.UnaryOp(ast.USub(), operand):
-            return "-", ("value", 0), below(operand)
-        case ast.BinOp(left, op, right) if type(op) in _BINARY:
-            return _BINARY[type(op)], below(left), below(right)
-        case ast.Compare(first, ops, others):
-            pairs = itertools.pairwise([first, *others])
-            links = [_link(op, below(left), right, below) for op, (left, right) in zip(ops, pairs, strict=True)]
-            return links[0] if len(links) == 1 else ("and", *links)
-        case ast.Call(called, arguments, []):
-            if (name := ast.unparse(called)) not in _FUNCTIONS:
-                raise _NoValue(f"there is no function {name} (known: {', '.join(_FUNCTIONS)})")
-            return name, *map(below, arguments)
-    raise _NoValue(f"cannot be read from {shown(ast.unparse(node))} on")
+        case ast.Constant(str() as word):
+            return word
+        case ast.Name(word) if word != "trial" and word not in _CONSTANTS:
+            return word
+    return None
 
 
-def _link(op: ast.cmpop, left: Tree, right: ast.expr, below: Callable[[ast.expr], Tree]) -> Tree:
-    """A comparison of two values, or of a value with a list."""
-    match op, right:
-        case ast.In(), ast.List([_, *_] as items):
-            return "in", left, *map(below, items)
-        case ast.NotIn(), ast.List([_, *_] as items):
-            return "not", ("in", left, *map(below, items))
-        case ((ast.In() | ast.NotIn()), _):
-            raise _NoValue(f"expected a list such as [a, b] after in, got {shown(ast.unparse(right))}")
-    if type(op) not in _COMPARED:
-        raise _NoValue("'is' is written ==")
-    return _COMPARED[type(op)], left, below(right)
-
-
-def _location(node: ast.expr) -> tuple[str | int, ...]:
+def _location(node: ast.expr) -> Location:
     """The place in the trial that a path such as `trial.evaluation.votes[0]` names."""
     location: list[str | int] = []
     above = node
@@ -183,7 +200,84 @@ def _location(node: ast.expr) -> tuple[str | int, ...]:
     return tuple(reversed(location))
 
 
+def path_of(location: Sequence[str | int]) -> str:
+    """The path in messages of a place in the trial."""
+    path = "trial"
+    for part in location:
+        path = f"{path}[{part}]" if isinstance(part, int) else joined(path, part)
+    return path
+
+
 # Values
+
+
+def _connected(decisive: bool, operands: Sequence[Computation]) -> Computation:
+    """`or` if true is decisive, `and` if false is."""
+
+    def connected(entry: Entries) -> bool:
+        missing = None
+        for operand in operands:
+            try:
+                if _truth(operand(entry)) is decisive:
+                    return decisive
+            except MissingEntry as error:  # the other operand may decide
+                missing = error
+        if missing is not None:
+            raise missing
+        return not decisive
+
+    return connected
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        advice = "; compare it, such as … == 0" if isinstance(value, int | float) else ""
+        raise _NoValue(f"a condition is true or false, got {shown(value)}{advice}")
+    return value
+
+
+def _number(written: ast.expr, value: Any) -> int | float:
+    value = infinity(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        if _word(written) is not None:
+            raise _NoValue(f"'{value}' is a word, not a number; an entry is written from the top, such as {_EXAMPLE}")
+        raise _NoValue(f"{shortened(ast.unparse(written))} is {shown(value)}, not a number")
+    return value
+
+
+def _result(name: str, function: Callable[..., Any], values: Sequence[int | float]) -> Any:
+    """What a function of numbers gives, unless the function has no value there."""
+    values = list(map(_rounded, values)) if name in _BY_DIGITS else values
+    try:
+        result = function(*values)
+    except ZeroDivisionError:
+        raise _NoValue("divides by 0") from None
+    except OverflowError:
+        raise _NoValue("has a number that is too large") from None
+    except TypeError:
+        raise _NoValue(f"{name} does not take {len(values)} values") from None
+    except ValueError:
+        raise _NoValue(f"{name} has no value at {', '.join(map(shown, values))}") from None
+    if isinstance(result, complex) or result != result:
+        raise _NoValue(f"'{name}' has no real value at {', '.join(map(shown, values))}")
+    return _bounded(result)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    left, right = _rounded(infinity(left)), _rounded(infinity(right))
+    return isinstance(left, bool) == isinstance(right, bool) and left == right
+
+
+def _bounded(value: Any) -> Any:
+    """The value of a literal or an operation, unless it is too large for an integer of 64 bits."""
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise _NoValue("has an integer that is too large")
+    return value
+
+
+def _rounded(value: Any) -> Any:
+    """Of a real number its significant digits; any other value as it is."""
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if isinstance(value, float) else value
 
 
 def _quotient(left: float, right: float) -> float:
@@ -198,15 +292,6 @@ def _power(base: float, exponent: float) -> float:
     return base**exponent
 
 
-def _whole(value: float) -> float:
-    return value if isinstance(value, int) else math.floor(value + 0.5)
-
-
-def _rounded(value: Any) -> Any:
-    """Of a real number its significant digits; any other value as it is."""
-    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if isinstance(value, float) else value
-
-
 def _in_decimals(function: Callable[[Any, Any], Any]) -> Callable[[float, float], float]:
     """A division with rest of the digits as written: 0.7 % 0.1 is 0. The quotient is an integer."""
 
@@ -219,125 +304,24 @@ def _in_decimals(function: Callable[[Any, Any], Any]) -> Callable[[float, float]
     return divided
 
 
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": _quotient,
-    "**": _power,
-    "//": _in_decimals(operator.floordiv),
-    "%": _in_decimals(operator.mod),
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+_OPERATORS: Mapping[type[ast.operator | ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("+", operator.add), ast.Sub: ("-", operator.sub), ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", _quotient), ast.Pow: ("**", _power),
+    ast.FloorDiv: ("//", _in_decimals(operator.floordiv)), ast.Mod: ("%", _in_decimals(operator.mod)),
+    ast.Lt: ("<", operator.lt), ast.LtE: ("<=", operator.le), ast.Gt: (">", operator.gt), ast.GtE: (">=", operator.ge),
+}  # fmt: skip
+"""Operators of numbers, with their signs."""
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "abs": abs,
+    **{name: getattr(math, name) for name in ("ceil", "exp", "floor", "log", "log2", "log10")},
+    "max": lambda *values: max(values),
+    "min": lambda *values: min(values),
+    "round": lambda value: value if isinstance(value, int) else math.floor(value + 0.5),
+    "sqrt": math.sqrt,
 }
 _BY_DIGITS = ("//", "%", "<", "<=", ">", ">=", "ceil", "floor", "round")
 """Operations that jump, so that their operands are rounded before."""
-
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": abs,
-    "ceil": math.ceil,
-    "exp": math.exp,
-    "floor": math.floor,
-    "log": math.log,
-    "log2": math.log2,
-    "log10": math.log10,
-    "max": lambda *values: max(values),
-    "min": lambda *values: min(values),
-    "round": _whole,
-    "sqrt": math.sqrt,
-}
-
-
-def _bounded(value: Any) -> Any:
-    """The value of a literal or an operation, unless it is too large for an integer of 64 bits."""
-    if isinstance(value, int) and abs(value) >= 2**63:
-        raise _NoValue("has an integer that is too large")
-    return value
-
-
-def _written(tree: Tree) -> str:
-    """How a message on the value of an operand begins."""
-    if tree[0] == "entry":
-        return f"{path_of(tree[1])} is"
-    return "got" if tree[0] == "value" else "a part of the formula is"
-
-
-def path_of(location: Sequence[str | int]) -> str:
-    """The path in messages of a place in the trial."""
-    path = "trial"
-    for part in location:
-        path = f"{path}[{part}]" if isinstance(part, int) else joined(path, part)
-    return path
-
-
-def _number(tree: Tree, entry: Callable[[tuple[str | int, ...]], Any]) -> int | float:
-    value = infinity(_computed(tree, entry))
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        if tree[0] == "value" and isinstance(value, str):
-            raise _NoValue(f"'{value}' is a word, not a number; an entry is written from the top, such as {_EXAMPLE}")
-        raise _NoValue(f"{_written(tree)} {shown(value)}, not a number")
-    return value
-
-
-def _truth(tree: Tree, entry: Callable[[tuple[str | int, ...]], Any]) -> bool:
-    value = _computed(tree, entry)
-    if not isinstance(value, bool):
-        advice = "; compare it, such as … == 0" if isinstance(value, int | float) else ""
-        raise _NoValue(f"a condition is true or false, got {shown(value)}{advice}")
-    return value
-
-
-def _equal(left: Any, right: Any) -> bool:
-    left, right = _rounded(infinity(left)), _rounded(infinity(right))
-    return isinstance(left, bool) == isinstance(right, bool) and left == right
-
-
-def _computed(tree: Tree, entry: Callable[[tuple[str | int, ...]], Any]) -> Any:
-    match tree:
-        case ("value", value):
-            return value
-        case ("entry", location):
-            return entry(location)
-        case ("and" | "or", *operands):
-            decisive, missing = tree[0] == "or", None
-            for operand in operands:
-                try:
-                    if _truth(operand, entry) is decisive:
-                        return decisive
-                except MissingEntry as error:  # the other operand may decide
-                    missing = error
-            if missing is not None:
-                raise missing
-            return not decisive
-        case ("not", operand):
-            return not _truth(operand, entry)
-        case ("in", operand, *items):
-            value = _computed(operand, entry)
-            return any(_equal(value, _computed(item, entry)) for item in items)
-        case ("==", left, right):
-            return _equal(_computed(left, entry), _computed(right, entry))
-        case ("!=", left, right):
-            return not _equal(_computed(left, entry), _computed(right, entry))
-        case (name, *operands):
-            function = _ARITHMETIC.get(name) or _FUNCTIONS[name]
-            values = [_number(operand, entry) for operand in operands]
-            values = list(map(_rounded, values)) if name in _BY_DIGITS else values
-            try:
-                result = function(*values)
-            except ZeroDivisionError:
-                raise _NoValue("divides by 0") from None
-            except OverflowError:
-                raise _NoValue("has a number that is too large") from None
-            except TypeError:
-                raise _NoValue(f"{name} does not take {len(values)} values") from None
-            except ValueError:
-                raise _NoValue(f"{name} has no value at {', '.join(map(shown, values))}") from None
-            if isinstance(result, complex) or result != result:
-                raise _NoValue(f"'{name}' has no real value at {', '.join(map(shown, values))}")
-            return _bounded(result)
-    raise AssertionError(tree)
 
 
 # Trees
@@ -379,7 +363,7 @@ class Resolution:
         A formula without a value is refused. One that names an entry that the trial lacks raises `MissingEntry`.
         """
 
-        def entry(location: tuple[str | int, ...]) -> Any:
+        def entry(location: Location) -> Any:
             found = entry_at(self._trial, location)
             if found is None:
                 raise MissingEntry(node.path, self._missing(location), node.where)
@@ -390,13 +374,13 @@ class Resolution:
             return found.value
 
         try:
-            return _computed(node.value.tree, entry)
+            return node.value.value(entry)
         except _NoValue as error:
             raise Refused(node.path, f"{shown(node.value.text)}: {error}", node.where) from None
         except RecursionError:
             raise Refused(node.path, "too many formulas need each other", node.where) from None
 
-    def _missing(self, location: tuple[str | int, ...]) -> str:
+    def _missing(self, location: Location) -> str:
         above = self._trial
         for depth, part in enumerate(location, start=1):
             if (below := entry_at(above, (part,))) is None:

@@ -1,11 +1,15 @@
-"""A trial with holes is a tree in which some values are left open; grids, draws and checks are walks over the tree.
+"""A hole is a value of a trial that is left open, and a class says what one kind of hole is.
+
+A hole is written as a mapping whose first key names its kind, such as `{log_uniform: [1e-4, 1e-1]}`. The class of the
+kind is a pydantic record of this mapping, so that pydantic checks what is written. Its methods say what a grid takes,
+what a search draws and what Optuna is asked. A new kind is a class, and a name in `KINDS`.
 
 A choice may hold whole records, and these may have holes of their own. So the size of a grid is a sum over the entries
 of a choice and a product over the keys of a mapping. A hole is named by its path in the document, which is unique. The
 formulas of a tree (`formulas`) are no holes: they have a value as soon as the tree is filled.
 
 Invariants:
-    - Each value of a filled tree has the path of its hole and of its entry.
+    - Each value of a filled tree has the path of its hole or of its entry.
     - The order of keys changes the order of a grid and nothing else.
     - `probes` contains every value of every axis, and has as many trees as the axes have values together; the grid has
       as many as the product.
@@ -14,15 +18,31 @@ Invariants:
 import itertools
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from sweeper.space import formulas, other_languages
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from sweeper.space import formulas, other_tools, validation_messages
 from sweeper.space.formulas import Formula
 from sweeper.space.problems import Problem, Refused, shown
-from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, is_number, signature
+from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, plain, signature
+from sweeper.trial.field_types import Count, Positive
+
+if TYPE_CHECKING:
+    from optuna.trial import Trial as OptunaTrial
 
 MAX_SETTINGS = 1_000_000
 SIGNIFICANT_DIGITS = 6
@@ -30,65 +50,408 @@ SIGNIFICANT_DIGITS = 6
 LEAST_QUANTILE = 2.0**-53
 """The least quantile of a normal distribution that is drawn: 8.2 standard deviations below the mean."""
 
-RANGES = ("uniform", "log_uniform", "int", "normal", "log_normal")
-"""Holes that are drawn; a grid takes those with a step."""
 
-SPACED = ("linspace", "logspace")
-"""Holes with numbers at equal distances between two ends."""
+class Hole(BaseModel):
+    """A value that is left open: one of its options, unless the kind says otherwise."""
 
-OPTIONS = {"uniform": ("step",), "int": ("step", "log")}
-"""What may stand beside the key that opens a hole."""
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    DRAWN: ClassVar[bool] = True
+    """Whether a search that draws settings draws this hole, and does not take it in full."""
 
-Kind = Literal[
-    "choice", "each", "uniform", "log_uniform", "int", "normal", "log_normal", "linspace", "logspace", "seeds"
-]
+    BOUNDED: ClassVar[bool] = True
+    """Whether the values that are probed hold or enclose every other value."""
 
+    LOGARITHMIC: ClassVar[bool] = False
+    """Whether the hole is uniform, or symmetric, on a logarithmic scale."""
 
-@dataclass(frozen=True, slots=True)
-class Hole:
-    """A value that is left open.
+    _content: Node = PrivateAttr()  # what stands under the key of the hole
 
-    `options` are the entries of a choice, which may have holes themselves; the numbers of a spaced hole; the two ends
-    of a range; mean and standard deviation; the number of seeds.
-    """
+    def model_post_init(self, context: Any) -> None:
+        self._content = context
 
-    kind: Kind
-    options: Sequence[Node]
-    step: int | float | None = None  # between the values of a range; None if every value of the range is possible
-    log: bool = False  # whether integers are drawn uniformly in their logarithm
+    @classmethod
+    def checked(cls, content: Node) -> Any:
+        """What pydantic checks as the content of the hole."""
+        return plain(content)
 
     @property
-    def indexed(self) -> bool:
-        """Whether the hole is one of its options, and a setting holds the index."""
-        return self.kind in ("choice", *SPACED)
+    def options(self) -> Sequence[Node]:
+        """Every tree that may stand in place of the hole, for a grid; they may have holes. Empty if there is no end."""
+        return ()
 
     @property
-    def drawn(self) -> bool:
-        """Whether a search that draws settings draws this hole, and does not take it in full."""
-        return self.kind not in ("seeds", "each")
+    def probed(self) -> Sequence[Node]:
+        """The trees that are checked before anything runs: every option, or the ends between which all others are."""
+        return self.options
 
-    @property
-    def logarithmic(self) -> bool:
-        """Whether the hole is uniform, or symmetric, on a logarithmic scale."""
-        return self.log or self.kind in ("log_uniform", "log_normal", "logspace")
+    def with_options(self, change: Callable[[Node], Node]) -> "Hole":
+        """The hole with changed options, if these may have holes."""
+        return self
 
-    @property
-    def last(self) -> int:
-        """The number of the last step of a range with steps, counted from 0 at the lower end."""
-        low, high = (Fraction(repr(end.value)) for end in self.options)
-        return int((high - low) / Fraction(repr(self.step)))
+    def grid_size(self, draws: bool) -> int:
+        """Number of settings of a grid; if a search draws, the most trees that one value in a setting stands for."""
+        return 1 if draws and self.DRAWN else len(self.options)
 
-    def at(self, number: int) -> Node:
-        """The value of a range with steps after so many steps: a sum in decimals, equal on every machine."""
-        low, high = self.options
-        value = Fraction(repr(low.value)) + number * Fraction(repr(self.step))
-        return replace(low if number < self.last else high, value=int(value) if self.kind == "int" else float(value))
+    def drawn(self, u: float) -> Any:
+        """What a setting holds for the hole, by a uniform number in [0, 1): the index of an option, or a number."""
+        return int(u * len(self.options))
+
+    def suggested(self, trial: "OptunaTrial", path: str) -> Any:
+        """What a setting holds for the hole, by Optuna, which knows it as the parameter `path`."""
+        return trial.suggest_int(path, 0, len(self.options) - 1)
+
+    def filled(self, node: Node, setting: Mapping[str, Any]) -> Node:
+        """The tree in place of the hole, which stands at `node`; a hole that is taken in full stays."""
+        if self.DRAWN:
+            return filled(self.options[setting[node.path]], setting)
+        return replace(node, value=self.with_options(lambda option: filled(option, setting)))
+
+
+class _Numbered(Sequence[Node]):
+    """So many nodes, which are made when they are asked for."""
+
+    def __init__(self, count: int, made: Callable[[int], Node]):
+        self._numbers, self._made = range(count), made
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._made(self._numbers[number])
+
+
+def _require(holds: bool, message: str, got: Any = None) -> None:
+    """Refuse what a hole holds; the message may begin with the place of a number in its list, such as `[0]: `."""
+    if not holds:
+        raise ValueError(message if got is None else f"{message}, got {shown(got)}")
 
 
 def _rounded(value: Any) -> float:
     """Few digits are the same on every machine, although logarithms round differently, and legible in every table."""
     return float(f"{float(value):.{SIGNIFICANT_DIGITS}g}")
+
+
+# Lists
+
+
+Entries = Annotated[list[Node], Field(min_length=1)]
+
+
+class Choice(Hole):
+    """One of some entries, which are equally likely. They may be whole records, and these may have holes."""
+
+    entries: Entries = Field(alias="choice")
+
+    @classmethod
+    def among(cls, entries: Sequence[Node]) -> Self:
+        """The choice among trees that no document lists."""
+        return cls.model_construct(entries=list(entries))
+
+    @classmethod
+    def checked(cls, content: Node) -> Any:
+        return content.value
+
+    @field_validator("entries")
+    @classmethod
+    def _different(cls, entries: list[Node]) -> list[Node]:
+        seen: dict[Any, Node] = {}
+        for number, entry in enumerate(entries):
+            earlier = seen.setdefault(signature(entry), entry)
+            _require(earlier is entry, f"[{number}]: repeats {earlier.path} ({shown(entry.value)})")
+        return entries
+
+    @property
+    def options(self) -> Sequence[Node]:
+        return self.entries
+
+    def with_options(self, change: Callable[[Node], Node]) -> Self:
+        changed = self.model_construct(entries=list(map(change, self.entries)))
+        changed._content = self._content
+        return changed
+
+    def grid_size(self, draws: bool) -> int:
+        sizes = [grid_size(option, draws) for option in self.entries]
+        return max(sizes) if draws and self.DRAWN else sum(sizes)
+
+    def suggested(self, trial: "OptunaTrial", path: str) -> int:
+        return trial.suggest_categorical(path, range(len(self.entries)))
+
+
+class Each(Choice):
+    """Entries that every setting takes in full; they may be written as another hole that has a grid."""
+
+    DRAWN = False
+
+    entries: Entries = Field(alias="each")
+
+    @classmethod
+    def checked(cls, content: Node) -> Any:
+        problems: list[Problem] = []
+        hole = _opened(content, RESERVED, problems).value if isinstance(content.value, dict) else None
+        if problems:
+            raise Refused(problems[0].path, problems[0].message, problems[0].where)
+        if not isinstance(hole, Hole):
+            return content.value
+        if not 0 < len(hole.options) <= MAX_NODES:
+            message = f"a range that is taken in full needs a step, and has at most {MAX_NODES:,} values"
+            raise Refused(content.path, message, content.where)
+        return list(hole.options)
+
+
+class Seeds(Hole):
+    """So many training seeds, which every setting takes in full. If the largest is legal, all smaller ones are."""
+
+    DRAWN = False
+
+    number: Annotated[int, Field(ge=1, le=MAX_SETTINGS)] = Field(alias="seeds")
+
+    @property
+    def options(self) -> Sequence[Node]:
+        return _Numbered(self.number, lambda seed: replace(self._content, value=seed))
+
+    @property
+    def probed(self) -> Sequence[Node]:
+        return [self.options[-1]]
+
+
+Spacing = Annotated[list[int | float], Field(min_length=3, max_length=3)]
+
+
+class Linspace(Hole):
+    """Numbers at equal distances: first, last and number. They are integers if both ends and all numbers are whole."""
+
+    spacing: Spacing = Field(alias="linspace")
+
+    @field_validator("spacing")
+    @classmethod
+    def _distinct(cls, spacing: list[int | float]) -> list[int | float]:
+        first, last, count = spacing
+        fits = isinstance(count, int) and 2 <= count <= MAX_NODES
+        _require(fits, f"[2]: should be the number of values, 2 to {MAX_NODES:,}", count)
+        _require(first != last, f"both ends are {shown(first)}; write the value itself")
+        distinct = len({first, *cls._between(first, last, int(count)), last}) == count
+        _require(distinct, f"{count:,} values between {shown(first)} and {shown(last)} are not all different")
+        return spacing
+
+    @classmethod
+    def _between(cls, first: float, last: float, count: int) -> list[int | float]:
+        """The numbers between the ends."""
+        start, length = Fraction(repr(first)), Fraction(repr(last)) - Fraction(repr(first))
+        exact = [start + length * i / (count - 1) for i in range(1, count - 1)]
+        return [int(value) if value.denominator == 1 else _rounded(value) for value in exact]
+
+    @property
+    def options(self) -> Sequence[Node]:
+        return self._values
+
+    @cached_property
+    def _values(self) -> list[Node]:
+        first, last, count = self.spacing
+        values = [first, *self._between(first, last, int(count)), last]
+        whole = isinstance(first, int) and isinstance(last, int) and all(float(value).is_integer() for value in values)
+        return [replace(self._content, value=int(value) if whole else float(value)) for value in values]
+
+
+class Logspace(Linspace):
+    """Numbers at equal distances in the logarithm; the ends are values, not exponents."""
+
+    LOGARITHMIC = True
+
+    spacing: Spacing = Field(alias="logspace")
+
+    @classmethod
+    def _between(cls, first: float, last: float, count: int) -> list[int | float]:
+        for place, end in enumerate((first, last)):
+            _require(end > 0, f"[{place}]: must be above 0; ends are the values themselves, not exponents", end)
+        start, length = math.log(first), math.log(last) - math.log(first)
+        return [_rounded(math.exp(start + length * i / (count - 1))) for i in range(1, count - 1)]
+
+
+# Ranges and distributions
+
+TWO = Field(min_length=2, max_length=2)
+WholeEnd = Annotated[int, Field(ge=-(2**53), le=2**53)]
+
+
+class _Range(Hole):
+    """A number between two ends, which a setting holds."""
+
+    ends: Annotated[list[float], TWO]
+
+    @field_validator("ends")
+    @classmethod
+    def _rising(cls, ends: list[float]) -> list[float]:
+        _require(ends[0] != ends[1], f"both ends are {shown(ends[0])}; write the value itself")
+        _require(ends[0] < ends[1], f"the range is upside down: {shown(ends[0])} is above {shown(ends[1])}")
+        return ends
+
+    @property
+    def probed(self) -> Sequence[Node]:
+        return [replace(end, value=value) for end, value in zip(self._content.value, self.ends, strict=True)]
+
+    def suggested(self, trial: "OptunaTrial", path: str) -> float:
+        return trial.suggest_float(path, *self.ends, log=self.LOGARITHMIC)
+
+    def filled(self, node: Node, setting: Mapping[str, Any]) -> Node:
+        low, high = self.ends
+        return replace(node, value=min(max(_rounded(setting[node.path]), low), high))
+
+
+class LogUniform(_Range):
+    """A real number, uniform in its logarithm."""
+
+    LOGARITHMIC = True
+
+    ends: Annotated[list[Positive], TWO] = Field(alias="log_uniform")
+
+    def drawn(self, u: float) -> float:
+        low, high = map(math.log, self.ends)
+        return math.exp(low * (1 - u) + high * u)
+
+
+class Uniform(_Range):
+    """A real number; with a step one of the decimal sums of the lower end and so many steps, of which a setting holds
+    the number."""
+
+    ends: Annotated[list[float], TWO] = Field(alias="uniform")
+    step: Positive | None = None
+
+    @field_validator("step")
+    @classmethod
+    def _fits(cls, step: float | None, info: ValidationInfo) -> float | None:
+        if step is not None and (ends := info.data.get("ends")):
+            _require(step <= ends[1] - ends[0], f"{shown(step)} is longer than the range")
+            shows = isinstance(step, int) or max(map(abs, ends)) <= 1e15 * step
+            _require(shows, f"{shown(step)} is so short that numbers of 15 digits do not show it")
+        return step
+
+    @property
+    def options(self) -> Sequence[Node]:
+        if self.step is None:
+            return ()
+        (low, high), step = map(Fraction, map(repr, self.ends)), Fraction(repr(self.step))
+        last = int((high - low) / step)
+
+        def after(steps: int) -> Node:
+            end = self._content.value[steps == last]
+            return replace(end, value=type(self.ends[0])(low + steps * step))
+
+        return _Numbered(last + 1, after)
+
+    @property
+    def probed(self) -> Sequence[Node]:
+        return [self.options[0], self.options[-1]] if self.options else super().probed
+
+    def drawn(self, u: float) -> Any:
+        return super().drawn(u) if self.options else self._between(u)
+
+    def _between(self, u: float) -> Any:
+        """What is drawn without a step."""
+        low, high = self.ends
+        return low * (1 - u) + high * u
+
+    def suggested(self, trial: "OptunaTrial", path: str) -> Any:
+        if self.step is None:
+            return self._suggested(trial, path, self.ends[1])
+        value = self._suggested(trial, path, self.options[-1].value)
+        return round((value - self.ends[0]) / self.step)
+
+    def _suggested(self, trial: "OptunaTrial", path: str, last: Any) -> Any:
+        return trial.suggest_float(path, self.ends[0], last, step=self.step)
+
+    def filled(self, node: Node, setting: Mapping[str, Any]) -> Node:
+        return self.options[setting[node.path]] if self.options else super().filled(node, setting)
+
+
+class Int(Uniform):
+    """An integer, perhaps with a step, or uniform in its logarithm."""
+
+    ends: Annotated[list[WholeEnd], TWO] = Field(alias="int")
+    step: Count | None = None
+    log: bool = False
+
+    @model_validator(mode="after")
+    def _on_one_scale(self) -> Self:
+        if self.log:
+            _require(self.step is None, "log: integers have a step or a logarithmic scale; for both write logspace")
+            _require(self.ends[0] > 0, "int[0]: must be above 0 on a logarithmic scale", self.ends[0])
+        return self
+
+    def _between(self, u: float) -> int:
+        low, high = self.ends
+        if not self.log:
+            return low + int(u * (high - low + 1))
+        # Each integer has the share of the logarithm from half below it to half above it, as in Optuna.
+        value = math.exp(math.log(low - 0.5) * (1 - u) + math.log(high + 0.5) * u)
+        return min(max(round(value), low), high)
+
+    def _suggested(self, trial: "OptunaTrial", path: str, last: Any) -> int:
+        return trial.suggest_int(path, self.ends[0], last, log=self.log, step=self.step or 1)
+
+    def filled(self, node: Node, setting: Mapping[str, Any]) -> Node:
+        return super().filled(node, setting) if self.options else replace(node, value=setting[node.path])
+
+
+class Normal(Hole):
+    """A real number with a mean and a standard deviation. The median is probed, since there are no ends."""
+
+    BOUNDED = False
+
+    moments: Annotated[list[float], TWO] = Field(alias="normal")
+
+    @field_validator("moments")
+    @classmethod
+    def _spread(cls, moments: list[float]) -> list[float]:
+        _require(moments[1] > 0, "[1]: the standard deviation must be above 0", moments[1])
+        return moments
+
+    @property
+    def probed(self) -> Sequence[Node]:
+        return [self._at(self.drawn(0.5))]
+
+    def _at(self, value: float) -> Node:
+        return replace(self._content.value[0], value=_rounded(value))
+
+    def drawn(self, u: float) -> float:
+        mean, deviation = self.moments
+        return mean + deviation * statistics.NormalDist().inv_cdf(max(u, LEAST_QUANTILE))
+
+    def suggested(self, trial: "OptunaTrial", path: str) -> float:
+        return self.drawn(min(trial.suggest_float(path, 0.0, 1.0), 1 - 2**-53))
+
+    def filled(self, node: Node, setting: Mapping[str, Any]) -> Node:
+        return self._at(setting[node.path])
+
+
+class LogNormal(Normal):
+    """A real number whose logarithm has a mean and a standard deviation."""
+
+    LOGARITHMIC = True
+
+    moments: Annotated[list[float], TWO] = Field(alias="log_normal")
+
+    @field_validator("moments")
+    @classmethod
+    def _finite(cls, moments: list[float]) -> list[float]:
+        largest = math.log(float(2**1000))
+        _require(abs(moments[0]) + 10 * moments[1] <= largest, "are those of the logarithm, which is not so large")
+        return moments
+
+    def drawn(self, u: float) -> float:
+        return math.exp(super().drawn(u))
+
+
+KINDS: Mapping[str, type[Hole]] = {
+    field.alias: kind
+    for kind in (Choice, Each, Uniform, LogUniform, Int, Normal, LogNormal, Linspace, Logspace, Seeds)
+    for field in kind.model_fields.values()
+    if field.alias is not None
+}
+"""The kinds of hole, by the key that opens one."""
+
+
+# Trees
 
 
 def with_holes(trial: Node, problems: list[Problem]) -> Node:
@@ -100,267 +463,84 @@ def with_holes(trial: Node, problems: list[Problem]) -> Node:
 
 def _opened(node: Node, kinds: Sequence[str], problems: list[Problem]) -> Node:
     """The node with holes; `kinds` may open one at its top, those of `RESERVED` anywhere."""
-    opening = [key for key in node.value if key in kinds] if isinstance(node.value, dict) else []
-    if not opening:
+    key = next((key for key in node.value if key in kinds), None) if isinstance(node.value, dict) else None
+    if key is None:
         return node.with_children([_opened(child, RESERVED, problems) for child in node.children])
-    kind = opening[0]
-    content, beside = node.value[kind], {key: entry for key, entry in node.value.items() if key != kind}
+    content, kind = node.value[key], KINDS.get(key)
     try:
-        _refuse_beside(node, kind, beside)
-        if kind == "formula":
+        _refuse_beside(node, key, kind)
+        if kind is None:
             return formulas.parsed(content)
-        return replace(node, value=_hole(kind, content, beside, kinds, problems))
+        written = {name: plain(entry) for name, entry in node.value.items()} | {key: kind.checked(content)}
+        hole = kind.model_validate(written, context=content)
+        return replace(node, value=hole.with_options(lambda option: _opened(option, kinds, problems)))
     except Refused as refused:
         problems.append(refused.problem)
-        return node
+    except ValidationError as error:
+        problems += validation_messages.problems_of(error, node, kind or Hole)
+    return node
 
 
-def _refuse_beside(node: Node, kind: str, beside: Mapping[Any, Node]) -> None:
+def _refuse_beside(node: Node, key: str, kind: type[Hole] | None) -> None:
     """Refuse keys beside the key of a hole that the hole does not know."""
-    allowed = OPTIONS.get(kind, ())
-    for key, entry in beside.items():
-        if key not in allowed:
-            words = other_languages.beside(kind, node, key)
-            known = " and ".join(f"'{option}'" for option in allowed)
-            default = f"'{kind}' may have {known} beside it" if known else "a hole has one key and nothing beside it"
-            names = ", ".join(f"'{other}'" for other in node.value)
-            raise Refused(node.path, words or f"{default}, not {names}", entry.where)
-
-
-def _hole(kind: Any, content: Node, beside: Mapping[Any, Node], kinds: Sequence[str], problems: list[Problem]) -> Hole:
-    value = content.value
-    if kind == "seeds":
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise _refused(content, f"expected the number of training seeds, 1 or more, got {shown(value)}")
-        if value > MAX_SETTINGS:
-            raise _refused(content, f"must be at most {MAX_SETTINGS:,} training seeds, got {value:,}")
-        return Hole("seeds", [content])
-    if kind == "each" and isinstance(value, dict) and any(key in (*SPACED, *OPTIONS) for key in value):
-        inner = _opened(content, kinds, problems).value
-        if not isinstance(inner, Hole) or inner.kind in SPACED:
-            return Hole("each", inner.options if isinstance(inner, Hole) else [content])
-        if inner.step is None or inner.last >= MAX_NODES:
-            raise _refused(content, f"a range that is taken in full needs a step, and has at most {MAX_NODES:,} values")
-        return Hole("each", [inner.at(number) for number in range(inner.last + 1)])
-    if not isinstance(value, list):
-        what = " of two ends" if kind in RANGES else " [first, last, number]" if kind in SPACED else ""
-        raise _refused(content, f"expected a list{what}, got {shown(value)}{other_languages.listed(content, kind)}")
-    if kind in ("choice", "each"):
-        if not value:
-            raise _refused(content, "the axis is empty")
-        seen: dict[Any, Node] = {}
-        for option in value:
-            if (earlier := seen.setdefault(signature(option), option)) is not option:
-                raise _refused(option, f"repeats {earlier.path} ({shown(option.value)})")
-        return Hole(kind, [_opened(option, kinds, problems) for option in value])
-    _require_ends(kind, content)
-    if kind in SPACED:
-        return Hole(kind, _spaced(kind, content))
-    step, log = _step_and_scale(kind, content, beside)
-    ends = value if kind == "int" else [replace(end, value=float(end.value)) for end in value]
-    return Hole(kind, ends, step, log)
-
-
-def _refused(node: Node, message: str) -> Refused:
-    return Refused(node.path, message, node.where)
-
-
-def _require_ends(kind: str, content: Node) -> None:
-    """Refuse a list that does not hold what a range, a normal distribution or a spaced hole needs."""
-    bell = kind in ("normal", "log_normal")
-    what = "a mean and a standard deviation" if bell else "two ends"
-    what, count = ("first, last and number of values", 3) if kind in SPACED else (what, 2)
-    if len(content.value) != count:
-        raise _refused(content, f"expected a list of {what}, got {len(content.value)}")
-    low, high = content.value[:2]
-    for end in (low, high):
-        if not is_number(end.value) or not math.isfinite(end.value):
-            name = "a mean or a standard deviation" if bell else "the end of a range"
-            advice = "; a formula is no end: draw the entry alone, and use it in the formula of another"
-            hint = advice if isinstance(end.value, dict) and "formula" in end.value else ""
-            raise _refused(end, f"{name} must be a finite number, got {shown(end.value)}{hint}")
-        if kind == "int" and not isinstance(end.value, int):
-            raise _refused(end, f"expected an integer, got {shown(end.value)}")
-        if kind == "int" and abs(end.value) > 2**53:
-            raise _refused(end, f"the end of a range must be at most 2^53, got {shown(end.value)}")
-        if kind in ("log_uniform", "logspace") and end.value <= 0:
-            advice = "; ends are the values themselves, not exponents" if kind == "logspace" else ""
-            raise _refused(end, f"must be above 0 on a logarithmic scale, got {shown(end.value)}{advice}")
-    if bell and high.value <= 0:
-        raise _refused(high, f"the standard deviation must be above 0, got {shown(high.value)}")
-    if kind == "log_normal" and abs(low.value) + 10 * high.value > math.log(float(2**1000)):
-        raise _refused(content, "is mean and standard deviation of the logarithm, which cannot be so large")
-    if not bell and low.value == high.value:
-        raise _refused(content, f"both ends are {shown(low.value)}; write the value itself")
-    if not bell and low.value > high.value and kind not in SPACED:
-        raise _refused(content, f"the range is upside down: {shown(low.value)} is above {shown(high.value)}")
-
-
-def _step_and_scale(kind: str, content: Node, beside: Mapping[Any, Node]) -> tuple[Any, bool]:
-    """What stands beside a range: its step, or None, and whether it is logarithmic."""
-    low, high = content.value
-    step, log = None, False
-    if "step" in beside:
-        step = beside["step"].value
-        fits = is_number(step) and (kind != "int" or isinstance(step, int))
-        if not fits or not 0 < step < math.inf:
-            number = "an integer" if kind == "int" else "a number"
-            raise _refused(beside["step"], f"expected {number} above 0, got {shown(step)}")
-        if step > high.value - low.value:
-            raise _refused(beside["step"], f"{shown(step)} is longer than the range")
-        if kind != "int" and max(abs(low.value), abs(high.value)) > 1e15 * step:
-            raise _refused(beside["step"], f"{shown(step)} is so short that numbers of 15 digits do not show it")
-    if "log" in beside:
-        log = beside["log"].value
-        if not isinstance(log, bool):
-            raise _refused(beside["log"], f"expected true or false, got {shown(log)}")
-        if log and step is not None:
-            raise _refused(beside["log"], "integers have a step or a logarithmic scale; for both write logspace")
-        if log and low.value < 1:
-            raise _refused(low, f"must be above 0 on a logarithmic scale, got {shown(low.value)}")
-    return step, log
-
-
-def _spaced(kind: str, content: Node) -> list[Node]:
-    """The numbers of a `linspace` or `logspace`, both ends included; integers if all of them are whole."""
-    first, last, number = content.value
-    low, high, count = first.value, last.value, number.value
-    if not isinstance(count, int) or isinstance(count, bool) or not 2 <= count <= MAX_NODES:
-        raise _refused(number, f"expected how many values there are, 2 to {MAX_NODES:,}, got {shown(count)}")
-    if kind == "linspace":
-        start, length = Fraction(repr(low)), Fraction(repr(high)) - Fraction(repr(low))
-        exact = [start + length * i / (count - 1) for i in range(1, count - 1)]
-        inner = [int(value) if value.denominator == 1 else _rounded(value) for value in exact]
-    else:
-        start, length = math.log(low), math.log(high) - math.log(low)
-        inner = [_rounded(math.exp(start + length * i / (count - 1))) for i in range(1, count - 1)]
-    values = [low, *inner, high]
-    whole = isinstance(low, int) and isinstance(high, int) and all(float(value).is_integer() for value in values)
-    values = list(map(int if whole else float, values))
-    if len(set(values)) < count:
-        raise _refused(number, f"{count:,} values between {shown(low)} and {shown(high)} are not all different")
-    return [Node(value, f"{content.path}[{i}]", number.where) for i, value in enumerate(values)]
+    fields = kind.model_fields if kind else {}
+    beside = [name for name, field in fields.items() if field.alias is None]
+    for other, entry in node.value.items():
+        if other != key and other not in beside:
+            known = " and ".join(f"'{name}'" for name in beside)
+            rule = f"'{key}' may have {known} beside it" if known else "a hole has one key and nothing beside it"
+            hint = "" if other in RESERVED else other_tools.hint({other: None})
+            names = ", ".join(f"'{name}'" for name in node.value)
+            raise Refused(node.path, f"{rule}, not {names}{hint}", entry.where)
 
 
 def holes_in(node: Node, chosen: bool = True) -> Iterator[Node]:
     """Every hole; `chosen` says whether those inside the entries of choices are included."""
-    below: Iterable[Node] = node.children
+    below = node.children
     if isinstance(node.value, Hole):
         yield node
-        below = node.value.options if node.value.kind == "each" or (chosen and node.value.kind == "choice") else ()
+        below = node.value.entries if isinstance(node.value, Choice) and (chosen or not node.value.DRAWN) else []
     for each in below:
         yield from holes_in(each, chosen)
 
 
 def has_formula(node: Node) -> bool:
     """Whether a value of the tree is a formula."""
-    below = node.value.options if isinstance(node.value, Hole) else node.children
+    below = node.value.probed if isinstance(node.value, Hole) else node.children
     return isinstance(node.value, Formula) or any(map(has_formula, below))
 
 
 def grid_size(node: Node, draws: bool = False) -> int:
     """Number of settings of the grid; of a search that draws, the most trees that one of its settings stands for."""
-    match node.value:
-        case Hole(kind="choice", options=options) if draws:
-            return max(grid_size(option, draws) for option in options)
-        case Hole(kind="choice" | "each", options=options):
-            return sum(grid_size(option, draws) for option in options)
-        case Hole(kind="seeds", options=[count]):
-            return count.value
-        case Hole() if draws:
-            return 1
-        case Hole(step=step) as hole if step is not None:
-            return hole.last + 1
-        case Hole(options=options):
-            return len(options)
-        case _:
-            return math.prod(grid_size(child, draws) for child in node.children)
+    if isinstance(node.value, Hole):
+        return node.value.grid_size(draws)
+    return math.prod(grid_size(child, draws) for child in node.children)
 
 
 def probes(node: Node) -> Iterator[Node]:
-    """Filled trees that together hold every constant, every entry of every choice and both ends of every range.
+    """Filled trees that together hold every constant and every value that is probed of a hole.
 
-    There are as many trees as the axes have values together. Of training seeds only the largest is probed: when it is
-    legal, all smaller seeds are legal. Of a normal distribution, which has no ends, its median is probed.
+    There are as many trees as the axes have values together.
     """
-    match node.value:
-        case Hole(kind="choice" | "each", options=options):
-            for option in options:
-                yield from probes(option)
-        case Hole(kind="seeds", options=[count]):
-            yield replace(count, value=count.value - 1)
-        case Hole(kind="normal" | "log_normal", options=[mean, _]) as hole:
-            yield replace(mean, value=_rounded(drawn(hole, 0.5)))
-        case Hole(step=step) as hole if step is not None:
-            yield from (hole.at(0), hole.at(hole.last))
-        case Hole(options=options):
-            yield from options
-        case _:
-            first = [next(probes(child)) for child in node.children]
-            yield node.with_children(first)
-            for i, child in enumerate(node.children):
-                for probe in itertools.islice(probes(child), 1, None):
-                    yield node.with_children([*first[:i], probe, *first[i + 1 :]])
+    if isinstance(node.value, Hole):
+        yield from itertools.chain.from_iterable(map(probes, node.value.probed))
+        return
+    first = [next(probes(child)) for child in node.children]
+    yield node.with_children(first)
+    for i, child in enumerate(node.children):
+        for probe in itertools.islice(probes(child), 1, None):
+            yield node.with_children([*first[:i], probe, *first[i + 1 :]])
 
 
 def grid(node: Node) -> Iterator[Node]:
     """Every filled tree, the last axis of the document fastest."""
-    match node.value:
-        case Hole(kind="choice" | "each", options=options):
-            for option in options:
-                yield from grid(option)
-        case Hole(kind="seeds", options=[count]):
-            for seed in range(count.value):
-                yield replace(count, value=seed)
-        case Hole(kind="linspace" | "logspace", options=options):
-            yield from options
-        case Hole(step=step) as hole if step is not None:
-            yield from map(hole.at, range(hole.last + 1))
-        case Hole(kind=kind):
-            raise ValueError(f"{node.path}: {kind} has no grid")
-        case _:
-            yield from map(node.with_children, itertools.product(*map(grid, node.children)))
+    if isinstance(node.value, Hole):
+        return itertools.chain.from_iterable(map(grid, node.value.options))
+    return map(node.with_children, itertools.product(*map(grid, node.children)))
 
 
 def filled(node: Node, setting: Mapping[str, Any]) -> Node:
-    """The tree with every hole that is drawn filled: by an option's index if it is indexed, else by a value."""
-    match node.value:
-        case Hole(kind="each", options=options) as hole:
-            return replace(node, value=replace(hole, options=[filled(option, setting) for option in options]))
-        case Hole(kind="seeds"):
-            return node
-        case Hole(options=options) as hole if hole.indexed:
-            return filled(options[setting[node.path]], setting)
-        case Hole(step=step, options=[low, _]) as hole if step is not None:
-            return hole.at(round((setting[node.path] - low.value) / step))
-        case Hole(kind="int"):
-            return replace(node, value=int(setting[node.path]))
-        case Hole(kind="normal" | "log_normal", options=[mean, _]):
-            return replace(mean, value=_rounded(setting[node.path]))
-        case Hole(options=(low, high)):
-            return replace(node, value=min(max(_rounded(setting[node.path]), low.value), high.value))
-        case _:
-            return node.with_children([filled(child, setting) for child in node.children])
-
-
-def drawn(hole: Hole, u: float) -> Any:
-    """The value, or the index of an option, that a uniform number in [0, 1) draws from the hole."""
-    if hole.indexed:
-        return int(u * len(hole.options))
-    if hole.step is not None:
-        return hole.at(int(u * (hole.last + 1))).value
-    low, high = (end.value for end in hole.options)
-    match hole.kind:
-        case "int" if hole.log:
-            # Each integer has the share of the logarithm from half below it to half above it, as in Optuna.
-            value = math.exp(math.log(low - 0.5) * (1 - u) + math.log(high + 0.5) * u)
-            return min(max(round(value), low), high)
-        case "int":
-            return low + int(u * (high - low + 1))
-        case "log_uniform":
-            return math.exp(math.log(low) * (1 - u) + math.log(high) * u)
-        case "normal" | "log_normal":
-            value = low + high * statistics.NormalDist().inv_cdf(max(u, LEAST_QUANTILE))
-            return value if hole.kind == "normal" else math.exp(value)
-        case _:
-            return low * (1 - u) + high * u
+    """The tree with every hole that is drawn filled, by the index of an option or by a value."""
+    if isinstance(node.value, Hole):
+        return node.value.filled(node, setting)
+    return node.with_children([filled(child, setting) for child in node.children])

@@ -1,24 +1,157 @@
-"""The search methods that a space may name; the methods that need little more than `holes` stand here.
+"""The search methods: how settings are taken from a space, and which trials of a setting go on.
 
-A new method is a module, and a name in `Method`.
+A search method is one class, the record under `search:` of a space. Everything that distinguishes a method is asked
+from this class; callers never check which method it is. `sweeper.packs.work_sources` hands out the work by the answers:
+
+- The settings are known before anything runs (`settings`), or each is proposed by the values of earlier ones
+  (`ADAPTS`, `study`).
+- Trials of one setting may compete with each other while they train (`halving`).
+- Packs that fall behind others may be stopped (`early_stopping`).
+
+A new method is a class, and a name in `Method`.
 """
 
+import abc
+import importlib.util
 import itertools
+import operator
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sweeper.messages import inflected
-from sweeper.space import holes
+from sweeper.messages import counted, inflected
+from sweeper.space import holes, optuna_options
+from sweeper.space.early_stopping import AnyEarlyStopping
 from sweeper.space.formulas import Resolution
 from sweeper.space.halving import Halving, Rung
-from sweeper.space.optuna_search import OptunaSearch
-from sweeper.space.search import Search, open_holes
-from sweeper.space.yaml_tree import Node
+from sweeper.space.holes import MAX_SETTINGS, Choice, Hole, holes_in
+from sweeper.space.problems import Problem
+from sweeper.space.yaml_tree import Node, entry_at
 from sweeper.trial.field_types import ListOf
+from sweeper.trial.metrics import SUCCESS
+from sweeper.trial.record import Spec
+
+if TYPE_CHECKING:
+    from optuna.trial import Trial as OptunaTrial
+
+T = TypeVar("T")
+
+OneOrMore = Annotated[ListOf[T], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])]
+"""Several values, of which a single one needs no list."""
+
+Draws = Annotated[int, Field(ge=1, le=MAX_SETTINGS)]
+
+
+class Study(abc.ABC):
+    """An adaptive search under way: it proposes settings, and learns the value of each."""
+
+    @abc.abstractmethod
+    def ask(self) -> Mapping[str, Any]:
+        """The next setting: for every path in `open_holes` a value, or the index of an entry of a choice."""
+
+    @abc.abstractmethod
+    def tell(self, number: int, values: Sequence[float] | None) -> None:
+        """The value of each metric for the setting that was asked for as the `number`th, from 0; None if it failed."""
+
+    @abc.abstractmethod
+    def prune(self, number: int) -> None:
+        """The setting that was asked for as the `number`th, from 0, was stopped early."""
+
+    @abc.abstractmethod
+    def leave_out(self, number: int) -> None:
+        """The setting that was asked for as the `number`th, from 0, is one that the space leaves out."""
+
+
+class Search(Spec):
+    """How settings are taken from the space.
+
+    A method overrides `settings`, or sets `ADAPTS` and overrides `study` and `title`.
+    """
+
+    DRAWS: ClassVar[bool]
+    """Whether the method draws settings, from ranges too; otherwise it takes every entry of every choice."""
+
+    ADAPTS: ClassVar[bool] = False
+    """Whether settings depend on the values of earlier settings, so that they are not known before the search runs."""
+
+    method: str
+    trials: Annotated[OneOrMore[Draws], Field(min_length=1)] | None = None  # settings to draw, in all or by variant
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    metric: Annotated[OneOrMore[str], Field(min_length=1)] = (SUCCESS.tail.name,)  # several for a Pareto front
+    mode: Annotated[OneOrMore[Literal["min", "max"]], Field(min_length=1)] = ("max",)
+    early_stopping: AnyEarlyStopping | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Search":
+        if not self.DRAWS and self.trials is not None:
+            raise ValueError(f"trials: a {self.method} is run whole; the number of settings is for methods that draw")
+        if self.DRAWS and self.trials is None:
+            raise ValueError(f"method: '{self.method}' needs search.trials, the number of settings to draw")
+        if len(self.metric) > 1 and not self.ADAPTS:
+            raise ValueError(f"metric: a {self.method} ranks by one metric; several are for Optuna's samplers")
+        if len(set(self.metric)) < len(self.metric):
+            raise ValueError("metric: names a metric twice")
+        if "mode" in self.model_fields_set and len(self.mode) != len(self.metric):
+            raise ValueError(f"mode: {len(self.metric)} metrics need as many directions, got {len(self.mode)}")
+        return self
+
+    def problems(self, node: Node) -> list[Problem]:
+        """The mistakes among options of Optuna's classes in the search that stands at `node`."""
+        stopping = entry_at(node, ("early_stopping",))
+        return self.early_stopping.problems(stopping) if self.early_stopping and stopping else []
+
+    @property
+    def draws(self) -> int:
+        """Number of settings to draw; 0 for a method that takes all."""
+        return sum(self.trials or ())
+
+    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
+        """For every setting, in order, the filled trees of its training seeds and of the axes that it takes in full.
+
+        It is a `ValueError` if the search adapts.
+        """
+        raise ValueError(f"the search {self.method} has no list of trials; see study()")
+
+    def study(self, variants: Sequence[Node]) -> Study:
+        """A study without values; equal values make it propose equal settings. A `ValueError` unless it adapts."""
+        raise ValueError(f"the search {self.method} proposes no settings; see settings()")
+
+    @property
+    def halving(self) -> Halving | None:
+        """The rules by which trials of one setting compete while they train; None if all are trained to the end."""
+        return None
+
+    @property
+    def stops_trials(self) -> bool:
+        """Whether trials are stopped before their end, so that a stopped trial counts as done."""
+        return self.early_stopping is not None or self.halving is not None
+
+    @property
+    def goal(self) -> tuple[str, Literal["min", "max"]] | None:
+        """The metric that ranks the settings, and its direction; None if the task's main metric does."""
+        return (self.metric[0], self.mode[0]) if self.ADAPTS or "metric" in self.model_fields_set else None
+
+    def title(self, trials: int) -> str:
+        """What a start says of the search, of which so many trials are known; empty to tell the settings alone."""
+        return ""
+
+
+def open_holes(variants: Sequence[Node]) -> dict[str, Hole]:
+    """Every hole that is drawn, by its path, in the order of paths.
+
+    Seeds and axes that are taken in full are left out, since every setting is trained with all of them. Where there are
+    several variants, the index of the variant is drawn as the choice `variants`.
+    """
+    holes = {node.path: node.value for variant in variants for node in holes_in(variant) if node.value.DRAWN}
+    if len(variants) > 1:
+        holes["variants"] = Choice.among(variants)
+    return dict(sorted(holes.items()))
+
+
+# Settings that are known
 
 
 class GridSearch(Search):
@@ -56,7 +189,7 @@ class RandomSearch(Search):
         open_to_draw = open_holes(variants).items()
         for index in range(draws):
             uniform = {path: random.Random(f"{stream}/{index}/{path}").random() for path, _ in open_to_draw}
-            setting = {path: holes.drawn(hole, uniform[path]) for path, hole in open_to_draw}
+            setting = {path: hole.drawn(uniform[path]) for path, hole in open_to_draw}
             yield holes.grid(holes.filled(variants[setting.get("variants", 0)], setting))
 
 
@@ -66,7 +199,7 @@ class HalvingSearch(Search):
     DRAWS = False
 
     method: Literal["halving"]
-    starts: Annotated[int, Field(ge=2, le=holes.MAX_SETTINGS)]
+    starts: Annotated[int, Field(ge=2, le=MAX_SETTINGS)]
     rungs: Annotated[ListOf[Rung], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -95,6 +228,118 @@ class HalvingSearch(Search):
     def title(self, trials: int) -> str:
         searches = trials // self.starts
         return f"{searches:,} {inflected(searches, 'search', 'searches')} of {self.starts:,} trials"
+
+
+# Settings that are proposed
+
+
+class Sampler(Spec, extra="allow"):
+    """A sampler of Optuna, with arguments of its class beside the name."""
+
+    name: Literal["tpe", "gp", "cma_es", "nsga2", "qmc"] = "tpe"
+
+    @model_validator(mode="after")
+    def _available(self) -> "Sampler":
+        package = {"gp": "torch", "cma_es": "cmaes"}.get(self.name)
+        if package and importlib.util.find_spec(package) is None:
+            raise ValueError(f"name: '{self.name}' needs {package}: pip install {package}")
+        return self
+
+    @property
+    def kind(self) -> type:
+        """The class of Optuna."""
+        import optuna  # a second of import, which only this search needs
+
+        samplers = optuna.samplers
+        kinds = {"tpe": samplers.TPESampler, "gp": samplers.GPSampler, "cma_es": samplers.CmaEsSampler}
+        return {**kinds, "nsga2": samplers.NSGAIISampler, "qmc": samplers.QMCSampler}[self.name]
+
+    def made(self, seed: int) -> Any:
+        """The sampler, with this seed of its draws."""
+        return optuna_options.made(self.kind, self, seed=seed)
+
+    def problems(self, node: Node) -> list[Problem]:
+        """The mistakes among the arguments at `node`."""
+        return optuna_options.problems_of(self.kind, self, node, lambda: self.made(0))
+
+
+class OptunaSearch(Search):
+    """Asks an Optuna study for `trials` settings."""
+
+    DRAWS = True
+    ADAPTS = True
+
+    method: Literal["optuna"]
+    sampler: Sampler = Sampler()
+
+    @model_validator(mode="after")
+    def _one_metric(self) -> "OptunaSearch":
+        if len(self.metric) > 1 and self.sampler.name == "cma_es":
+            raise ValueError(f"metric: the sampler {self.sampler.name} improves one metric, not {len(self.metric)}")
+        return self
+
+    def problems(self, node: Node) -> list[Problem]:
+        found, sampler = super().problems(node), entry_at(node, ("sampler",))
+        return found + self.sampler.problems(sampler) if sampler else found
+
+    def study(self, variants: Sequence[Node]) -> "OptunaStudy":
+        return OptunaStudy(self, variants)
+
+    def title(self, trials: int) -> str:
+        return f"an Optuna search of {counted(self.draws, 'setting')}, {counted(trials, 'trial')} so far"
+
+
+class OptunaStudy(Study):
+    """A study with a seeded sampler."""
+
+    def __init__(self, search: OptunaSearch, variants: Sequence[Node]):
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._states = optuna.trial.TrialState
+        self._study = optuna.create_study(
+            sampler=search.sampler.made(search.seed),
+            directions=["maximize" if mode == "max" else "minimize" for mode in search.mode],
+        )
+        self._variants = variants
+        # The variants of the settings: one of each in turn, as long as its number of draws lasts
+        assert search.trials is not None
+        draws = search.trials
+        turns = (variant for turn in range(max(draws)) for variant, number in enumerate(draws) if turn < number)
+        self._own_numbers = turns if len(draws) > 1 else None
+        self._asked: list[OptunaTrial] = []
+
+    def ask(self) -> Mapping[str, Any]:
+        if self._own_numbers is not None:
+            self._study.enqueue_trial({"variants": next(self._own_numbers)})
+        trial = self._study.ask()
+        self._asked.append(trial)
+        setting: dict[str, Any] = {}
+        if len(self._variants) > 1:
+            setting["variants"] = trial.suggest_categorical("variants", range(len(self._variants)))
+        self._suggest(trial, self._variants[setting.get("variants", 0)], setting)
+        return setting
+
+    def _suggest(self, trial: "OptunaTrial", node: Node, setting: dict[str, Any]) -> None:
+        """Suggest a value for every open hole of a tree in the order of paths, and of the entries that are chosen."""
+        open_holes = [(each.path, each.value) for each in holes_in(node, chosen=False) if each.value.DRAWN]
+        for path, hole in sorted(open_holes, key=operator.itemgetter(0)):
+            setting[path] = hole.suggested(trial, path)
+            if isinstance(hole, Choice):
+                self._suggest(trial, hole.options[setting[path]], setting)
+
+    def tell(self, number: int, values: Sequence[float] | None) -> None:
+        if values is None:
+            self._study.tell(self._asked[number], state=self._states.FAIL)
+        else:
+            self._study.tell(self._asked[number], list(values))
+
+    def prune(self, number: int) -> None:
+        self._study.tell(self._asked[number], state=self._states.PRUNED)
+
+    def leave_out(self, number: int) -> None:
+        self._asked[number].set_constraint("exclude", 1.0)
+        self.prune(number)
 
 
 Method = GridSearch | RandomSearch | OptunaSearch | HalvingSearch

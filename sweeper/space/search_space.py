@@ -26,14 +26,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
-from sweeper.space import formulas, holes, other_languages, validation_messages
+from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
-from sweeper.space.search import Search
-from sweeper.space.search_methods import GridSearch, Method, SearchMethod
+from sweeper.space.search_methods import GridSearch, Method, Search, SearchMethod
 from sweeper.space.sweep_spec import MAX_FAILURES, SweepSpec, unrepresentable
 from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import (
@@ -154,6 +153,8 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     except ValidationError as error:
         raise SearchSpaceError(str(path), validation_messages.problems_of(error, root, _Document)) from None
 
+    if "search" in root.value:
+        stop_at(top.search.problems(root.value["search"]))
     trial = root.value["trial"]
     patches = root.value["variants"].value if "variants" in root.value else [replace(trial, value={})]
     stop_at(_ill_formed(trial, patches))
@@ -196,7 +197,7 @@ def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
     exclusions = []
     for node in root.value["exclude"].value if "exclude" in root.value else ():
         try:
-            exclusions.append(formulas.parsed(node, other_languages.condition(node)))
+            exclusions.append(formulas.parsed(node))
         except Refused as refused:
             problems.append(refused.problem)
     return tuple(exclusions)
@@ -277,7 +278,7 @@ def _too_many(search: Search, root: Node, variants: Sequence[Node]) -> Iterator[
         found = f"{len(search.trials)} numbers for {counted(len(variants), 'variant')}"
         yield Problem(at.path, f"{found}; write one number for all, or one for each", at.where)
         return
-    values = sum(len(hole.value.options) for variant in variants for hole in holes.holes_in(variant))
+    values = sum(len(hole.value.probed) for variant in variants for hole in holes.holes_in(variant))
     starts = 1 if search.halving is None else search.halving.starts
     draws = search.draws * max(holes.grid_size(variant, draws=True) for variant in variants)
     settings = draws if search.DRAWS else starts * sum(map(holes.grid_size, variants))
@@ -295,8 +296,8 @@ def _undrawable(search: Search, variants: Sequence[Node]) -> Iterator[Problem]:
     names = " or ".join(typing.get_args(method)[0] for method in methods)
     message = f"needs search.method {names}; a {search.method} takes choice, linspace, logspace and ranges with a step"
     for node in itertools.chain(*map(holes.holes_in, variants)):
-        if not search.DRAWS and node.value.kind in holes.RANGES and node.value.step is None:
-            yield Problem(node.path, f"'{node.value.kind}' {message}", node.where)
+        if not search.DRAWS and not node.value.options:
+            yield Problem(node.path, message, node.where)
 
 
 def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:

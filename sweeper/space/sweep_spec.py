@@ -24,7 +24,7 @@ from sweeper.panels.kinds import Panel
 from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
-from sweeper.space.search import Search
+from sweeper.space.search_methods import Search
 from sweeper.space.yaml_tree import Node, entry_at, plain
 from sweeper.trial.record import Spec
 from sweeper.trial.trial import Trial, record_of, trial_id, trial_of
@@ -124,8 +124,8 @@ class SweepSpec:
     def trials_of(self, setting: Mapping[str, Any]) -> Expansion:
         """The trials of one setting: one for each of its training seeds and each entry of the axes taken in full.
 
-        The setting is what `Study.ask` gives: for every hole that is drawn a value, of which real numbers are rounded
-        to six digits or to a step, or the index of an option. Errors are those of `expand`.
+        The setting is what `Study.ask` gives: for every hole that is drawn the index of an option, or a number, which
+        is rounded to six digits if it is real. Errors are those of `expand`.
         """
         return self._expansion([holes.grid(holes.filled(self.variants[setting.get("variants", 0)], setting))])
 
@@ -136,8 +136,8 @@ class SweepSpec:
     @functools.cached_property
     def _has_unprobed(self) -> bool:
         """Whether a setting may have values that no probe holds, nor two probes enclose."""
-        drawn = (hole.value.kind for variant in self.variants for hole in holes.holes_in(variant))
-        return self._has_formulas or any(kind in ("normal", "log_normal") for kind in drawn)
+        found = itertools.chain.from_iterable(map(holes.holes_in, self.variants))
+        return self._has_formulas or not all(hole.value.BOUNDED for hole in found)
 
     def _expansion(self, drawn: Iterable[Iterable[Node]]) -> Expansion:
         settings, trials, problems = 0, {}, []

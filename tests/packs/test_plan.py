@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sweeper.packs import plan
 from sweeper.packs.work_sources import AdaptiveWork
-from sweeper.space import optuna_search, search_space
+from sweeper.space import search_methods, search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial import trial_id
@@ -163,8 +163,8 @@ def test_an_optuna_search_learns(spec):
 )
 def test_every_sampler_proposes_the_same_settings_at_every_start_and_knows_what_is_left_out(spec, search, monkeypatch):
     left_out: list[int] = []
-    told = optuna_search.OptunaStudy.leave_out
-    monkeypatch.setattr(optuna_search.OptunaStudy, "leave_out", lambda self, n: left_out.append(n) or told(self, n))
+    told = search_methods.OptunaStudy.leave_out
+    monkeypatch.setattr(search_methods.OptunaStudy, "leave_out", lambda self, n: left_out.append(n) or told(self, n))
     overrides = [f"search={search}", "search.method=optuna", "variants=[{steps: 10}, {steps: 20}]"]
     spec = search_space.read(spec.path, [*overrides, "exclude=['trial.objective.q > 7']"])
     alone = Results()
@@ -183,15 +183,15 @@ def test_every_sampler_proposes_the_same_settings_at_every_start_and_knows_what_
 def test_a_setting_is_told_as_failed_unless_all_of_its_seeds_have_a_value(spec, monkeypatch):
     """A mean over the seeds that did not diverge would reward instability; one that was stopped early was pruned."""
     results, told, pruned = Results(), {}, []
-    prune = optuna_search.OptunaStudy.prune
-    monkeypatch.setattr(optuna_search.OptunaStudy, "prune", lambda self, n: pruned.append(n) or prune(self, n))
-    tell = optuna_search.OptunaStudy.tell
+    prune = search_methods.OptunaStudy.prune
+    monkeypatch.setattr(search_methods.OptunaStudy, "prune", lambda self, n: pruned.append(n) or prune(self, n))
+    tell = search_methods.OptunaStudy.tell
 
     def recorded(study, number, value):
         told[number] = value
         tell(study, number, value)
 
-    monkeypatch.setattr(optuna_search.OptunaStudy, "tell", recorded)
+    monkeypatch.setattr(search_methods.OptunaStudy, "tell", recorded)
     search = study(spec, results)
     for number, work in enumerate(iter(search.next, None)):
         results.commit(work)

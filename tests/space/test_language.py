@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sweeper.events import PackProgressed
-from sweeper.space import formulas, holes
-from sweeper.space.early_stopping import AnyEarlyStopping, Asha, Median
-from sweeper.space.optuna_search import AnySampler, Sampler
+from sweeper.space import formulas, holes, other_tools
+from sweeper.space.early_stopping import Asha, Pruner
 from sweeper.space.problems import Problem, Refused, SearchSpaceError
+from sweeper.space.search_methods import Sampler, Search
 from sweeper.space.search_space import of_text
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.space.yaml_tree import Node, document_tree, plain
+from sweeper.space.yaml_tree import RESERVED, Node, document_tree, plain
 from sweeper.trial.plugins import ROOT
 
 ONE = """
@@ -99,66 +99,71 @@ def test_a_worked_example_has_the_settings_that_the_document_says(wanted):
         assert halving.expand().settings == 3 * spec.expand().settings
 
 
+def test_the_document_has_a_row_for_every_kind_of_hole_and_says_which_have_a_grid():
+    grids: dict[str, list[bool]] = {}
+    for written, taken, _ in table("Holes"):
+        (code,) = codes(written)
+        filled = re.sub(
+            r"\ba\b", "2", re.sub(r"\bb\b", "8", re.sub(r"\b[nms]\b", "3", re.sub("a, b, c", "2, 8", code)))
+        )
+        problems: list[Problem] = []
+        node = holes.with_holes(Node({"seed": document_tree(filled)}, "trial", 1), problems).value["seed"]
+        assert not problems
+        assert bool(node.value.options) == bool(re.search(r"\w", taken)), code
+        grids.setdefault(re.findall(r"\w+", code)[0], []).append(bool(node.value.options))
+    assert set(grids) == set(holes.KINDS)
+    assert {*holes.KINDS, "formula"} == {*RESERVED, "seeds"}
+
+
 # Coming from elsewhere
 
 FIELDS = ("trial.model.width", "trial.optimizer.beta1", "trial.optimizer.learning_rate")
+RANGES = "{uniform: [a, b]}, {log_uniform: [a, b]} or {int: [a, b]}"
 ELSEWHERE = {
     # SEML
-    "{type: choice, options: [8, 16]}": "{choice: [8, 16]}",
-    "{type: range, min: 8, max: 64, step: 8}": "{int: [8, 56], step: 8}",
-    "{type: randint, min: 8, max: 64}": "{int: [8, 63]}",
-    "{type: loguniform, min: 1e-4, max: 1e-1}": "{log_uniform: [0.0001, 0.1]}",
-    "{type: loguniform, min: 1e-4, max: 1e-1, num: 4}": "{logspace: [0.0001, 0.1, 4]}",
+    "{type: choice, options: [8, 16]}": "{choice: […]}",
+    "{type: range, min: 8, max: 64, step: 8}": RANGES,
+    "{type: loguniform, min: 1e-4, max: 1e-1, num: 4}": "{linspace: […]} or {logspace: […]}",
     # W&B
-    "{values: [8, 16]}": "{choice: [8, 16]}",
-    "{values: [8, 16], probabilities: [0.1, 0.9]}": "{choice: [8, 16]}",
-    "{value: 8}": "8",
-    "{distribution: int_uniform, min: 8, max: 64}": "{int: [8, 64]}",
-    "{distribution: log_uniform_values, min: 1e-4, max: 1e-1}": "{log_uniform: [0.0001, 0.1]}",
-    "{distribution: q_uniform, min: 0.1, max: 0.5, q: 0.1}": "{uniform: [0.1, 0.5], step: 0.1}",
-    "{distribution: normal, mu: 0.5, sigma: 0.01}": "{normal: [0.5, 0.01]}",
+    "{values: [8, 16]}": "{choice: […]}",
+    "{values: [8, 16], probabilities: [0.1, 0.9]}": "equally likely",
+    "{value: 8}": "the value alone",
+    "{distribution: log_uniform_values, min: 1e-4, max: 1e-1}": RANGES,
+    "{distribution: q_uniform, min: 0.1, max: 0.5, q: 0.1}": "{uniform: [a, b], step: s}",
+    "{distribution: normal, mu: 0.5, sigma: 0.01}": "{normal: [m, s]}",
     "search.method=bayes": "'optuna'?",
-    "search.metric={name: loss, goal: minimize}": "{metric: loss, mode: min}",
+    "search.metric={name: loss, goal: minimize}": "search.mode",
     # Hydra
-    "range(8, 64, 8)": "{int: [8, 56], step: 8}",
-    "'shuffle(range(8, 64))'": "{int: [8, 63], step: 1}",
-    "tag(log, interval(1e-4, 1e-1))": "{log_uniform: [0.0001, 0.1]}",
-    "'tag(log, int(interval(8, 64)))'": "{int: [8, 64], log: true}",
-    "${steps}": "{formula: trial.steps}",
-    "trial.model.key_size='${.width}'": "{formula: trial.model.width}",
-    "trial.model.width='${..heads}'": "{formula: 4 * trial.model.width}",
+    "range(8, 64, 8)": RANGES,
+    "tag(log, interval(1e-4, 1e-1))": None,
+    "${steps}": "{formula: 4 * trial.model.width}",
     # Optuna
-    "{type: int, low: 8, high: 64, log: true}": "{int: [8, 64], log: true}",
-    "{type: float, low: 0.1, high: 0.5, step: 0.1}": "{uniform: [0.1, 0.5], step: 0.1}",
-    "'trial.suggest_int(\"w\", 8, 64, step=8)'": "{int: [8, 64], step: 8}",
-    "'trial.suggest_float(\"w\", 1e-4, 1e-1, log=True)'": "{log_uniform: [0.0001, 0.1]}",
-    "'IntDistribution(low=8, high=64, log=True)'": "{int: [8, 64], log: true}",
-    "'optuna.distributions.CategoricalDistribution(choices=[8, 16])'": "{choice: [8, 16]}",
-    "search.method=tpe": "{method: optuna, sampler: {name: tpe}}",
+    "{type: int, low: 8, high: 64, log: true}": RANGES,
+    "'trial.suggest_int(\"w\", 8, 64, step=8)'": "{int: [a, b]}, which has both ends",
+    "'trial.suggest_float(\"w\", 1e-4, 1e-1, log=True)'": RANGES,
+    "'IntDistribution(low=8, high=64, log=True)'": "{int: [a, b]}, which has both ends",
+    "'optuna.distributions.CategoricalDistribution(choices=[8, 16])'": "{choice: […]}",
+    "search.method=tpe": "{method: optuna, sampler: {name: …}}",
     "search.mode=minimize": "'min'?",
     # Ray Tune and Hyperopt
-    "{grid_search: [8, 16]}": "{each: [8, 16]}",
-    "tune.quniform(0.1, 0.5, 0.1)": "{uniform: [0.1, 0.5], step: 0.1}",
-    "'tune.lograndint(lower=8, upper=64)'": "{int: [8, 63], log: true}",
-    "tune.qrandint(8, 64, 8)": "{int: [8, 64], step: 8}",
-    "'tune.qrandint(8, 64, 1)'": "{int: [8, 63], step: 1}",
+    "{grid_search: [8, 16]}": "{choice: […]}",
+    "tune.quniform(0.1, 0.5, 0.1)": "{uniform: [a, b], step: s}",
+    "'tune.lograndint(lower=8, upper=64)'": "{int: [a, b], log: true}",
+    "tune.qrandint(8, 64, 8)": "{int: [a, b]}, which has both ends",
     "{sample_from: 'lambda spec: 4 * spec.config.width'}": "{formula: 4 * trial.model.width}",
-    "'hp.choice(\"w\", [8, 16])'": "{choice: [8, 16]}",
-    "'hp.quniform(\"w\", 8, 64, 8)'": "{uniform: [8, 64], step: 8}",
+    "'hp.choice(\"w\", [8, 16])'": "{choice: […]}",
     # NNI, Guild, Determined and DVC, numpy
-    "{_type: quniform, _value: [10, 50, 10]}": "{uniform: [10, 50], step: 10}",
-    "{type: const, val: 5}": "5",
-    "{type: int, minval: 8, maxval: 64, count: 4}": "{linspace: [8, 64, 4]}",
-    "{range: {start: 8, stop: 64, step: 8}}": "{int: [8, 56], step: 8}",
+    "{_type: quniform, _value: [10, 50, 10]}": "such as {uniform: [a, b]}",
+    "{type: int, minval: 8, maxval: 64, count: 4}": "{linspace: […]} or {logspace: […]}",
+    "{range: {start: 8, stop: 64, step: 8}}": RANGES,
     "{of: trial.model.width, times: 4}": "{formula: 4 * trial.model.width}",
-    "'range[8:64:8]'": "{int: [8, 56], step: 8}",
-    "{geomspace: [8, 64, 4]}": "{logspace: [8, 64, 4]}",
-    "'np.linspace(8, 64, num=8)'": "{linspace: [8, 64, 8]}",
+    "'range[8:64:8]'": RANGES,
+    "{geomspace: [8, 64, 4]}": "{logspace: [a, b, n]}",
+    "'np.linspace(8, 64, num=8)'": "{linspace: [a, b, n]}",
     # nobody
     "'[8:64:8]'": None,
-    "'hp.choice(\"w\", [8, [16]'": None,
 }
-"""What a tool writes, and what it is here."""
+"""What a tool writes, and what is to be written here."""
 
 
 def _placed(code: str) -> list[str]:
@@ -173,16 +178,17 @@ def test_what_other_tools_write_is_refused_with_what_it_is_here(there):
     for override in _placed(there):
         problem = refused(*search, override)
         assert (problem.path, problem.where) == (override.partition("=")[0], override)
-        assert f" {here}" in problem.message if here else "{" not in problem.message
-    if here and here[0] == "{" and not of_search:
-        assert any(_is_read(*search, override) for override in _placed(here)), "what is told can be read"
+        assert here in problem.message if here else other_tools.PAGE not in problem.message
+        assert other_tools.PAGE in problem.message or not here or "'?" in here
 
 
-def _is_read(*overrides: str) -> bool:
-    try:
-        return bool(space(*overrides).variants)
-    except SearchSpaceError:
-        return False
+def test_the_holes_and_names_that_users_of_other_tools_are_told_exist():
+    told = " ".join(other_tools._THERE)
+    assert set(re.findall(r"\{(\w+): ", told)) == {*RESERVED, "method", "name"} - {"each"}
+    for name in re.findall(r"search\.(\w+)", told):
+        assert name in Search.model_fields
+    heading = other_tools.PAGE.partition("#")
+    assert f"## {heading[2].capitalize()}\n" in (ROOT / heading[0]).read_text()
 
 
 OPTUNA = "search={method: optuna, trials: 3"
@@ -194,38 +200,38 @@ OPTUNA = "search={method: optuna, trials: 3"
         # another tool's words
         (["trial.steps={choice: [1, 2], probabilities: [0.1, 0.9]}"], "trial.steps", "'probabilities'"),
         (["trial.optimizer.beta1={uniform: [0.1, 0.9], q: 0.2}"], "trial.optimizer.beta1",
-         "{uniform: [0.1, 0.9], step: 0.2}"),
+         "{uniform: [a, b], step: s}"),
         (["trial.optimizer.beta1={uniform: [0.1, 0.9], log: true}"], "trial.optimizer.beta1",
-         "{log_uniform: [0.1, 0.9]}"),
-        (["trial.optimizer.beta1={log_uniform: [0.1, 0.9], step: 0.2}"], "trial.optimizer.beta1", "{logspace: […]}"),
-        (["trial.steps={choice: {min: 1, max: 5}}"], "trial.steps.choice", "{choice: [1, 5]}"),
-        (["trial.steps={choice: 'range(1, 5)'}"], "trial.steps.choice", "{int: [1, 4], step: 1}"),
+         "{log_uniform: [a, b]}"),
+        (["trial.optimizer.beta1={log_uniform: [0.1, 0.9], step: 0.2}"], "trial.optimizer.beta1", "'step'"),
+        (["trial.steps={choice: {min: 1, max: 5}}"], "trial.steps.choice", "{uniform: [a, b]}, "),
+        (["trial.steps={choice: 'range(1, 5)'}"], "trial.steps.choice", "{uniform: [a, b]}, "),
         (["trial.model.width={linspace: {start: 8, stop: 64, num: 8}}"], "trial.model.width.linspace",
-         "{linspace: [8, 64, 8]}"),
+         "{linspace: […]}"),
         (["trial.optimizer.beta1={logspace: {min: 0.1, max: 0.9, num: 3}}"], "trial.optimizer.beta1.logspace",
-         "{logspace: [0.1, 0.9, 3]}"),
+         "{linspace: […]}"),
         (["trial.optimizer.beta1={normal: {mu: 0.5, sigma: 0.1}}"], "trial.optimizer.beta1.normal",
-         "{normal: [0.5, 0.1]}"),
-        (["trial.optimizer={values: [1, 2]}"], "trial.optimizer", "{choice: [1, 2]}"),
-        (["trial={model.width: 8}"], "trial.'model.width'", "model: {width: 8}"),
+         "{normal: [m, s]}"),
+        (["trial.optimizer={values: [1, 2]}"], "trial.optimizer.values", "{choice: […]}"),
+        (["trial={model.width: 8}"], "trial.'model.width'", "'model'?"),
         (["trial.zip={steps: [1, 2]}"], "trial.zip", "variants: [{…}, {…}]"),
-        (["variants={a: {steps: 5}, b: {steps: 6}}"], "variants", "[{steps: 5}, {steps: 6}]"),
-        (["parameters={steps: {values: [1, 2]}}"], "parameters", "{choice: [100, 200]}"),
-        (["method=nsga2"], "method", "{method: optuna, sampler: {name: nsga2}}"),
-        (["early_terminate={type: hyperband}"], "early_terminate", "{early_stopping: {grace_steps: …}}"),
-        (["n_trials=20"], "n_trials", "search: {trials: 20}"),
-        (["search={method: random, num_samples: 20}"], "search.num_samples", "search: {trials: 20}"),
-        ([f"{OPTUNA}, directions: [minimize, maximize]}}"], "search.directions", "search: {mode: [min, max]}"),
-        ([f"{OPTUNA}, pruner: MedianPruner}}"], "search.pruner", "{early_stopping: {name: median, every: …}}"),
+        (["variants={a: {steps: 5}, b: {steps: 6}}"], "variants", ""),
+        (["parameters={steps: {values: [1, 2]}}"], "parameters", "under trial"),
+        (["method=nsga2"], "method", "'search.method'?"),
+        (["early_terminate={type: hyperband}"], "early_terminate", "search.early_stopping"),
+        (["n_trials=20"], "n_trials", "search.trials"),
+        (["search={method: random, num_samples: 20}"], "search.num_samples", "search.trials"),
+        ([f"{OPTUNA}, directions: [minimize, maximize]}}"], "search.directions", "search.mode"),
+        ([f"{OPTUNA}, pruner: MedianPruner}}"], "search.pruner", "search.early_stopping"),
         ([f"{OPTUNA}, gaol: minimize}}"], "search.gaol", "method, trials, seed"),
-        (["search={method: asha}"], "search.method", "{method: random, early_stopping: {grace_steps: …}}"),
-        (["search={method: TPESampler}"], "search.method", "{method: optuna, sampler: {name: tpe}}"),
+        (["search={method: asha}"], "search.method", "search.early_stopping"),
+        (["search={method: TPESampler}"], "search.method", "{method: optuna, sampler: {name: …}}"),
         ([f"{OPTUNA}, sampler: {{name: CmaEsSampler}}}}"], "search.sampler.name", "'cma_es'?"),
-        ([f"{OPTUNA}, sampler: tpe}}"], "search.sampler", "{name: tpe}"),
-        (["exclude={trial.model.width: [8, 12]}"], "exclude", "trial.model.width in [8, 12]"),
+        ([f"{OPTUNA}, sampler: tpe}}"], "search.sampler", "'tpe'"),
+        (["exclude={trial.model.width: [8, 12]}"], "exclude", ""),
         (["exclude=[{trial.model.width: 8, model: {heads: 3}}]"], "exclude[0]",
-         "trial.model.width == 8 and trial.model.heads == 3"),
-        (["exclude='trial.steps > 3'"], "exclude", "['trial.steps > 3']"),
+         ""),
+        (["exclude='trial.steps > 3'"], "exclude", "'trial.steps > 3'"),
         # holes of this language
         (["trial.model.width={formula: {choice: [8]}}"], "trial.model.width.formula", ""),
         (["trial.model.width={each: {int: [8, 64]}}"], "trial.model.width.each", ""),
@@ -276,30 +282,74 @@ def test_samplers_that_need_further_packages_name_them(monkeypatch):
         assert f"pip install {package}" in refused(f"{OPTUNA}, sampler: {{name: {name}}}}}").message
 
 
-@pytest.mark.parametrize("record", [*get_args(get_args(AnySampler)[0]), *get_args(get_args(AnyEarlyStopping)[0])])
-def test_every_sampler_and_pruner_takes_the_fields_of_its_record(record, monkeypatch):
+def names_of(record: Any) -> tuple[str, ...]:
+    return get_args(record.model_fields["name"].annotation)
+
+
+@pytest.mark.parametrize("name", names_of(Sampler))
+def test_every_sampler_is_optunas_with_the_arguments_beside_its_name(name, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
-    name = record.model_fields["name"].annotation.__args__[0]
-    if issubclass(record, Sampler):
-        assert type(record(name=name).sampler(3)).__name__ == f"{record.__name__}Sampler"
-    else:
-        needed = {"grace_steps": 5} if name == "asha" else {"every": 5}
-        rule = record(name=name, **needed, **({"upper": 0.3} if name == "threshold" else {})).rule()
-        packs = [
-            PackProgressed(f"pack {n}", "training", 5, 9, 1, {}, 0.5 - n / 20, 1.0, None, (5, 0.5 - n / 20))
-            for n in range(9)
-        ]
-        stopped = [rule.stops(progress) for progress in packs]
-        assert not stopped[-1], "the best of all"
-        assert not any(map(rule.stops, packs)), "a pack that comes to a step again is not compared again"
-        for progress in packs:
-            rule.ended(progress.pack_id)
+    made = Sampler.model_validate({"name": name}).made(3)
+    assert type(made) is getattr(optuna.samplers, type(made).__name__)
+    assert re.sub("[a-z]", "", type(made).__name__)[0] == name[0].upper()
+
+
+@pytest.mark.parametrize("name", ["asha", *names_of(Pruner)])
+def test_every_method_of_early_stopping_lets_the_best_go_on(name):
+    needed = {"threshold": {"upper": 0.3}, "percentile": {"percentile": 25}, "asha": {"grace_steps": 5}}
+    method = (Asha if name == "asha" else Pruner).model_validate({"name": name, "every": 5, **needed.get(name, {})})
+    rule = method.rule()
+    packs = [
+        PackProgressed(f"pack {n}", "training", 5, 9, 1, {}, 0.5 - n / 20, 1.0, None, (5, 0.5 - n / 20))
+        for n in range(9)
+    ]
+    stopped = [rule.stops(progress) for progress in packs]
+    assert not stopped[-1], "the best of all"
+    assert not any(map(rule.stops, packs)), "a pack that comes to a step again is not compared again"
+    for progress in packs:
+        rule.ended(progress.pack_id)
+
+
+MEDIAN = "search={early_stopping: {name: median, every: 5"
+
+
+@pytest.mark.parametrize(
+    ("override", "path", "named"),
+    [
+        (f"{OPTUNA}, sampler: {{name: tpe, n_startup_trials: x}}}}", "search.sampler.n_startup_trials", "'x'"),
+        (f"{OPTUNA}, sampler: {{name: tpe, n_startup_trials: true}}}}", "search.sampler.n_startup_trials", "true"),
+        (f"{OPTUNA}, sampler: {{n_strtup_trials: 3}}}}", "search.sampler.n_strtup_trials", "'n_startup_trials'?"),
+        (f"{OPTUNA}, sampler: {{seed: 3}}}}", "search.sampler.seed", "n_startup_trials"),
+        (f"{OPTUNA}, sampler: {{gamma: 3}}}}", "search.sampler.gamma", "n_startup_trials"),
+        (
+            f"{OPTUNA}, sampler: {{name: nsga2, population_size: 1}}}}",
+            "search.sampler.population_size",
+            "population_size",
+        ),
+        (f"{OPTUNA}, sampler: {{name: qmc, qmc_type: sobel}}}}", "search.sampler.qmc_type", "sobol"),
+        (f"{MEDIAN}, n_warmup: 1}}}}", "search.early_stopping.n_warmup", "'n_warmup_steps'?"),
+        (f"{MEDIAN}, n_startup_trials: -1}}}}", "search.early_stopping.n_startup_trials", "-1"),
+        (
+            "search={early_stopping: {name: hyperband, every: 5, min_resource: 0}}",
+            "search.early_stopping",
+            "zero",
+        ),
+        ("search={early_stopping: {name: percentile, every: 5}}", "search.early_stopping.percentile", ""),
+        ("search={early_stopping: {name: threshold, every: 5}}", "search.early_stopping", "lower"),
+    ],
+)
+def test_an_argument_that_optuna_does_not_know_or_take_is_told_with_its_place(override, path, named):
+    with pytest.raises(SearchSpaceError) as caught:
+        space(override)
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.where) == (path, override)
+    assert named in problem.message
 
 
 def test_optuna_says_nothing_of_its_own_when_a_pruner_is_made(caplog, monkeypatch):
     optuna.logging.set_verbosity(optuna.logging.INFO)  # as at the start of a process
     monkeypatch.setattr(logging.getLogger("optuna"), "propagate", True)
-    Median(name="median", every=5).rule()
+    Pruner(name="median", every=5).rule()
     assert caplog.messages == []
 
 
@@ -537,7 +587,7 @@ def test_a_space_has_the_settings_of_a_plain_second_implementation(data, exclude
     assert sorted(map(_canonical, found)) == sorted(map(_canonical, naive_settings(data, excluded)))
     if not any("each" in str(value) for value in data.values()):
         return
-    setting = {path.path: holes.drawn(path.value, 0.4) for path in holes.holes_in(tree) if path.value.drawn}
+    setting = {each.path: each.value.drawn(0.4) for each in holes.holes_in(tree) if each.value.DRAWN}
     assert len(list(holes.grid(holes.filled(tree, setting)))) <= holes.grid_size(tree, draws=True)
 
 
@@ -596,7 +646,7 @@ def test_a_thousand_draws_have_their_distributions_and_are_independent():
         ("log_normal[0]", "{log_normal: [0, 60]}", "3.4e+38"),
         ("log_normal[0]", "{log_normal: [-60, 30]}", "1.18e-38"),
         ("formula", "{formula: 10 ** -(trial.steps + trial.batch_size)}", "1.18e-38"),
-        ("normal[0]", "{normal: [1, 1]}", "{log_normal: […]}"),
+        ("normal[0]", "{normal: [1, 1]}", "greater than 0"),
     ],
 )
 def test_every_draw_and_every_result_of_a_formula_fits_its_field(kind, rate, named):

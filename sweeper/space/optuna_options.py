@@ -1,0 +1,59 @@
+"""Samplers and pruners of Optuna, which a space names with arguments of their classes beside the name.
+
+The arguments are those of the installed Optuna, by the signatures of its classes: each argument whose type is plain,
+such as a number, with the name and the default that it has there. A record of them is made where a space names some, so
+that a space without them does not import Optuna.
+"""
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError, create_model
+
+from sweeper.space import validation_messages
+from sweeper.space.problems import Problem
+from sweeper.space.yaml_tree import Node, plain
+
+_PLAIN: Mapping[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, "None": None}
+
+
+def made(kind: type, named: BaseModel, **arguments: Any) -> Any:
+    """The sampler or pruner of this class, with the arguments that stand beside its name, and others."""
+    import optuna
+
+    # Who names a sampler knows it; what it would warn of is for us to watch.
+    parameters = inspect.signature(kind).parameters.values()
+    quiet = {each.name: False for each in parameters if each.name.startswith("warn_") and each.default is True}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return kind(**quiet, **arguments, **(named.model_extra or {}))
+
+
+def problems_of(kind: type, named: BaseModel, node: Node, use: Callable[[], Any]) -> list[Problem]:
+    """The arguments at `node` that the class does not know, or refuses when it is made and used."""
+    record = _record(kind, type(named))
+    try:
+        record.model_validate(plain(node))
+        use()
+    except ValidationError as error:
+        return validation_messages.problems_of(error, node, record)
+    except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:
+        at = next((node.value[name] for name in named.model_extra or () if name in str(error)), node)
+        return [Problem(at.path, str(error), at.where)]
+    return []
+
+
+@functools.cache
+def _record(kind: type, base: type[BaseModel]) -> type[BaseModel]:
+    """The record `base` with the arguments of a class as fields."""
+    fields: dict[str, Any] = {}
+    for name, parameter in inspect.signature(kind).parameters.items():
+        annotation = parameter.annotation
+        words = (annotation.__name__ if isinstance(annotation, type) else str(annotation)).split(" | ")
+        if name != "seed" and not name.startswith("warn_") and all(word in _PLAIN for word in words):
+            union = functools.reduce(lambda one, other: one | other, (_PLAIN[word] for word in words))
+            fields[name] = (union, ... if parameter.default is parameter.empty else parameter.default)
+    return create_model(kind.__name__, __base__=base, __cls_kwargs__={"extra": "forbid"}, **fields)
