@@ -25,13 +25,9 @@ from sweeper.store.trial_file import check_network
 from sweeper.training import compilation, evaluation, experiments, trainers
 from sweeper.training.objective import drawn_pairs, next_state
 from sweeper.trial import jax_settings, plugins, vectorisation
-from sweeper.trial.contracts import (
+from sweeper.trial.contract_checks import (
     ROUNDING,
-    Abilities,
     ContractError,
-    Network,
-    Outcomes,
-    Task,
     attributed,
     broken,
     check_array,
@@ -39,6 +35,7 @@ from sweeper.trial.contracts import (
     place,
     shapes,
 )
+from sweeper.trial.contracts import Abilities, Network, Outcomes, Task
 from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.metrics import Metric

@@ -46,6 +46,15 @@ from sweeper.messages import UserError, did_you_mean, message_of, nearest_name, 
 Kind = Literal["task", "model", "objective", "optimizer", "experiment"]
 KINDS: tuple[Kind, ...] = ("task", "model", "objective", "optimizer", "experiment")
 
+CONTRACTS: Mapping[Kind, str] = {
+    "task": "sweeper.trial.contracts.Task",
+    "model": "sweeper.trial.contracts.Model",
+    "objective": "sweeper.trial.objective_contract.Objective",
+    "optimizer": "sweeper.trial.optimizer_contract.Optimizer",
+    "experiment": "sweeper.trial.experiment_contract.Experiment",
+}
+"""The class that all plug-ins of a kind extend, and which says its kind as `KIND`; this module imports none of them."""
+
 DEFAULTS: Mapping[Kind, str] = {"objective": "q_norm", "optimizer": "adam"}
 """The plug-ins that are meant where none is named."""
 
@@ -282,26 +291,11 @@ def _import_failure(error: BaseException, place: Place) -> str:
     return f"{lines[-1] if lines else place}: {type(error).__name__}: {message}"
 
 
-def contract_of(kind: Kind) -> type:
-    """The class that all plug-ins of a kind extend."""
-    from sweeper.trial import contracts, experiment_contract, objective_contract, optimizer_contract
-
-    return {
-        "task": contracts.Task,
-        "model": contracts.Model,
-        "objective": objective_contract.Objective,
-        "optimizer": optimizer_contract.Optimizer,
-        "experiment": experiment_contract.Experiment,
-    }[kind]
-
-
 def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
     """Refuse a class that is none of its kind, that lacks methods, or that calls itself by another name than its file,
     under which its trials would not be found."""
-    contract = contract_of(kind)
-    contract_name = f"{contract.__module__}.{contract.__name__}"
-    if not issubclass(plugin, contract):
-        raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {contract_name}")
+    if getattr(plugin, "KIND", None) != kind:
+        raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {CONTRACTS[kind]}")
     if re.fullmatch(IDENTIFIER, name) is None:
         raise PluginError(f"{place}: {name!r} names no {kind}: letters, digits and _ of ASCII, no digit first")
     lower: dict[str, str] = {}
@@ -310,7 +304,7 @@ def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
             raise PluginError(f"{place}: fields {other!r} and {field!r} differ in capitals alone, which SQL ignores")
     if inspect.isabstract(plugin):
         missing = ", ".join(sorted(plugin.__abstractmethods__))
-        raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {contract_name} says what each is")
+        raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {CONTRACTS[kind]} says what each is")
 
     field = plugin.model_fields.get("name")
     declared = None if field is None else field.default

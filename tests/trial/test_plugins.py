@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from sweeper.command_line import errors_told
-from sweeper.trial import contracts, plugins
+from sweeper.trial import contract_checks, plugins
 from sweeper.trial.plugins import PluginError
 
 GOOD = """
@@ -201,8 +201,8 @@ def test_an_error_whose_message_cannot_be_made_is_told_with_its_line(project):
     )
     task = plugins.load("task", "mine")()
     with (
-        pytest.raises(contracts.ContractError, match=r"Mute: .*mine\.py, line 11"),
-        contracts.attributed(task, "loss"),
+        pytest.raises(contract_checks.ContractError, match=r"Mute: .*mine\.py, line 11"),
+        contract_checks.attributed(task, "loss"),
     ):
         task.loss(None, None, None)
 
