@@ -37,7 +37,7 @@ import sys
 import traceback
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -113,6 +113,14 @@ def modules(kind: Kind) -> dict[str, str]:
     }
 
 
+_watches: list[Callable[[str], contextlib.AbstractContextManager[None]]] = []
+
+
+def when_loaded(watch: Callable[[str], contextlib.AbstractContextManager[None]]) -> None:
+    """Load every plug-in inside the context that `watch` makes of the name of its module."""
+    _watches.append(watch)
+
+
 @functools.cache
 def load(kind: Kind, name: str) -> type:
     """The class of the plug-in called `name`.
@@ -120,11 +128,11 @@ def load(kind: Kind, name: str) -> type:
     It is a `PluginError` if there is no such name (the message lists the known names and the nearest), or two plug-ins
     have it; if the file cannot be imported, or changes settings of JAX; or if its class lacks methods.
     """
-    from sweeper.trial import fingerprint
-
     place = _place(kind, name)
     _make_packages()  # again, as the project's folders may be newer than this process
-    with fingerprint.noted(modules(kind)[name]):
+    with contextlib.ExitStack() as watching:
+        for watch in _watches:
+            watching.enter_context(watch(modules(kind)[name]))
         plugin = _imported_without_changes(kind, name, place)
     if not isinstance(plugin, type):
         raise PluginError(f"{place}: {kind} '{name}' is no class")

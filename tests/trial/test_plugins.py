@@ -1,5 +1,6 @@
 """Tasks and models of a project, of installed packages and of this package; mistakes of their authors in one line."""
 
+import pkgutil
 import re
 import signal
 import sys
@@ -138,6 +139,11 @@ def test_a_mistake_is_one_line_that_begins_with_the_file(project, text, line, na
     message = _refusal("mine")
     assert message.startswith(f"{path}, line {line}:" if line else str(path))
     assert re.search(named, message)
+
+
+def test_the_contract_of_every_kind_says_its_kind():
+    for kind, name in plugins.CONTRACTS.items():
+        assert kind == pkgutil.resolve_name(name).KIND
 
 
 def test_an_unknown_name_lists_the_known_ones(project):
