@@ -28,7 +28,7 @@ import itertools
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -70,10 +70,6 @@ class Reached(NamedTuple):
     files: set[File]
     libraries: dict[str, str]
 
-    def without(self, other: "Reached") -> "Reached":
-        libraries = {name: version for name, version in self.libraries.items() if name not in other.libraries}
-        return Reached(self.files - other.files, libraries)
-
 
 class CodeFiles:
     """The files of our code that this process imports, each read once."""
@@ -91,10 +87,10 @@ class CodeFiles:
         self._zips = set[Path]()  # from which something is imported
         self._read: dict[File, Meaning] = {}
 
-    def reached(self, modules: Iterable[str]) -> Reached:
-        """What counts for modules: their files, and what these import and name."""
+    def reached(self, modules: Iterable[str], known: Set[File] = frozenset()) -> Reached:
+        """What counts for modules: their files, and what these import and name; without files that are `known`."""
         waiting, seen = list(modules), set[str]()
-        files, libraries = set[File](), dict[str, str]()
+        files, libraries = set(known), dict[str, str]()
         words, entries = set[str](), dict(self._entries)
         packages = (module.split(".")[1:] for module in modules if module.startswith("sweeper."))
         new = [file for names in packages for file in self._below(plugins.PACKAGE.joinpath(*names))]
@@ -117,7 +113,7 @@ class CodeFiles:
                 for path in named:
                     del entries[path]
             else:
-                return Reached(files, libraries)
+                return Reached(files - known, libraries)
 
     def digest(self, reached: Reached) -> str:
         """Digest of the names and contents of files, and of the versions of libraries."""

@@ -103,18 +103,17 @@ def captured() -> Code:
     """
     code = CodeFiles()
     numerics, libraries = code.reached(NUMERICS), {name: code.reached([name]) for name in LIBRARIES}
-    general = Reached(
-        numerics.files.union(*(found.files for found in libraries.values())), dict.fromkeys(LIBRARIES, "")
-    )
+    general = numerics.files.union(*(found.files for found in libraries.values()))
     loaded_code.note_numerics(code, general)
     imported: dict[str, str] = {}
 
     def digests(kind: plugins.Kind) -> dict[str, str]:
         found = {}
         for name, module in plugins.modules(kind).items():
-            reached = code.reached([module]).without(general)
-            imported.update(reached.libraries)
-            found[name] = code.digest(reached)
+            files, versions = code.reached([module], general)
+            others = {name: version for name, version in versions.items() if name not in LIBRARIES}
+            imported.update(others)
+            found[name] = code.digest(Reached(files, others))
         return found
 
     return Code(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sweeper.messages import UserError
 from sweeper.trial import plugins
-from sweeper.trial.code_files import LIBRARIES, NUMERICS, CodeFiles, File, Reached
+from sweeper.trial.code_files import LIBRARIES, NUMERICS, CodeFiles, File
 
 
 class OtherCodeError(UserError, RuntimeError):
@@ -41,17 +41,17 @@ def noted(module: str) -> Iterator[None]:
                 del _first[file]
         raise
     # Once loaded it may have changed `sys.path`, and its imports mean other files.
-    _note(module, code, code.reached([module]))
+    _note(module, code, code.reached([module]).files)
 
 
-def note_numerics(code: CodeFiles, numerics: Reached) -> None:
+def note_numerics(code: CodeFiles, files: Iterable[File]) -> None:
     """Note the files that compute numbers for every trial, when this process first looks at them."""
     if "sweeper" not in _loaded:
-        _note("sweeper", code, numerics)
+        _note("sweeper", code, files)
 
 
-def _note(module: str, code: CodeFiles, reached: Reached) -> None:
-    _loaded[module] = {file: _first.setdefault(file, code.content(file).digest) for file in reached.files}
+def _note(module: str, code: CodeFiles, files: Iterable[File]) -> None:
+    _loaded[module] = {file: _first.setdefault(file, code.content(file).digest) for file in files}
 
 
 class LoadedCode:
