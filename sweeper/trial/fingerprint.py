@@ -107,23 +107,20 @@ def captured() -> Code:
     loaded_code.note_numerics(code, general)
     imported: dict[str, str] = {}
 
-    def digests(kind: plugins.Kind) -> dict[str, str]:
-        found = {}
-        for name, module in plugins.modules(kind).items():
-            files, versions = code.reached([module], general)
-            others = {name: version for name, version in versions.items() if name not in LIBRARIES}
-            imported.update(others)
-            found[name] = code.digest(Reached(files, others))
-        return found
+    def digest(module: str) -> str:
+        files, versions = code.reached([module], general)
+        others = {name: version for name, version in versions.items() if name not in LIBRARIES}
+        imported.update(others)
+        return code.digest(Reached(files, others))
+
+    digests = {
+        f"{kind}s": {name: digest(module) for name, module in plugins.modules(kind).items()} for kind in plugins.KINDS
+    }
 
     return Code(
         scheme=SCHEME,
         numerics=code.digest(numerics),
-        tasks=digests("task"),
-        models=digests("model"),
-        objectives=digests("objective"),
-        optimizers=digests("optimizer"),
-        experiments=digests("experiment"),
+        **digests,
         versions={
             name: found.libraries.get(name, f"files {code.digest(found)}")
             for name, found in libraries.items()
