@@ -116,7 +116,7 @@ def plan(
         space: A search space, or its file.
         results: Folder or URL of the store, which need not exist.
         retry_failed: Run failed trials again.
-        recompute_other_code: Compute rows again that other code has computed.
+        recompute_other_code: Compute rows again that are of other code, or of an older scheme of fingerprints.
 
     Raises:
         OtherCodeError: code was edited after this process had loaded it.
@@ -186,7 +186,7 @@ def evaluate(
         exhaustive: Take every seed r once in place of a number of draws, where the task can list them.
         address: As for `train`.
         concurrency: As for `train`.
-        recompute_other_code: Make evaluations again that other code has made.
+        recompute_other_code: Make evaluations again that are of other code, or of an older scheme of fingerprints.
 
     Raises:
         ProtocolError: the protocol makes no sense.

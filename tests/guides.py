@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import sweeper
 from sweeper.__main__ import app
-from sweeper.trial import fingerprint, plugins
+from sweeper.trial import loaded_code, plugins
 from tests.processes import python
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -47,8 +47,8 @@ def forget(*modules: str) -> None:
     plugins.load.cache_clear()
     for module in modules:
         sys.modules.pop(module, None)
-    fingerprint._first.clear()
-    fingerprint._loaded.clear()
+    loaded_code._first.clear()
+    loaded_code._loaded.clear()
 
 
 def check_style(folder: str) -> None:

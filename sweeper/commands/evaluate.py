@@ -41,7 +41,10 @@ def evaluate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be evaluated.")] = False,
     overrides: Overrides = None,
     recompute_other_code: Annotated[
-        bool, typer.Option("--recompute-other-code", help="Make evaluations again that other code has made.")
+        bool,
+        typer.Option(
+            "--recompute-other-code", help="Make evaluations again that are of other code, or of an older scheme."
+        ),
     ] = False,
     concurrency: Concurrency = None,
 ) -> None:

@@ -35,7 +35,10 @@ def run(
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")] = False,
     recompute_other_code: Annotated[
         bool,
-        typer.Option("--recompute-other-code", help="Compute rows again that other code has computed."),
+        typer.Option(
+            "--recompute-other-code",
+            help="Compute rows again that are of other code, or of an older scheme of fingerprints.",
+        ),
     ] = False,
     concurrency: Concurrency = None,
     trial: Annotated[

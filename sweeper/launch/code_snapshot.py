@@ -27,7 +27,7 @@ from sweeper.trial.fingerprint import Code
 from sweeper.trial.private_folder import private_folder
 from sweeper.trial.project_files import ProjectFiles
 from sweeper.trial.record import canonical
-from sweeper.trial.trial import Trial
+from sweeper.trial.trial import Trial, used_plug_ins
 
 MOST_BYTES = 450 * 2**20  # size of the largest copy: Ray ships at most 500 MiB, with what an archive adds
 
@@ -54,8 +54,7 @@ class CodeSnapshot(NamedTuple):
         The environment is that of a worker. A plug-in that cannot be loaded, or a copy of other code than the start's,
         is a `SetupError`.
         """
-        used = {(kind, plugin.name) for trial in trials for kind, plugin in trial.plug_ins}
-        names = {kind: sorted(name for of, name in used if of == kind) for kind in plugins.KINDS}
+        names = {kind: sorted(name for of, name in used_plug_ins(trials) if of == kind) for kind in plugins.KINDS}
         known = json.dumps([self.digest, code.model_dump(mode="json"), names, sys.version, sys.prefix])
         folder = private_folder("loaded-copies")
         mark = None if folder is None else folder / hashlib.sha256(known.encode()).hexdigest()[:20]

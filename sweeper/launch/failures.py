@@ -12,7 +12,7 @@ from sweeper.messages import message_of, one_line
 from sweeper.packs.plan import Work
 from sweeper.store.store import Store, StoreError, TrialResult
 from sweeper.trial import plugins
-from sweeper.trial.contracts import ContractError
+from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 

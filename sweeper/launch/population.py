@@ -31,7 +31,7 @@ from sweeper.training.trainer import Distribution, Evaluator
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.record import canonical
-from sweeper.trial.trial import Trial
+from sweeper.trial.trial import Trial, used_plug_ins
 from sweeper.trial.trial_spec import TrialSpec
 
 STACKS = 8  # selections of the trials of a pack that are kept: a device that is too small trains group after group
@@ -45,7 +45,7 @@ class _Worker:
         try:
             with contextlib.redirect_stdout(io.StringIO()) as printed:
                 stacked = _stacked(trials)
-                _own_code().require(code, stacked)
+                _own_code(frozenset(used_plug_ins([stacked]))).require(code, stacked)
                 return evolution.block_in_process(stacked, distribution, step, block), printed.getvalue()
         except BaseException as error:
             if not plugins.raised_by_plugin(error):
@@ -54,7 +54,8 @@ class _Worker:
 
 
 @functools.cache
-def _own_code() -> Code:
+def _own_code(loaded: frozenset[tuple[plugins.Kind, str]]) -> Code:
+    """The code of this process once these plug-ins are loaded."""
     jax_settings.put_back()  # the environment of this node may have changed one
     return fingerprint.captured()
 

@@ -37,6 +37,7 @@ from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.private_folder import private_folder
 from sweeper.trial.provenance import Provenance
+from sweeper.trial.trial import used_plug_ins
 
 PRINTED_LINES = 20  # of what plug-ins have printed, the last lines that a report has
 
@@ -79,13 +80,10 @@ class PackWorker(tune.Trainable):
         self._store: Store | None = None
         self._population: Population | None = None
         jax_settings.put_back()  # before a plug-in is imported: the environment of this node may have changed one
-        with contextlib.suppress(Exception):  # `step` says what is wrong
-            decoded(config)  # plug-ins may say where further modules are
-        self._code = fingerprint.captured()
+        self._loaded = set[tuple[plugins.Kind, str]]()  # plug-ins of the packs so far
         self._reported_at: float | None = None
         self._keep_programs()
         self.reset_config(config)
-        self._code = fingerprint.captured()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take up the next pack, as `worker_messages.encoded` has made it."""
@@ -177,6 +175,9 @@ class PackWorker(tune.Trainable):
 
     def _started(self, work: Work) -> PackRun | EvaluationRun:
         """The run of a pack; an `OtherCodeError` if this process does not run the code of the start."""
+        if not (used := used_plug_ins(work.pack.trials)) <= self._loaded:
+            self._loaded |= used
+            self._code = fingerprint.captured()
         if self._provenance.code is not None:
             self._code.require(self._provenance.code, work.pack.trials[0])
         destination = Destination.of(self._opened(), self._provenance, self._resources)

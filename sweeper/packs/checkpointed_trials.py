@@ -16,6 +16,7 @@ from sweeper.packs.plan import Segment
 from sweeper.store.files import in_threads
 from sweeper.store.store import Store
 from sweeper.training.kinds import trainer_of
+from sweeper.trial.fingerprint import whose
 from sweeper.trial.trial import Trial, trial_id
 
 
@@ -56,7 +57,7 @@ def continued_checkpoint(
         if saved is None or not makes_sense(saved, pack.trials[0]):
             continue
         if saved.fingerprint != fingerprint:
-            refused = "is of other code"
+            refused = f"is {whose(saved.fingerprint)}"
             continue
         if name != pack.pack_id:
             whole = all(leaf.shape[:1] == (len(saved.trial_ids),) for leaf in saved.leaves)

@@ -26,13 +26,9 @@ from sweeper.training import compilation, evaluation, experiments, trainers
 from sweeper.training.objective import drawn_pairs, next_state
 from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.columns import METRICS
-from sweeper.trial.contracts import (
+from sweeper.trial.contract_checks import (
     ROUNDING,
-    Abilities,
     ContractError,
-    Network,
-    Outcomes,
-    Task,
     attributed,
     broken,
     check_array,
@@ -41,6 +37,7 @@ from sweeper.trial.contracts import (
     place,
     shapes,
 )
+from sweeper.trial.contracts import Abilities, Network, Outcomes, Task
 from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.metrics import Metric

@@ -16,7 +16,8 @@ from sweeper.packs import conformance
 from sweeper.packs.trained_trial import network_of, weights_of
 from sweeper.training.objective import drawn_pairs
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import ContractError, Network, Task, broken
+from sweeper.trial.contract_checks import ContractError, broken
+from sweeper.trial.contracts import Network, Task
 from sweeper.trial.objective_contract import Batch
 from sweeper.trial.trial import Trial
 from sweeper.trial.trial_spec import TrialSpec

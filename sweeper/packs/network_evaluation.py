@@ -12,7 +12,7 @@ So an evaluation needs no checkpoint.
 import collections
 import datetime
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -71,7 +71,7 @@ class EvaluationPlan:
     """An evaluation held against a store."""
 
     plan: Plan  # the trials with a network, in packs; a trial is done when it has an evaluation
-    other_code: tuple[str, ...]  # trials whose evaluation is by other code than this, and counts as done
+    other_code: Mapping[str, str | None]  # fingerprints of evaluations by other code than this, by trial
     other_networks: tuple[str, ...]  # trials whose network was trained by other code than this
     left_out: Mapping[str, int]  # why trials cannot be evaluated: their number by reason
 
@@ -80,12 +80,13 @@ def evaluation_plan(
     store: Store,
     trial_ids: Iterable[str],
     changes: ProtocolChanges,
-    code: Code,
+    code: Callable[[], Code],
     lanes: int | None,
     recompute_other_code: bool,
 ) -> EvaluationPlan:
     """The plan of the pending evaluations of the chosen trials by changed protocols; for `lanes` see `packing.packs`.
 
+    `code` is asked for the code that evaluates once the trials are known, as their plug-ins are loaded then.
     A protocol that makes no sense for a trial is a `ProtocolError`.
     """
     chosen = list(dict.fromkeys(trial_ids))
@@ -110,19 +111,19 @@ def evaluation_plan(
             left_out[reason] += 1
     protocols = {key: protocol_id(changes.of(trial)) for key, trial in trials.items()}
     done: dict[str, Status] = {}
-    other_code = []
+    own, other_code = code(), dict[str, str | None]()
     for stored in stored_evaluations(store, {key: seals[key].network for key in trials}):
         seal = stored.seal
         if protocols.get(seal.trial_id) != seal.protocol:
             continue
-        if seal.fingerprint != code.fingerprint(trials[seal.trial_id]):
-            other_code.append(seal.trial_id)
+        if seal.fingerprint != own.fingerprint(trials[seal.trial_id]):
+            other_code[seal.trial_id] = seal.fingerprint
             if recompute_other_code:
                 continue
         done[seal.trial_id] = "finished"
     planned = plan(trials.values(), lanes, done, frozenset({"finished"}))
-    other_networks = computed_by_other_code(trials, seals, code)
-    return EvaluationPlan(planned, tuple(other_code), tuple(other_networks), left_out)
+    other_networks = computed_by_other_code(trials, seals, own)
+    return EvaluationPlan(planned, other_code, tuple(other_networks), left_out)
 
 
 def _without_network(seal: TrialSeal) -> str | None:

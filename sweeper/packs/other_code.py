@@ -1,11 +1,11 @@
-"""Committed trials that other code than the start's has computed."""
+"""Committed trials that other code than the start's has computed, or whose code cannot be compared with it."""
 
 from collections.abc import Iterable, Mapping
 
 from sweeper.messages import counted, inflected
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import Store
-from sweeper.trial.fingerprint import Code
+from sweeper.trial.fingerprint import Code, whose
 from sweeper.trial.trial import Trial
 
 READ = 20
@@ -26,14 +26,25 @@ def computed_by_other_code(planned: Mapping[str, Trial], seals: Mapping[str, Tri
     return others
 
 
-def sentence(store: Store, others: list[str], seals: Mapping[str, TrialSeal], recompute: bool) -> str:
-    """A sentence: how many rows are of other code, from which commits, and what happens to these rows."""
-    verb = inflected(len(others), "is", "are")
+def sentences(store: Store, others: Iterable[str], seals: Mapping[str, TrialSeal], recompute: bool) -> list[str]:
+    """How many rows are of other code, or of an older scheme, from which commits, and what happens to these rows."""
     happens = (
         "moved to superseded/ and computed again" if recompute else "kept; --recompute-other-code computes them again"
     )
-    rows = "failed row" if all(seals[key].status == "failed" for key in others) else "row"
-    return f"{counted(len(others), rows)} {verb} of other code ({commits(store, others, seals)}): {happens}"
+    said = []
+    for words, keys in by_words({key: seals[key].fingerprint for key in others}).items():
+        verb = inflected(len(keys), "is", "are")
+        rows = "failed row" if all(seals[key].status == "failed" for key in keys) else "row"
+        said.append(f"{counted(len(keys), rows)} {verb} {words} ({commits(store, keys, seals)}): {happens}")
+    return said
+
+
+def by_words(fingerprints: Mapping[str, str | None]) -> dict[str, list[str]]:
+    """Ids by the words that say whose code the fingerprint of each is, which is none of this process."""
+    found: dict[str, list[str]] = {}
+    for key, fingerprint in fingerprints.items():
+        found.setdefault(whose(fingerprint), []).append(key)
+    return found
 
 
 def commits(store: Store, others: Iterable[str], seals: Mapping[str, TrialSeal]) -> str:

@@ -43,7 +43,7 @@ from sweeper.space.resources import Resources
 from sweeper.store.store import Status, Store, StoreError, TrialResult
 from sweeper.training.kinds import kind_of, trainer_of
 from sweeper.training.trainer import Trainer
-from sweeper.trial.contracts import ContractError
+from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial import Trial
 

@@ -16,7 +16,7 @@ from sweeper.space.yaml_tree import Node, plain
 from sweeper.training.kind import Names
 from sweeper.training.kinds import kind_of, trainer_of
 from sweeper.training.trainer import curve_names
-from sweeper.trial.contracts import ContractError
+from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial, leaf_values, trial_of
 

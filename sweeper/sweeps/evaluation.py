@@ -28,10 +28,10 @@ from sweeper.store.store import NoNetworkError, Store
 from sweeper.sweeps import on_cluster
 from sweeper.sweeps.on_cluster import Interrupted
 from sweeper.sweeps.output import Output
-from sweeper.trial import jax_settings, plugins, provenance
-from sweeper.trial.fingerprint import LoadedCode
+from sweeper.trial import fingerprint, jax_settings, plugins, provenance
+from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.provenance import Provenance
-from sweeper.trial.trial import Trial, trial_id
+from sweeper.trial.trial import Trial, trial_id, used_plug_ins
 
 MAX_READ = 100  # at most so many networks are read to say why they were not evaluated
 
@@ -62,13 +62,14 @@ class PlannedEvaluation:
         evaluation, plan = self.evaluation, self.evaluation.plan
         counts = f"{len(plan.committed):,} evaluated · {_left(evaluation):,} to evaluate"
         lines = [f"{self.name}: {counted(len(plan.trials), 'network')} · {counts}"]
-        if others := evaluation.other_networks:
-            commits = other_code.commits(self.store, others, self.store.seals(others))
-            many = f"{counted(len(others), 'network')} {inflected(len(others), 'was', 'were')}"
-            lines.append(f"  {many} trained by other code ({commits}) than evaluates now")
-        if evaluation.other_code:
-            happens = "made again" if self.recompute_other_code else "kept; --recompute-other-code makes them again"
-            lines.append(f"  {counted(len(evaluation.other_code), 'evaluation')} by other code: {happens}")
+        seals = self.store.seals(evaluation.other_networks) if evaluation.other_networks else {}
+        for words, keys in other_code.by_words({key: seal.fingerprint for key, seal in seals.items()}).items():
+            commits = other_code.commits(self.store, keys, seals)
+            verb = inflected(len(keys), "is", "are")
+            lines.append(f"  {counted(len(keys), 'network')} {verb} {words} ({commits})")
+        happens = "made again" if self.recompute_other_code else "kept; --recompute-other-code makes them again"
+        for words, keys in other_code.by_words(evaluation.other_code).items():
+            lines.append(f"  {counted(len(keys), 'evaluation')} {words}: {happens}")
         left_out = evaluation.left_out.items()
         return [*lines, *(f"  left out: {counted(count, 'trial')} ({reason})" for reason, count in left_out)]
 
@@ -131,10 +132,9 @@ def plan_evaluation(
         ids = _planned_ids(spec, store) if isinstance(spec, SweepSpec) else list(spec)
         resources = spec.resources if isinstance(spec, SweepSpec) else Resources()
         jax_settings.require()
+        plan = evaluation_plan(store, ids, changes, fingerprint.captured, resources.lanes, recompute_other_code)
         origin = provenance.capture(command or provenance.command_line(["sweeper.evaluate"]))
-        assert origin.code is not None
-        plan = evaluation_plan(store, ids, changes, origin.code, resources.lanes, recompute_other_code)
-        LoadedCode(plan.plan.trials.values()).require_unchanged()
+        LoadedCode(used_plug_ins(plan.plan.trials.values())).require_unchanged()
     name, metrics = (spec.name, spec.metrics) if isinstance(spec, SweepSpec) else ("evaluation", ())
     return PlannedEvaluation(name, store, origin, resources, changes, plan, recompute_other_code, metrics)
 
@@ -167,7 +167,7 @@ def evaluate(
             output = output or Output.plain()
             hearing = listeners.listeners(output.out, store, planned.origin.command, interruption.ask)
             on_cluster.launched(job, address, hearing, output, interruption)
-        now = evaluation_plan(store, planned.trials, planned.changes, code, None, planned.recompute_other_code)
+        now = evaluation_plan(store, planned.trials, planned.changes, lambda: code, None, planned.recompute_other_code)
         if interruption.signum is not None:
             raise Interrupted(interruption.signum, _left(now), planned.origin.command)
     trials: Mapping[str, Any] = planned.trials  # of learned algorithms

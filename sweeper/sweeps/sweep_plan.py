@@ -20,8 +20,8 @@ from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.space.trial_names import TrialNames
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial import jax_settings, plugins, provenance
-from sweeper.trial.fingerprint import LoadedCode
-from sweeper.trial.trial import Trial
+from sweeper.trial.loaded_code import LoadedCode
+from sweeper.trial.trial import Trial, used_plug_ins
 
 EXAMPLES = 5
 """Settings of a search that a dry run shows."""
@@ -192,14 +192,16 @@ def plan_sweep(
             return work_source(spec, store, committed, done, values, origin.fingerprint)
 
         source, sentence = planned()
-        LoadedCode(source.planned.values()).require_unchanged()
+        LoadedCode(used_plug_ins(source.planned.values())).require_unchanged()
         counting = {key: seal for key, seal in seals.items() if seal.status in done}
         others = other_code.computed_by_other_code(source.planned, counting, origin.code)
         # A failure says something about the code that failed, and nothing about this code.
         again = {key for key in others if recompute_other_code or seals[key].status == "failed"}
         superseded, kept = [key for key in others if key in again], [key for key in others if key not in again]
-        told = [(superseded, True), (kept, False)]
-        sentences = [other_code.sentence(store, keys, seals, recompute) for keys, recompute in told if keys]
+        sentences = [
+            *other_code.sentences(store, superseded, seals, recompute=True),
+            *other_code.sentences(store, kept, seals, recompute=False),
+        ]
         if superseded:
             for key in superseded:
                 del committed[key]

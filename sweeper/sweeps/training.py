@@ -28,8 +28,8 @@ from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
 from sweeper.trial import jax_settings, plugins, provenance
-from sweeper.trial.fingerprint import LoadedCode
-from sweeper.trial.trial import trial_id
+from sweeper.trial.loaded_code import LoadedCode
+from sweeper.trial.trial import trial_id, used_plug_ins
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _run_pack(
         )
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
-    progress_events, loaded = ProgressEvents(stream), LoadedCode(work.pack.trials)
+    progress_events, loaded = ProgressEvents(stream), LoadedCode(used_plug_ins(work.pack.trials))
     done = False
     while not done:
         if interruption.signum is not None:

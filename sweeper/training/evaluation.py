@@ -21,7 +21,8 @@ from jaxtyping import Array, Bool, Float
 from sweeper.training import compilation, voting
 from sweeper.training.voting import Share
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import ROUNDING, Abilities, Network, Outcomes, attributed, broken, check_array, check_batch
+from sweeper.trial.contract_checks import ROUNDING, attributed, broken, check_array, check_batch
+from sweeper.trial.contracts import Abilities, Network, Outcomes
 from sweeper.trial.metrics import SUCCESS, Metric, estimate_of, metric_named
 from sweeper.trial.trial_spec import TrialSpec
 

@@ -24,7 +24,7 @@ from sweeper.training import compilation
 from sweeper.training.kind import Kind, Names, Results
 from sweeper.training.trainer import Failure, Trainer, over_lanes
 from sweeper.trial import jax_settings, vectorisation
-from sweeper.trial.contracts import attributed, broken, check_array, check_name, shapes
+from sweeper.trial.contract_checks import attributed, broken, check_array, check_name, shapes
 from sweeper.trial.experiment_contract import Evaluated, Experiment, Step
 from sweeper.trial.experiment_trial import ExperimentTrial
 

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from sweeper.trial.contracts import ROUNDING, Network, check_array, check_batch
+from sweeper.trial.contract_checks import ROUNDING, check_array, check_batch
+from sweeper.trial.contracts import Network
 from sweeper.trial.objective_contract import Batch
 from sweeper.trial.trial_spec import TrialSpec
 

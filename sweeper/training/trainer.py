@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import place
+from sweeper.trial.contract_checks import place
 from sweeper.trial.trial import Trial
 
 

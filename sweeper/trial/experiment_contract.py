@@ -59,6 +59,7 @@ class Experiment(Spec, abc.ABC):
         name: Name of the plug-in, which is that of its file.
     """
 
+    KIND: ClassVar[str] = "experiment"
     VERSION: ClassVar[int] = 1
     """Raise the version when the meaning of the code changes: the id of every trial changes with it."""
 

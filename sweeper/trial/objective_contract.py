@@ -46,6 +46,7 @@ class Objective(Spec, abc.ABC):
         m: Number of seeds r of a training step.
     """
 
+    KIND: ClassVar[str] = "objective"
     VERSION: ClassVar[int] = 1
     """Raise the version when the meaning of the code changes: the ids of all trials of the objective change with it."""
 

@@ -32,6 +32,7 @@ Trainer = Literal["gradient", "policy_gradient", "evolution"]
 class Optimizer(Spec, abc.ABC):
     """What all optimisers have."""
 
+    KIND: ClassVar[str] = "optimizer"
     VERSION: ClassVar[int] = 1
     """Raise the version when the meaning of the code changes: the ids of all its trials change with it."""
 

@@ -37,7 +37,7 @@ import sys
 import traceback
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -46,6 +46,15 @@ from sweeper.trial.columns import COLUMNS
 
 Kind = Literal["task", "model", "objective", "optimizer", "experiment"]
 KINDS: tuple[Kind, ...] = ("task", "model", "objective", "optimizer", "experiment")
+
+CONTRACTS: Mapping[Kind, str] = {
+    "task": "sweeper.trial.contracts.Task",
+    "model": "sweeper.trial.contracts.Model",
+    "objective": "sweeper.trial.objective_contract.Objective",
+    "optimizer": "sweeper.trial.optimizer_contract.Optimizer",
+    "experiment": "sweeper.trial.experiment_contract.Experiment",
+}
+"""The class that all plug-ins of a kind extend, and which says its kind as `KIND`; this module imports none of them."""
 
 DEFAULTS: Mapping[Kind, str] = {"objective": "q_norm", "optimizer": "adam"}
 """The plug-ins that are meant where none is named."""
@@ -105,6 +114,14 @@ def modules(kind: Kind) -> dict[str, str]:
     }
 
 
+_watches: list[Callable[[str], contextlib.AbstractContextManager[None]]] = []
+
+
+def when_loaded(watch: Callable[[str], contextlib.AbstractContextManager[None]]) -> None:
+    """Load every plug-in inside the context that `watch` makes of the name of its module."""
+    _watches.append(watch)
+
+
 @functools.cache
 def load(kind: Kind, name: str) -> type:
     """The class of the plug-in called `name`.
@@ -112,11 +129,11 @@ def load(kind: Kind, name: str) -> type:
     It is a `PluginError` if there is no such name (the message lists the known names and the nearest), or two plug-ins
     have it; if the file cannot be imported, or changes settings of JAX; or if its class lacks methods.
     """
-    from sweeper.trial import fingerprint
-
     place = _place(kind, name)
     _make_packages()  # again, as the project's folders may be newer than this process
-    with fingerprint.noted(modules(kind)[name]):
+    with contextlib.ExitStack() as watching:
+        for watch in _watches:
+            watching.enter_context(watch(modules(kind)[name]))
         plugin = _imported_without_changes(kind, name, place)
     if not isinstance(plugin, type):
         raise PluginError(f"{place}: {kind} '{name}' is no class")
@@ -283,26 +300,11 @@ def _import_failure(error: BaseException, place: Place) -> str:
     return f"{lines[-1] if lines else place}: {type(error).__name__}: {message}"
 
 
-def contract_of(kind: Kind) -> type:
-    """The class that all plug-ins of a kind extend."""
-    from sweeper.trial import contracts, experiment_contract, objective_contract, optimizer_contract
-
-    return {
-        "task": contracts.Task,
-        "model": contracts.Model,
-        "objective": objective_contract.Objective,
-        "optimizer": optimizer_contract.Optimizer,
-        "experiment": experiment_contract.Experiment,
-    }[kind]
-
-
 def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
     """Refuse a class that is none of its kind, that lacks methods, or that calls itself by another name than its file,
     under which its trials would not be found."""
-    contract = contract_of(kind)
-    contract_name = f"{contract.__module__}.{contract.__name__}"
-    if not issubclass(plugin, contract):
-        raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {contract_name}")
+    if getattr(plugin, "KIND", None) != kind:
+        raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {CONTRACTS[kind]}")
     if re.fullmatch(IDENTIFIER, name) is None:
         raise PluginError(f"{place}: {name!r} names no {kind}: letters, digits and _ of ASCII, no digit first")
     lower: dict[str, str] = {}
@@ -313,7 +315,7 @@ def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
             raise PluginError(f"{place}: the field {field!r} needs another name: tables have another column {column!r}")
     if inspect.isabstract(plugin):
         missing = ", ".join(sorted(plugin.__abstractmethods__))
-        raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {contract_name} says what each is")
+        raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {CONTRACTS[kind]} says what each is")
 
     field = plugin.model_fields.get("name")
     declared = None if field is None else field.default

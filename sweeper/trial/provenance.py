@@ -5,6 +5,7 @@ this process, because they may run from a copy of the checkout without history. 
 left out.
 """
 
+import contextlib
 import datetime
 import functools
 import hashlib
@@ -14,7 +15,7 @@ import platform
 import re
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -61,11 +62,20 @@ def capture(command: str, checkout: Path = plugins.ROOT) -> Provenance:
         commit=commit,
         dirty=dirty,
         lock_hash=hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None,
-        versions={"python": platform.python_version(), **fingerprint.installed_versions(PACKAGES)},
+        versions={"python": platform.python_version(), **_installed_versions(PACKAGES)},
         command=command,
         captured=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         code=fingerprint.captured(),
     )
+
+
+def _installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Version by package; packages that are not installed are left out."""
+    versions = {}
+    for name in packages:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def command_line(argv: Sequence[str]) -> str:

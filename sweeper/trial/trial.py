@@ -17,12 +17,12 @@ import functools
 import hashlib
 import importlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BeforeValidator
 
-from sweeper.trial import plugins
+from sweeper.trial import loaded_code, plugins
 from sweeper.trial.record import Spec, canonical, unwritten_fields
 
 KINDS: Mapping[str, str] = {
@@ -119,19 +119,18 @@ class Trial(Spec, abc.ABC):
         return None if name is None else _plugin_or_none(kind, name)
 
 
+def used_plug_ins(trials: Iterable[Trial]) -> set[tuple[plugins.Kind, str]]:
+    """Kind and name of all plug-ins of some trials."""
+    return {(kind, plugin.name) for trial in trials for kind, plugin in trial.plug_ins}
+
+
 def _plug_ins(record: Spec) -> Iterator[tuple[plugins.Kind, Any]]:
     for name in type(record).model_fields:
         value = getattr(record, name)
         if isinstance(value, Spec):
-            kind = _kind_of_plugin(type(value))
-            if kind is not None:
+            if (kind := getattr(type(value), "KIND", None)) is not None:
                 yield kind, value
             yield from _plug_ins(value)
-
-
-@functools.cache
-def _kind_of_plugin(record: type[Spec]) -> plugins.Kind | None:
-    return next((kind for kind in plugins.KINDS if issubclass(record, plugins.contract_of(kind))), None)
 
 
 @functools.cache  # to look for a plug-in that is not there takes 20 ms
@@ -141,6 +140,8 @@ def _plugin_or_none(kind: plugins.Kind, name: str) -> type[Spec] | None:
     except plugins.PluginError:
         return None
 
+
+plugins.when_loaded(loaded_code.noted)
 
 NUMERICS_VERSION = 1
 """Raise the version when a mended objective, trainer or evaluation gives other results: then every id changes."""

@@ -25,7 +25,7 @@ panels:
     name: average
     x: {column: q, scale: log}
     y: {label: Success (%), percent: true}
-    where: {task: coloring, vertices: 5}
+    where: {task: coloring, task_vertices: 5}
     metric: success
     tail: success_p5
     series:

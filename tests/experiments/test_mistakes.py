@@ -3,7 +3,7 @@
 import pytest
 
 from sweeper.packs import conformance
-from sweeper.trial.contracts import ContractError
+from sweeper.trial.contract_checks import ContractError
 from tests.experiments.toy import TOY, project, toy_trial
 
 PLACE = '"place": place, "key": key, "walked": state["walked"] + 1}'

@@ -240,8 +240,8 @@ def test_a_checkpoint_of_other_code_is_reported_once(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(fingerprint, "captured", lambda: mended.code)
         first = Worker(work, tmp_path, ["carry on", "leave"], origin=mended)
-    assert first.report().refused_checkpoint is None
-    assert first.report().done
+        assert first.report().refused_checkpoint is None
+        assert first.report().done
     second = Worker(work, tmp_path)
     assert [second.report().refused_checkpoint for _ in range(2)] == ["is of other code", None]
 

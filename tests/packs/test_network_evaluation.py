@@ -62,7 +62,7 @@ def full(evaluated, tmp_path) -> Store:
 
 
 def planned(store, trial_ids=IDS, protocol=PROTOCOL, origin=ORIGIN, recompute=False):
-    return evaluation_plan(store, trial_ids, protocol, origin.code, None, recompute)
+    return evaluation_plan(store, trial_ids, protocol, lambda: origin.code, None, recompute)
 
 
 def finished(run):
@@ -133,13 +133,18 @@ def test_evaluations_of_other_code_are_kept_or_made_again(full, monkeypatch):
 
 def test_networks_that_other_code_has_trained_are_told(store):
     trained = MENDED.model_copy(update={"commit": "abcdef0123", "dirty": True})
-    other = result({"seed": 3}, provenance=trained)
-    store.commit(other)
-    key = trial_id(other.trial)
-    assert planned(store, (*IDS, key)).other_networks == (key,)
-    counts, told = plan_evaluation([*IDS, key], PROTOCOL, store.root).lines()
-    assert counts.startswith("evaluation: 4 networks")
-    assert "(commit abcdef0 with changes)" in told
+    older = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"scheme": 1})})
+    others = [result({"seed": seed}, provenance=origin) for seed, origin in ((3, trained), (4, older))]
+    for other in others:
+        store.commit(other)
+    keys = tuple(trial_id(other.trial) for other in others)
+    assert planned(store, (*IDS, *keys)).other_networks == keys
+    counts, *told = plan_evaluation([*IDS, *keys], PROTOCOL, store.root).lines()
+    assert counts.startswith("evaluation: 5 networks")
+    assert [line.split("(")[0].strip() for line in told] == [
+        "1 network is of other code", "1 network is of an older scheme of fingerprints"
+    ]  # fmt: skip
+    assert "(commit abcdef0 with changes)" in told[0]
 
 
 def test_trials_without_a_network_are_counted_by_reason(store):

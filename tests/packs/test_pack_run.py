@@ -23,7 +23,7 @@ from sweeper.packs.packing import Pack, stack
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.training import evaluation, gradient
 from sweeper.trial import provenance
-from sweeper.trial.contracts import ContractError
+from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.record import Traced
 from sweeper.trial.trial import trial_id
 from sweeper.trial.trial_spec import TrialSpec

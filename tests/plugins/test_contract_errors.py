@@ -12,7 +12,8 @@ from models import deep_sets
 from sweeper.packs import conformance
 from sweeper.packs.packing import stack
 from sweeper.training import gradient
-from sweeper.trial.contracts import Abilities, ContractError, Groups
+from sweeper.trial.contract_checks import ContractError
+from sweeper.trial.contracts import Abilities, Groups
 from sweeper.trial.trial_spec import TrialSpec
 from tasks.coloring import Task as Coloring
 from tests.trials import coloring_trial

@@ -16,7 +16,7 @@ from sweeper.__main__ import app
 from sweeper.packs import conformance, conformance_suite
 from sweeper.store import trial_file
 from sweeper.trial import plugins
-from sweeper.trial.contracts import ContractError
+from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.trial_spec import TrialSpec
 from tests.processes import python
 

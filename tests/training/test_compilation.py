@@ -102,7 +102,7 @@ BEFORE = """
 import jax
 jax.numpy.ones(3) + 1
 from sweeper.packs import conformance
-from sweeper.trial.contracts import ContractError
+from sweeper.trial.contract_checks import ContractError
 from tests.trials import coloring_trial
 from tasks import computing
 try:

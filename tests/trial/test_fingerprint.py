@@ -1,15 +1,19 @@
 """The fingerprint changes with the code that computes numbers, and with nothing else."""
 
-import importlib.metadata
+import itertools
 import shutil
+import sys
+import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from sweeper.store.store import Store
-from sweeper.trial import fingerprint, plugins
-from sweeper.trial.fingerprint import OtherCodeError, captured
+from sweeper.trial import code_files, loaded_code, plugins
+from sweeper.trial.fingerprint import SCHEME, OtherCodeError, captured, scheme_of, whose
+from sweeper.trial.loaded_code import LoadedCode
+from tests.processes import python
 from tests.results import result
 from tests.trials import coloring_trial
 
@@ -49,9 +53,19 @@ def _replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def test_it_is_twenty_digits_and_the_same_for_a_copy_of_the_checkout(checkout):
+def test_it_is_the_scheme_and_twenty_digits_and_the_same_for_a_copy_of_the_checkout(checkout):
     assert captured() == ORIGINAL
-    assert len(captured().fingerprint(COLORING)) == 20
+    scheme, digits = captured().fingerprint(COLORING).split("-")
+    assert (scheme, len(digits)) == (str(SCHEME), 20)
+
+
+def test_fingerprints_of_another_scheme_are_no_other_code():
+    older = ORIGINAL.model_copy(update={"scheme": 1}).fingerprint(COLORING)
+    assert older == ORIGINAL.fingerprint(COLORING).partition("-")[2]
+    assert [scheme_of(each) for each in (None, older, ORIGINAL.fingerprint(COLORING))] == [0, 1, SCHEME]
+    assert whose(ORIGINAL.fingerprint(TAIL)) == "of other code"
+    assert whose(None) == whose(older) == "of an older scheme of fingerprints"
+    assert whose(f"{SCHEME + 1}-{older}") == "of a newer scheme of fingerprints"
 
 
 CHANGES = [
@@ -207,12 +221,11 @@ MAZE = {"entry_points.txt": "[sweeper.tasks]\nmaze = mazes.maze:Task\n"}
 
 def _digests(changes: Iterable[Callable[[], object]]) -> list[bool]:
     """Which of the changes give the task `maze` another digest."""
-    changed = []
+    digests = [captured().tasks["maze"]]
     for change in changes:
-        before = captured().tasks["maze"]
         change()
-        changed.append(captured().tasks["maze"] != before)
-    return changed
+        digests.append(captured().tasks["maze"])
+    return [before != after for before, after in itertools.pairwise(digests)]
 
 
 def _edited(path: Path) -> Callable[[], object]:
@@ -256,7 +269,7 @@ def test_libraries_count_by_version_and_own_packages_by_their_files(checkout, si
     def updated():
         shutil.rmtree(site / "library-1.0.dist-info")
         _installed(site, "library", "2.0")
-        fingerprint._version_of_library.cache_clear()
+        code_files._version_of_library.cache_clear()
 
     assert _digests([updated]) == [True]
     trial = RECALL.model_copy(update={"task": RECALL.task.model_copy(update={"name": "maze"})})
@@ -264,18 +277,173 @@ def test_libraries_count_by_version_and_own_packages_by_their_files(checkout, si
         captured().require(code, trial)
 
 
+def _imports(checkout: Path, line: str) -> None:
+    """Have the task `coloring` import something."""
+    _replace(checkout / "tasks" / "coloring.py", "import functools\n", f"import functools\n{line}\n")
+
+
+COLORINGS = {"coloring", "deep sets"}
+
+
+def test_a_package_in_a_zip_counts_by_what_its_files_say(checkout, tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.mktemp("zips")
+    archive = folder / "walls.zip"
+    (folder / "doors.py").write_text("")
+
+    def pack(text: str, year: int = 2000) -> None:
+        with zipfile.ZipFile(archive, "w") as file:
+            for name, content in {"walls/__init__.py": "", "walls/sizes.py": text}.items():
+                file.writestr(zipfile.ZipInfo(name, (year, 1, 1, 0, 0, 0)), content)
+
+    pack("import doors\nSIZE = 1\n")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.syspath_prepend(archive)
+    _imports(checkout, "from walls.sizes import SIZE")
+    assert _changed(lambda: pack("import doors\nSIZE = 1  # a remark\n", 2001)) == set()
+    assert _changed(_edited(folder / "doors.py")) == COLORINGS
+    assert _changed(lambda: pack("import doors\nSIZE = 2\n")) == COLORINGS
+
+
+def test_both_halves_of_a_namespace_package_count(checkout, tmp_path_factory, monkeypatch):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    halves = (checkout / "walls" / "near.py", elsewhere / "walls" / "far.py")
+    for file in halves:
+        _written(file.parent, {file.name: ""})
+    for folder in (elsewhere, checkout):
+        monkeypatch.syspath_prepend(folder)
+    _imports(checkout, "from walls import far, near")
+    for file in halves:
+        assert _changed(_edited(file)) == COLORINGS
+
+
+def test_a_folder_that_an_installed_package_hides_does_not_count(checkout, site, monkeypatch):
+    _written(checkout, {"walls/notes.py": ""})
+    _written(site, {"walls/__init__.py": ""})
+    _installed(site, "walls")
+    monkeypatch.syspath_prepend(checkout)
+    _imports(checkout, "import walls")
+    assert _changed(_edited(checkout / "walls" / "notes.py")) == set()
+    assert captured().imported["walls"] == "1.0"
+
+
+def test_a_file_of_the_project_with_the_name_of_a_standard_module_counts(checkout, monkeypatch):
+    _written(checkout, {"colorsys.py": ""})
+    monkeypatch.syspath_prepend(checkout)
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    _imports(checkout, "import colorsys")
+    assert _changed(_edited(checkout / "colorsys.py")) == COLORINGS
+
+
+def test_a_project_that_is_a_package_counts_whole_where_a_plug_in_imports_it(project, monkeypatch):
+    task = f"from {project.name}.walls import sizes"
+    _written(project, {"__init__.py": "", "walls/sizes.py": "", "tasks/maze.py": task})
+    monkeypatch.syspath_prepend(project.parent)
+    assert _digests([_edited(project / "walls" / "sizes.py")]) == [True]
+
+
+def test_of_an_environment_inside_the_project_only_what_is_imported_counts(checkout, monkeypatch):
+    site = checkout / "environment" / "site-packages"
+    _written(site, {"mazes/maze.py": "", "mazes/__init__.py": "", "other.py": ""})
+    _written(checkout, {"environment/pyvenv.cfg": ""})
+    _installed(site, "mazes", **MAZE)
+    monkeypatch.syspath_prepend(site)
+    assert _digests([_edited(site / "other.py"), _edited(site / "mazes" / "maze.py")]) == [False, True]
+
+
+PATH_CHANGES = """
+import sys
+sys.path.insert(0, {lib!r})
+from typing import Literal
+from tasks import coloring
+from util import SIZE
+
+class Task(coloring.Task):
+    name: Literal["mine"] = "mine"
+"""
+
+
+@pytest.fixture
+def changes_path(project, tmp_path_factory, monkeypatch) -> Path:
+    """A folder with a module, which the task `mine` finds because it changes `sys.path`."""
+    lib = tmp_path_factory.mktemp("lib")
+    _written(lib, {"util.py": "SIZE = 1\n"})
+    _written(project, {"tasks/mine.py": PATH_CHANGES.format(lib=str(lib))})
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield lib
+    sys.modules.pop("util", None)
+
+
+def test_a_task_that_changes_the_path_is_not_taken_for_an_edit(changes_path):
+    before = captured().tasks["mine"]
+    plugins.load("task", "mine")
+    assert captured().tasks["mine"] != before, "what counts is known once the task is loaded"
+    code = LoadedCode([("task", "mine")])
+    code.require_unchanged()
+    _edited(changes_path / "util.py")()
+    with pytest.raises(OtherCodeError, match=r"^util\.py: changed after"):
+        code.require_unchanged()
+
+
+FINGERPRINT = """
+import {first}
+from sweeper.trial import fingerprint
+from sweeper.trial.trial import trial_of
+from tests.trials import coloring_trial
+trials = [coloring_trial(task={{"name": name, "vertices": 5}}) for name in {names}]
+print(fingerprint.captured().fingerprint(trials[-1]))
+"""
+
+
+@pytest.mark.slow  # processes of their own
+def test_it_is_the_same_in_every_process_whatever_else_it_has_imported(changes_path):
+    programs = [
+        ("json", ["mine"], str(plugins.ROOT)),
+        ("optax, yaml, tasks.recall, util", ["coloring", "mine"], f"{plugins.ROOT}:{changes_path}"),
+    ]
+    done = [
+        python("-c", FINGERPRINT.format(first=first, names=names), cwd=plugins.PROJECT, PYTHONPATH=path)
+        for first, names, path in programs
+    ]
+    one, other = (each.stdout for each in done)
+    assert one == other != "", [each.stderr for each in done]
+
+
 def test_a_task_that_is_no_python_does_not_stop_the_others(checkout):
     assert _changed(lambda: (checkout / "tasks" / "draft.py").write_text("def")) == set()
 
 
 def test_versions_of_libraries_count(checkout, monkeypatch):
-    real = importlib.metadata.version
-    for library in fingerprint.LIBRARIES:
+    real = code_files._version_of_library
+    for library in code_files.LIBRARIES:
 
-        def update(library=library):
-            monkeypatch.setattr(importlib.metadata, "version", lambda name: "9.9" if name == library else real(name))
+        def updated(name, place, library=library):
+            return "9.9" if name == library else real(name, place)
 
-        assert _changed(update) == set(ALL), library
+        assert _changed(lambda new=updated: monkeypatch.setattr(code_files, "_version_of_library", new)) == set(ALL)
+
+
+@pytest.mark.parametrize("library", code_files.LIBRARIES)
+def test_a_library_that_was_not_installed_from_an_archive_counts_by_its_files(library, checkout, site, tmp_path_factory,
+                                                                             monkeypatch):  # fmt: skip
+    first_in_path, folder = tmp_path_factory.mktemp("fork"), {"direct_url.json": '{"url": "", "dir_info": {}}'}
+    _written(first_in_path, {f"{library}/__init__.py": "X = 1\n"})
+    _written(site, {f"{library}/__init__.py": "X = 1\n"})
+    _installed(site, library, **folder)
+    for name in ("_first", "_loaded"):
+        monkeypatch.setattr(loaded_code, name, {})
+    for place in (site, first_in_path):
+        monkeypatch.syspath_prepend(place)
+        monkeypatch.delitem(sys.modules, library, raising=False)
+        assert _changed(lambda place=place: _edited(place / library / "__init__.py")()) == set(ALL), place
+        assert captured().versions[library].startswith("files ")
+    loaded_code._loaded.clear()
+    loaded_code._first.clear()
+    captured()
+    code = LoadedCode(())
+    code.require_unchanged()
+    _edited(first_in_path / library / "__init__.py")()
+    with pytest.raises(OtherCodeError, match=rf"^{library}/__init__\.py: "):
+        code.require_unchanged()
 
 
 def test_a_process_of_other_code_says_what_differs(checkout, monkeypatch):

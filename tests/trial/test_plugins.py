@@ -1,5 +1,6 @@
 """Tasks and models of a project, of installed packages and of this package; mistakes of their authors in one line."""
 
+import pkgutil
 import re
 import signal
 import sys
@@ -10,7 +11,7 @@ import pytest
 import typer
 
 from sweeper.command_line import errors_told
-from sweeper.trial import contracts, plugins
+from sweeper.trial import contract_checks, plugins
 from sweeper.trial.plugins import PluginError
 
 GOOD = """
@@ -140,6 +141,11 @@ def test_a_mistake_is_one_line_that_begins_with_the_file(project, text, line, na
     assert re.search(named, message)
 
 
+def test_the_contract_of_every_kind_says_its_kind():
+    for kind, name in plugins.CONTRACTS.items():
+        assert kind == pkgutil.resolve_name(name).KIND
+
+
 def test_an_unknown_name_lists_the_known_ones(project):
     (project / "tasks" / "maze.py").touch()
     message = _refusal("maz")
@@ -201,8 +207,8 @@ def test_an_error_whose_message_cannot_be_made_is_told_with_its_line(project):
     )
     task = plugins.load("task", "mine")()
     with (
-        pytest.raises(contracts.ContractError, match=r"Mute: .*mine\.py, line 11"),
-        contracts.attributed(task, "loss"),
+        pytest.raises(contract_checks.ContractError, match=r"Mute: .*mine\.py, line 11"),
+        contract_checks.attributed(task, "loss"),
     ):
         task.loss(None, None, None)
 

@@ -1,0 +1,104 @@
+"""Checks of what plug-ins give against their contracts; a mistake is told with the line of the plug-in."""
+
+import contextlib
+import inspect
+import re
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from sweeper.messages import UserError, message_of, one_line
+from sweeper.trial import plugins
+from sweeper.trial.columns import OF_ENTRIES, TAKEN
+from sweeper.trial.contracts import Task
+
+
+class ContractError(UserError, ValueError):
+    """A plug-in gives what its contract excludes; the message has file, line and method, what came and what must."""
+
+
+ROUNDING = 1e-4
+"""A number that must not be negative may be so much below 0, by rounding; a share may be so much above 1."""
+
+
+def place(plugin: object, method: str) -> str:
+    """File and line of a method of a plug-in or network, or of what its class has in place of the general `losses`."""
+    defined: Any = getattr(type(plugin), method)
+    if isinstance(defined, property):
+        defined = defined.fget
+    defined = inspect.unwrap(defined)
+    if method == "losses" and defined is inspect.unwrap(Task.losses):
+        return place(plugin, "loss")
+    code = defined.__code__
+    frame = traceback.FrameSummary(code.co_filename, code.co_firstlineno, method)
+    return f"{plugins.line_of_ours([frame]) or f'{frame.filename}, line {frame.lineno}'}: {method}"
+
+
+def broken(plugin: object, method: str, gives: str, must: str) -> ContractError:
+    """The error about a method that gives one thing and must give another."""
+    return ContractError(f"{place(plugin, method)} gives {gives}, must be {must}")
+
+
+@contextlib.contextmanager
+def attributed(plugin: object, method: str) -> Iterator[None]:
+    """Words whatever a method raises as a `ContractError`, with the line of the plug-in that raised."""
+    try:
+        yield
+    except ContractError:
+        raise
+    except Exception as error:
+        line = plugins.line_of_ours(traceback.extract_tb(error.__traceback__))
+        reason = one_line(message_of(error).partition("\n\n")[0])
+        said = f"{place(plugin, method)} raises {type(error).__name__}: {reason}" + (f" ({line})" if line else "")
+        raise ContractError(said) from error
+
+
+def check_array(plugin: object, method: str, what: str, value: Any, kind: type, **axes: int | None) -> None:
+    """Refuse an array, or a number, that a method of a plug-in or a network gives, with a `ContractError`.
+
+    While a program is traced type and shape are known. `what` is the array in words, nothing if it is all that the
+    method gives; `kind` is one of numpy's abstract types, and an axis of length None may have any.
+    """
+    expected = ", ".join(name if length is None else f"{length} {name}s" for name, length in axes.items())
+    of, form = f"{what} of " if what else "", f"[{expected}]" if axes else "a number"
+    kind_name = kind.__name__.strip("_")
+    if not isinstance(value, bool | int | float | complex | np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct):
+        raise broken(plugin, method, f"{of}type {type(value).__name__}", f"{form} ({kind_name})")
+    shape, lengths = np.shape(value), list(axes.values())
+    if len(shape) != len(lengths) or any(b not in (None, a) for a, b in zip(shape, lengths, strict=True)):
+        raise broken(plugin, method, f"{of}shape {list(shape)}", form)
+    if not jax.numpy.issubdtype(jax.numpy.result_type(value), kind):
+        raise broken(plugin, method, f"{of}type {jax.numpy.result_type(value)}", kind_name)
+
+
+def check_name(plugin: object, method: str, name: Any) -> None:
+    """Refuse a name of a metric, curve or outcome that no column could have, or that another column has."""
+    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
+        raise broken(plugin, method, f"the name {name!r}", "a word of letters, digits and _, a letter first")
+    if name.lower() in TAKEN or name.lower().startswith(OF_ENTRIES):
+        raise broken(plugin, method, f"the name {name!r}", "another name: tables have, or may have, such a column")
+
+
+def check_batch(plugin: object, method: str, batch: PyTree, count: int | None = None) -> int:
+    """The number of inputs or seeds that a task's method gives.
+
+    It is a `ContractError` if there are not `count`, or the leading axes of the leaves differ.
+    """
+    lengths = {np.shape(leaf)[0] if np.ndim(leaf) else None for leaf in jax.tree.leaves(batch)}
+    if len(lengths) != 1 or None in lengths or (count is not None and lengths != {count}):
+        shapes = ", ".join(f"shape {list(np.shape(leaf))}" for leaf in jax.tree.leaves(batch)) or "nothing"
+        expected = "arrays with one leading axis" if count is None else f"arrays with the leading axis {count}"
+        raise broken(plugin, method, shapes, expected)
+    (length,) = lengths
+    return length or 0
+
+
+def shapes(tree: PyTree) -> str:
+    """Structure, types and shapes of a tree in words."""
+    leaves, structure = jax.tree.flatten(tree)
+    forms = [f"{jax.numpy.result_type(leaf)}{list(np.shape(leaf))}" for leaf in leaves]
+    return str(structure.unflatten(forms)).replace("'", "") if forms else "no arrays"

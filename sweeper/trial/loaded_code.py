@@ -1,0 +1,94 @@
+"""The code that this process has loaded, held against the files as they are now.
+
+A process cannot forget what it has imported. Once files were edited, neither the old nor the new fingerprint is that of
+its program, and it trains nothing more.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sweeper.messages import UserError
+from sweeper.trial import plugins
+from sweeper.trial.code_files import LIBRARIES, NUMERICS, CodeFiles, File
+
+
+class OtherCodeError(UserError, RuntimeError):
+    """A process runs other code than the start that it works for."""
+
+
+_first: dict[File, str] = {}
+"""The digest that each file had when this process first looked at it."""
+
+_loaded: dict[str, dict[File, str]] = {}
+"""For every plug-in that was loaded, by its module, and for `sweeper`: its files, each with the digest in `_first`."""
+
+
+@contextlib.contextmanager
+def noted(module: str) -> Iterator[None]:
+    """Note the files of a plug-in before this process loads it, in the context; after a failure it may be mended."""
+    code = CodeFiles()
+    new = code.reached([module]).files - _first.keys()
+    for file in new:
+        _first[file] = code.content(file).digest
+    try:
+        yield
+    except BaseException:
+        imported = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+        for file in new:
+            if str(file.path) not in imported:
+                del _first[file]
+        raise
+    # Once loaded it may have changed `sys.path`, and its imports mean other files.
+    _note(module, code, code.reached([module]).files)
+
+
+def note_numerics(code: CodeFiles, files: Iterable[File]) -> None:
+    """Note the files that compute numbers for every trial, when this process first looks at them."""
+    if "sweeper" not in _loaded:
+        _note("sweeper", code, files)
+
+
+def _note(module: str, code: CodeFiles, files: Iterable[File]) -> None:
+    _loaded[module] = {file: _first.setdefault(file, code.content(file).digest) for file in files}
+
+
+class LoadedCode:
+    """The code that this process has loaded for some plug-ins, which are given by kind and name."""
+
+    def __init__(self, used: Iterable[tuple[plugins.Kind, str]]):
+        modules = {kind: plugins.modules(kind) for kind in plugins.KINDS}
+        self._modules = {"sweeper", *(modules[kind].get(name, "") for kind, name in used)} & _loaded.keys()
+        files = {file.path for module in self._modules for file in _loaded[module]}
+        self._places = sorted(files | {path.parent for path in files})
+        self._stamps: list[tuple[int, ...]] = []
+
+    def require_unchanged(self) -> None:
+        """An `OtherCodeError` that says which files were changed, added or removed since this process loaded them.
+
+        Where no file was touched since the last look, the look is cheap.
+        """
+        stamps = [_stamp(place) for place in self._places]
+        if stamps == self._stamps:
+            return
+        code, different = CodeFiles(), set[str]()
+        for module in self._modules:
+            before = _loaded[module]
+            files = code.reached([*NUMERICS, *LIBRARIES] if module == "sweeper" else [module]).files
+            now = {file: code.content(file).digest for file in files}
+            different |= {file.name for file in before.keys() | now.keys() if before.get(file) != now.get(file)}
+        if different:
+            raise OtherCodeError(
+                f"{', '.join(sorted(different))}: changed after this process had loaded the code, which may now be a "
+                "mixture; start again (in a notebook restart the kernel)"
+            )
+        self._stamps = stamps
+
+
+def _stamp(place: Path) -> tuple[int, ...]:
+    try:
+        status = place.stat()
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
