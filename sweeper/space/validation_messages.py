@@ -140,7 +140,7 @@ def _advice(at: Node, expected: Sequence[str], annotation: Any) -> str:
             return "; draw it with {int: [a, b]}"
     if isinstance(value, str) and re.fullmatch(SCALARS["float"], value):
         return "; write it without quotes"
-    several = isinstance(value, list) or (isinstance(value, str) and re.fullmatch(r"[^(\[{]+(, *[^,]+)+", value))
+    several = isinstance(value, list) or (isinstance(value, str) and "," in value and not set(value) & set("([{"))
     if _is_trial(annotation) and several and _EXPECTED["dict_type"] not in expected:
         return "; to try several values write {choice: [...]}"
     return other_tools.hint(value)
