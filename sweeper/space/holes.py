@@ -1,8 +1,9 @@
 """A hole is a value of a trial that is left open, and a class says what one kind of hole is.
 
-A hole is written as a mapping whose first key names its kind, such as `{log_uniform: [1e-4, 1e-1]}`. The class of the
-kind is a pydantic record of this mapping, so that pydantic checks what is written. Its methods say what a grid takes,
-what a search draws and what Optuna is asked. A new kind is a class, and a name in `KINDS`.
+A hole is written as a mapping with the key of its kind, such as `{log_uniform: [1e-4, 1e-1]}`. The class of the kind is
+a pydantic record of this mapping, so that pydantic checks what is written. Its methods say what a grid takes, what a
+search draws and what Optuna is asked. A new kind is a class, a name in `KINDS`, and its key in `RESERVED`, by which
+trees are merged.
 
 A choice may hold whole records, and these may have holes of their own. So the size of a grid is a sum over the entries
 of a choice and a product over the keys of a mapping. A hole is named by its path in the document, which is unique. The

@@ -63,7 +63,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 names, nearest = _names_for(location, node, annotation)
                 key, known = location[-1], f" (known: {', '.join(names)})" if names else ""
                 hint = did_you_mean(nearest) or other_tools.hint({key: None})
-                if len(location) == 1 and not _is_trial(annotation) and not hint:
+                if len(location) == 1 and _is_document(annotation) and not hint:
                     known += "; a key that only holds an anchor begins with x-"
                 problems.append(Problem(_key_path(at.path, key), f"unknown key {shown(key)}{hint}{known}", at.where))
                 meant.add((*location[:-1], nearest))
@@ -140,7 +140,7 @@ def _advice(at: Node, expected: Sequence[str], annotation: Any) -> str:
             return "; draw it with {int: [a, b]}"
     if isinstance(value, str) and re.fullmatch(SCALARS["float"], value):
         return "; write it without quotes"
-    several = isinstance(value, list) or (isinstance(value, str) and re.fullmatch(r"[^(\[{]+(, *[^,]+)+", value))
+    several = isinstance(value, list) or (isinstance(value, str) and "," in value and not set(value) & set("([{"))
     if _is_trial(annotation) and several and _EXPECTED["dict_type"] not in expected:
         return "; to try several values write {choice: [...]}"
     return other_tools.hint(value)
@@ -149,24 +149,28 @@ def _advice(at: Node, expected: Sequence[str], annotation: Any) -> str:
 def _raised(error: Exception, at: Node, annotation: Any) -> Problem:
     """The problem that one of our validators reports.
 
-    Its message may begin with the name of a field and with places in its list, such as `ends[0]: `.
+    Its message may begin with a field, with a place in its list, or both, such as `int[0]: `.
     """
     message = shortened(" ".join(str(error).split())) if len(str(error)) > 400 else str(error)
     if isinstance(error, plugins.PluginError):
         at = descendant(at, ("name",))
     elif isinstance(at.value, dict) and len(at.value) == 1 and nearest_name(next(iter(at.value)), RESERVED):
         return Problem(at.path, _failed_hole(at.value, annotation) or message, at.where)
-    elif match := re.match(r"([a-z]\w*)?(?:\[(\d+)\])?: (.*)", message):
-        location = [match[1], *([int(match[2])] if match[2] else [])] if match[1] else [int(match[2])]
-        blamed = descendant(at, location)
+    elif match := re.match(r"([a-z]\w*(?:\[\d+\])?|\[\d+\]): (.*)", message):
+        location = re.findall(r"\w+", match[1])
+        blamed = descendant(at, [int(part) if part.isdigit() else part for part in location])
         if blamed is not at:
-            return Problem(blamed.path, match[3], blamed.where)
+            return Problem(blamed.path, match[2], blamed.where)
     hint = other_tools.hint(at.value) if _is_trial(annotation) and not isinstance(at.value, dict) else ""
     return Problem(at.path, message + hint, at.where)
 
 
 def _is_trial(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, Trial)
+
+
+def _is_document(annotation: Any) -> bool:
+    return annotation.model_fields.keys() >= {"trial", *_SECTIONS}
 
 
 def _records(annotation: Any) -> list[type[BaseModel]]:
@@ -223,8 +227,8 @@ def _elsewhere(key: Any, node: Node, annotation: Any) -> str | None:
                 yield f"{path}.{name}"
 
     # The tree is either the whole document or the trial itself, and only the trial has plug-ins to look into.
-    if "trial" in node.value:
-        trial = node.value["trial"]
+    if _is_document(annotation):
+        trial = node.value.get("trial", nowhere)
         roots = {name: (annotation.model_fields[name].annotation, node.value.get(name, nowhere)) for name in _SECTIONS}
         roots["trial"] = (record_of(trial.value), trial)
     else:

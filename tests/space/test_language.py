@@ -214,6 +214,9 @@ OPTUNA = "search={method: optuna, trials: 3"
          "{normal: [m, s]}"),
         (["trial.optimizer={values: [1, 2]}"], "trial.optimizer.values", "{choice: […]}"),
         (["trial={model.width: 8}"], "trial.'model.width'", "'model'?"),
+        (["trial.steps='1" + ",    2" * 200 + ",'"], "trial.steps", "{choice: [...]}"),  # read in no time
+        (["trial.trial=5"], "trial.trial", "task, model"),
+        ([f"{OPTUNA}, sampler: {{trial: 3}}}}"], "search.sampler.trial", "n_startup_trials"),
         (["trial.zip={steps: [1, 2]}"], "trial.zip", "variants: [{…}, {…}]"),
         (["variants={a: {steps: 5}, b: {steps: 6}}"], "variants", ""),
         (["parameters={steps: {values: [1, 2]}}"], "parameters", "under trial"),
