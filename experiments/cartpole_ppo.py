@@ -50,8 +50,8 @@ class Experiment(experiment_contract.Experiment):
     clip: Traced[Positive] = 0.2
     entropy_weight: Traced[NotNegative] = 0.01
 
-    def init(self, key, data):
-        actor, critic, carts = jax.random.split(key, 3)
+    def init(self, at: Step):
+        actor, critic, carts = jax.random.split(at.key, 3)
         weights = _layers(actor, self.width, 2, 0.01), _layers(critic, self.width, 1, 1.0)
         carts = _fresh(carts, self.carts), jnp.zeros(self.carts, jnp.int32)
         return {"learned": (weights, optax.adam(0.0).init(weights)), "carts": carts}

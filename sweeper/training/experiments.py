@@ -129,7 +129,7 @@ def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
 
 
 def _init(trial: ExperimentTrial, data: PyTree) -> ExperimentState:
-    state = trial.experiment.init(trial.keys().start, data)
+    state = trial.experiment.init(Step(trial.keys().start, jnp.int32(0), trial.steps, data))
     return ExperimentState(_plain(state), jnp.int32(0), jnp.int32(0))
 
 

@@ -36,8 +36,8 @@ class Experiment(experiment_contract.Experiment):
     def data(self) -> Any:
         return jnp.linspace(-1, 1, self.points)
 
-    def init(self, key: Any, data: Any) -> Any:
-        return {"place": jax.random.normal(key, (3,)), "key": jax.random.fold_in(key, 1), "walked": 0}
+    def init(self, at: Any) -> Any:
+        return {"place": jax.random.normal(at.key, (3,)), "key": jax.random.fold_in(at.key, 1), "walked": 0}
 
     def step(self, state: Any, at: Any) -> Any:
         key, use = jax.random.split(state["key"])
