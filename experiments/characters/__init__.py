@@ -100,8 +100,11 @@ class Experiment(experiment_contract.Experiment):
 
     def init(self, at: Step) -> dict[str, Any]:
         """Weights, and the state of the optimiser."""
-        weights = nnx.state(self._network(at.key, len(at.data["symbols"])))
-        return {"weights": weights, "optimizer": self._transformation(at.steps).init(weights)}
+        return self.start_from(nnx.state(self._network(at.key, len(at.data["symbols"]))), at)
+
+    def start_from(self, network: nnx.State, at: Step) -> dict[str, Any]:
+        """Weights that were kept, with a fresh optimiser."""
+        return {"weights": network, "optimizer": self._transformation(at.steps).init(network)}
 
     def step(self, state: Any, at: Step) -> tuple[dict[str, Any], dict[str, Float[Array, ""]]]:
         """One step along the gradient of the mean loss of windows that begin anywhere in the training text."""

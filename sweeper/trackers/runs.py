@@ -104,7 +104,7 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
     renamed = names_of(specifications, further).metrics
     metrics = [{renamed[metric]: value for metric, value in record.items()} for record in further]
     runs = tuple(_run(*parts, names) for parts in zip(rows.to_pylist(), specifications, metrics, strict=True))
-    space = recorded_space(record)
+    space = recorded_space(record, store)
     goal = goal_of(space.search if space else None, named_frame(rows.to_pandas()))
     return Sweep(record.name, runs, tuple(names), goal._replace(metric=renamed.get(goal.metric, goal.metric)))
 

@@ -28,8 +28,9 @@ CARRIED = {
     "objective.m": "m",
     "optimizer.name": "optimizer",
     "optimizer.learning_rate": "learning_rate",
+    "start_from.trial": "start_from",
 }
-"""Entries of the specification that have a column of another name in the store."""
+"""Entries of the specification that have a column of another name."""
 
 TAKEN = (*COLUMNS, "seeds")
 """Names that no other entry and no metric has: the columns of the store, and the number of training seeds."""
@@ -77,8 +78,8 @@ def decoded(value: Any) -> Any:
 def entry_names(records: Iterable[Mapping[str, Any]], taken: Collection[str] = TAKEN) -> dict[str, str]:
     """The name of every entry of specifications by its dotted path; no other entry has a name that is `taken`."""
     paths = list(dict.fromkeys(path for record in records for path in record))
-    names = {path: CARRIED.get(path, path) for path in paths if CARRIED.get(path, path) in taken}
-    lower = {name.lower() for name in taken}
+    names = {path: CARRIED.get(path, path) for path in paths if path in CARRIED or path in taken}
+    lower = {name.lower() for name in (*taken, *names.values())}
     uses = collections.Counter(last_part(path).lower() for path in paths if path not in names)
     for path in paths:
         if path not in names:

@@ -98,3 +98,11 @@ class Experiment(Spec, abc.ABC):
     def network(self, state: PyTree) -> Any:
         """The part of a trained state that is kept in the store; all of the state unless a subclass chooses."""
         return state
+
+    def start_from(self, network: Any, at: Step) -> PyTree:
+        """The state before the first step of a training that starts from what `network` has kept of another trial.
+
+        An experiment that keeps all of its state goes on with it. An experiment with a `network` of its own needs a
+        `start_from` of its own, or its trials cannot start from others.
+        """
+        return network

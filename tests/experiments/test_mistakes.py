@@ -19,6 +19,7 @@ BY_SHAPES = {
     "a record that is changed": ("        key, use", "        self.points = 3\n        key, use", "step"),
     "a curve called as a metric": ('{"pace":', '{"reach":', "step"),
     "a name that tables have": ('{"pace":', '{"seed":', "step"),
+    "a start of another form": ("self.init(at) | network", "network", "start_from"),
     "no numbers": ('{"pace": jnp.abs(move).mean()}', "{}", "step"),
     "no direction": ('"reach": "max"', '"reach": "up"', "evaluate"),
     "outcomes of no length": ("jnp.abs(at.data) > distance[0]", "distance[0]", "evaluate"),

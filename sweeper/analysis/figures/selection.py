@@ -19,6 +19,7 @@ from sweeper.messages import did_you_mean, nearest_name
 from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Best, Series, Where
 from sweeper.trial.entry_names import entries, entry_names, last_part, varying
+from sweeper.trial.start_from import OF_A_SEED
 
 
 class NoData(Exception):
@@ -115,13 +116,13 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
     """Entries of the trials, and columns in `alike`, that differ between `rows`, with their values.
 
     Entries in `mentioned` are left out; a name there covers the entry it abbreviates, as in `column`. Training seeds
-    may always differ.
+    may always differ, and so may the trials of one setting from which trainings start.
     """
     records = [entries(spec) for spec in rows["spec"]]
     paths, names = set(varying(records)), entry_names(records)
     differing = []
     for name in sorted({*paths, *alike}):
-        if any(_covers(other, name) for other in (*mentioned, "seed")):
+        if any(_covers(other, name) for other in (*mentioned, *OF_A_SEED)):
             continue
         values = rows[name] if name not in paths else [record.get(name) for record in records]
         values = sorted(dict.fromkeys(values), key=value_order)
