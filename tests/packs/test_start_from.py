@@ -15,6 +15,7 @@ from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack, cells, packs
 from sweeper.packs.trained_trial import network_of, weights_of
 from sweeper.space import search_space
+from sweeper.space.halving import Halving, Rung
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import NoNetworkError, Store
 from sweeper.training.kinds import kind_of
@@ -95,6 +96,7 @@ def test_trials_that_go_on_from_the_seeds_of_a_setting_are_of_one_setting(store)
         update={"start_from": StartFrom(trial=trial_id(other), setting=setting_digest(canonical(other)))}
     )
     assert [pack.trials for pack in packs((*found, elsewhere), None)] == [found, (elsewhere,)]
+    assert Halving(2, (Rung(steps=100, keep=1),)).searches((*found, elsewhere)) == [found, (elsewhere,)]
     assert setting_digest(canonical(found[0])) == setting_digest(canonical(found[1]))
     assert setting_digest(canonical(found[0])) != setting_digest(canonical(elsewhere))
 
