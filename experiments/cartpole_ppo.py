@@ -50,11 +50,14 @@ class Experiment(experiment_contract.Experiment):
     clip: Traced[Positive] = 0.2
     entropy_weight: Traced[NotNegative] = 0.01
 
-    def init(self, key, data):
-        actor, critic, carts = jax.random.split(key, 3)
-        weights = _layers(actor, self.width, 2, 0.01), _layers(critic, self.width, 1, 1.0)
+    def init(self, at: Step):
+        actor, critic, _ = jax.random.split(at.key, 3)
+        return self.start_from((_layers(actor, self.width, 2, 0.01), _layers(critic, self.width, 1, 1.0)), at)
+
+    def start_from(self, network, at: Step):
+        _, _, carts = jax.random.split(at.key, 3)
         carts = _fresh(carts, self.carts), jnp.zeros(self.carts, jnp.int32)
-        return {"learned": (weights, optax.adam(0.0).init(weights)), "carts": carts}
+        return {"learned": (network, optax.adam(0.0).init(network)), "carts": carts}
 
     def step(self, state, at: Step):
         actor, critic = self.network(state)

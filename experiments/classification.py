@@ -80,10 +80,14 @@ class Experiment(experiment_contract.Experiment):
         half = self.points // 2
         return {"training": (points[:half], arm[:half]), "held_out": (points[half:], arm[half:])}
 
-    def init(self, key: Any, data: Any) -> dict[str, Any]:
+    def init(self, at: Step) -> dict[str, Any]:
         """Weights; what the network keeps beside them (statistics, keys); and the state of the optimiser."""
-        _, weights, kept = nnx.split(self._network(key), nnx.Param, ...)
-        return {"weights": weights, "kept": kept, "optimizer": self._transformation(1).init(weights)}
+        return self.start_from(self._network(at.key), at)
+
+    def start_from(self, network: Network, at: Step) -> dict[str, Any]:
+        """The weights of a network and what it keeps, with a fresh optimiser."""
+        _, weights, kept = nnx.split(network, nnx.Param, ...)
+        return {"weights": weights, "kept": kept, "optimizer": self._transformation(at.steps).init(weights)}
 
     def step(self, state: Any, at: Step) -> tuple[dict[str, Any], dict[str, Float[Array, ""]]]:
         """One step along the gradient of the mean loss of a batch, drawn with replacement."""

@@ -1,12 +1,14 @@
 """`sweeper new experiment`, and docs/adding-an-experiment.md block by block, in a folder outside the checkout."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import sweeper
 from sweeper.packs import conformance
+from sweeper.space import search_space
 from tests import guides
 
 GUIDE = guides.DOCS / "adding-an-experiment.md"
@@ -25,6 +27,7 @@ def test_the_guide_shows_what_is_written_and_it_is_clean(folder):
     guides.run("sweeper new experiment sine")
     _, shown = guides.blocks("python", GUIDE)[0].split("its first state\n\n")
     assert shown in FILE.read_text()
+    assert guides.blocks("python", GUIDE)[2] in FILE.read_text()
     assert SPACE.read_text() == guides.blocks("yaml", GUIDE)[0]
     guides.check_style("experiments")
     _edit()
@@ -53,6 +56,11 @@ def test_the_guide_runs_from_nothing_to_a_figure(folder, capfd):
         for command, expected in guides.commands(text):
             if command == RUN:
                 said = guides.trained(str(SPACE), 200)
+            elif "start_from" in command:
+                ids = sweeper.sql("select trial_id from trials where status = 'finished'")["trial_id"]
+                wide = next(key for key in ids if sweeper.load(key).trial.experiment.width == 32)
+                written = [word for word in shlex.split(command.replace("=ID", f"='{wide}'")) if "=" in word]
+                said = str(sweeper.train(sweeper.plan(search_space.read(SPACE, written)), in_process=True))
             elif "TRIAL" in command:
                 (trial, *_) = re.findall(r"[0-9a-f]{20}", said)
                 said = guides.run(command.replace("TRIAL", trial[:8]) + " --set trial.steps=200")

@@ -98,10 +98,13 @@ class Experiment(experiment_contract.Experiment):
         codes = codes.astype(np.int32)
         return {"training": codes[:end], "held_out": codes[end:], "symbols": symbols}
 
-    def init(self, key: Any, data: Any) -> dict[str, Any]:
+    def init(self, at: Step) -> dict[str, Any]:
         """Weights, and the state of the optimiser."""
-        weights = nnx.state(self._network(key, len(data["symbols"])))
-        return {"weights": weights, "optimizer": self._transformation(1).init(weights)}
+        return self.start_from(nnx.state(self._network(at.key, len(at.data["symbols"]))), at)
+
+    def start_from(self, network: nnx.State, at: Step) -> dict[str, Any]:
+        """Weights that were kept, with a fresh optimiser."""
+        return {"weights": network, "optimizer": self._transformation(at.steps).init(network)}
 
     def step(self, state: Any, at: Step) -> tuple[dict[str, Any], dict[str, Float[Array, ""]]]:
         """One step along the gradient of the mean loss of windows that begin anywhere in the training text."""

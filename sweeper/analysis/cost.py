@@ -87,4 +87,4 @@ def _of_rows(store: Store, shapes: Collection[Any]) -> dict[Any, Timing]:
 
 def _shape(trial: Trial) -> Any:
     """Equal for trials that cost the same for every step and every evaluation."""
-    return jax.tree.structure(trial.model_copy(update={"steps": 1}))
+    return jax.tree.structure(trial.model_copy(update={"steps": 1, "start_from": None}))

@@ -4,42 +4,20 @@ Another sweep may train a trial to the end that lost its search. The row then sa
 tell the winners. Winners are found from the stored training curves, by the rule that has stopped the others.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import pandas as pd
 
 from sweeper.analysis.settings_table import metrics_of
 from sweeper.analysis.table import value_text
 from sweeper.messages import counted, duration, inflected
-from sweeper.packs.halving import stored_losses
+from sweeper.packs.halving import searches_of, winners_of
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import column_name, entries, varying
-from sweeper.trial.trial import trial_id
+from sweeper.trial.start_from import OF_A_SEED
 
 MOST_SEARCHES = 20  # largest number of searches that have a line of their own
-
-
-def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:
-    """Ids of the trials of every search of a space, in the order of the document; empty for any other method."""
-    halving = space.search.halving
-    if halving is None:
-        return []
-    return [tuple(map(trial_id, starts)) for starts in halving.searches(space.expand().trials)]
-
-
-def winners_of(space: SweepSpec, searches: Sequence[Sequence[str]], store: Store) -> frozenset[str]:
-    """The trials that passed the last rung of their search, finished or not; empty if trials are not compared.
-
-    A search in which a trial has not come to its next rung has no winner yet.
-    """
-    halving = space.search.halving
-    if halving is None:
-        return frozenset()
-    stored = stored_losses(halving, store, [key for search in searches for key in search])
-    losses = {key: trial.losses for key, trial in stored.items()}
-    failed = {key for key, trial in stored.items() if trial.status == "failed"}
-    return halving.winners(searches, losses, failed)
 
 
 def finished_elsewhere(trials: pd.DataFrame, space: SweepSpec | None, store: Store) -> frozenset[str]:
@@ -80,7 +58,7 @@ def winner_lines(trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[s
     lines = [f"cost of the search: {duration(total)} of CPU time for {won}, all {trained} included"]
     if elsewhere:
         lines.append(f"  {elsewhere_line(elsewhere)}, but all of that training is in the cost")
-    records = [{**entries(rows["spec"].iloc[0]), "seed": None} for _, rows, _ in searches[:MOST_SEARCHES]]
+    records = [{**entries(rows["spec"].iloc[0]), **dict.fromkeys(OF_A_SEED)} for _, rows, _ in searches[:MOST_SEARCHES]]
     paths = varying(records)
     for (number, rows, winners), record in zip(searches, records, strict=False):
         said = [f"{column_name(path)} {value_text(record[path])}" for path in paths if record.get(path) is not None]

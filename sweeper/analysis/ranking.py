@@ -21,6 +21,7 @@ from sweeper.analysis.results import abilities_of, current, named_frame, own_goa
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_deviation
 from sweeper.analysis.table import Table, value_text
 from sweeper.messages import counted, redacted
+from sweeper.packs import start_from
 from sweeper.space import search_space
 from sweeper.space.holes import Hole, holes_in
 from sweeper.space.problems import SearchSpaceError
@@ -113,10 +114,10 @@ def ranked_settings(sweep: str, ranked: Ranking, space: SweepSpec | None, most: 
     return table._replace(title=title, note="; ".join(filter(None, (table.note, others))))
 
 
-def recorded_space(record: SweepRecord) -> SweepSpec | None:
+def recorded_space(record: SweepRecord, store: Store) -> SweepSpec | None:
     """The search space of a start; None if this checkout cannot read it."""
     try:
-        space = search_space.of_text(f"{record.name}.yaml", record.text, record.overrides)
+        space = start_from.of_store(search_space.of_text(f"{record.name}.yaml", record.text, record.overrides), store)
         if space.search.halving is not None:
             space.expand()  # whoever reads such a space asks for its searches
     except SearchSpaceError:
@@ -130,7 +131,7 @@ def trials_of(store: Store, record: SweepRecord) -> pd.DataFrame:
     Trials of a halving that did not win and that another sweep has finished are left out.
     """
     trials = named_frame(current(store.trials(record.trial_ids)).to_pandas())
-    return trials[~trials["trial_id"].isin(finished_elsewhere(trials, recorded_space(record), store))]
+    return trials[~trials["trial_id"].isin(finished_elsewhere(trials, recorded_space(record, store), store))]
 
 
 def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:

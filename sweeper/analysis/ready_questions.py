@@ -33,7 +33,7 @@ def best(store: Store, sweep: str | None, width: int) -> tuple[Table, pa.Table]:
     trials = trials_of(store, record)
     if not len(trials):
         raise QueryError(f"no trial of the sweep '{record.name}' is committed")
-    space = recorded_space(record)
+    space = recorded_space(record, store)
     ranked = ranking(trials, goal_of(None if space is None else space.search, trials))
     if not ranked.ranked:
         raise QueryError(f"no setting of the sweep '{record.name}' has a finished trial with {ranked.goal.metric}")

@@ -22,6 +22,7 @@ from sweeper.analysis.halving_winners import elsewhere_line, finished_elsewhere
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import Results
 from sweeper.messages import UserError, counted, one_line, redacted
+from sweeper.packs import start_from
 from sweeper.packs.plan import done_statuses
 from sweeper.panels.kinds import Panel, Panels
 from sweeper.space import search_space
@@ -70,7 +71,7 @@ def sources(
     listed = [_of_space(store, everything, search_space.read(path), planned_for) for path in spaces]
     for name in sweeps or (() if spaces else latest):
         record = latest[name]
-        ids, space = frozenset(record.trial_ids), recorded_space(record)
+        ids, space = frozenset(record.trial_ids), recorded_space(record, store)
         ids, results, left_out = _without_losers(ids, everything, space, store)
         panels: tuple[Panel, ...] = ()
         try:
@@ -101,6 +102,7 @@ def _without_losers(
 def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: str | None) -> Source:
     """The panels of a space, and the trials that its author expects in them."""
     recorded = frozenset(key for record in store.sweeps() if record.name == spec.name for key in record.trial_ids)
+    spec = start_from.of_store(spec, store)
     planned = recorded if spec.search.ADAPTS else frozenset(spec.expand().trial_ids)
     planned, results, left_out = _without_losers(planned, everything, spec, store)
     source = Source(spec.name, spec.panels, results, planned, spec, left_out)

@@ -22,6 +22,7 @@ from sweeper.messages import counted
 from sweeper.trial.contracts import Abilities
 from sweeper.trial.entry_names import column_name, entries, varying
 from sweeper.trial.metrics import LOSS, SUCCESS, equal_but_rounding, estimate_of, metric_named
+from sweeper.trial.start_from import OF_A_SEED
 
 MAX_ROWS = 100  # largest number of settings in a table
 MAX_VARYING = 8  # largest number of columns for entries that differ between settings
@@ -102,7 +103,7 @@ def by_entries(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[dic
 
     A group is its shared entries and its rows; groups are in the order of first appearance.
     """
-    free = {*free, "seed"}
+    free = {*free, *OF_A_SEED}
     groups: dict[frozenset[tuple[str, Any]], tuple[dict[str, Any], list[int]]] = {}
     for place, spec in enumerate(trials["spec"]):
         shared = {path: value for path, value in entries(spec).items() if path not in free}

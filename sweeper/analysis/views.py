@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sweeper.analysis.halving_winners import searches_of, winners_of
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import current, evaluation_rows, named
+from sweeper.packs.halving import searches_of, winners_of
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search_space import search_of
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
@@ -94,7 +94,7 @@ def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozen
         halving = search_of(record.text, record.overrides).halving
     except SearchSpaceError:
         return {}, frozenset()
-    space = None if halving is None else recorded_space(record)  # to expand a large space takes seconds
+    space = None if halving is None else recorded_space(record, store)  # to expand a large space takes seconds
     if space is None:
         return {}, frozenset()
     searches = searches_of(space)

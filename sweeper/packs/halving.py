@@ -61,6 +61,28 @@ def stored_losses(halving: Halving, store: Store, trial_ids: Collection[str]) ->
     }
 
 
+def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:
+    """Ids of the trials of every search of a space, in the order of the document; empty for any other method."""
+    halving = space.search.halving
+    if halving is None:
+        return []
+    return [tuple(map(trial_id, starts)) for starts in halving.searches(space.expand().trials)]
+
+
+def winners_of(space: SweepSpec, searches: Sequence[Sequence[str]], store: Store) -> frozenset[str]:
+    """The trials that passed the last rung of their search, finished or not; empty if trials are not compared.
+
+    A search in which a trial has not come to its next rung has no winner yet.
+    """
+    halving = space.search.halving
+    if halving is None:
+        return frozenset()
+    stored = stored_losses(halving, store, [key for search in searches for key in search])
+    losses = {key: trial.losses for key, trial in stored.items()}
+    failed = {key for key, trial in stored.items() if trial.status == "failed"}
+    return halving.winners(searches, losses, failed)
+
+
 class HalvingWork(WorkSource):
     """The work of a successive halving; `searches` has the ids of the trials of each search, in order of their seeds.
 

@@ -29,9 +29,10 @@ from collections.abc import Collection, Sequence
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from sweeper.events import PackProgressed
-from sweeper.packs import checkpoint, device_memory
+from sweeper.packs import checkpoint, device_memory, start_from
 from sweeper.packs.checkpointed_trials import continued_checkpoint
 from sweeper.packs.device_memory import LaneChoice, chosen_lanes, halved, out_of_memory
 from sweeper.packs.pack_training import PackTraining, after_stride, begun, evaluation_points, lane_curves
@@ -96,7 +97,7 @@ class PackRun:
         saved = self.continued
         self.pack = pack.part(pending if saved is None else saved.trial_ids)  # the trials of the lanes
         self.stacked, self.trainer = stack(self.pack.trials), trainer or trainer_of(self.pack.trials[0])
-        self.training = begun(self.trainer, self.stacked, saved)
+        self.training = begun(self.trainer, self.stacked, saved, self._networks)
         if saved is not None and self.training.step != saved.notes["step"]:
             self.refused_checkpoint = "does not fit the network"
         self.lane_choice: LaneChoice | None = None  # how many lanes are trained at once and why, if the run chose that
@@ -118,6 +119,9 @@ class PackRun:
     def fingerprint(self) -> str | None:
         """Fingerprint of the code that trains the pack, whose trials all have one task and one model."""
         return self.destination.provenance.fingerprint(self.pack.trials[0])
+
+    def _networks(self) -> PyTree:
+        return start_from.networks(self.destination.store, self.pack.trials)
 
     def progress(self) -> PackProgressed:
         """Progress of the run."""
@@ -234,7 +238,7 @@ class PackRun:
         saved = self.continued
         if self.saved_step != (0 if saved is None else saved.notes["step"]):
             saved = checkpoint.load(self.destination.store, self.pack_id)
-        training = begun(self.trainer, self.stacked, saved)
+        training = begun(self.trainer, self.stacked, saved, self._networks)
         self.training = dataclasses.replace(training, lanes=self.lane_choice.lanes)
         self.saved_step = training.step
 

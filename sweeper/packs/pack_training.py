@@ -10,11 +10,12 @@ all lanes stays together.
 import dataclasses
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
 from sweeper.packs.checkpoint import Checkpoint
@@ -59,14 +60,19 @@ class PackTraining:
         return float(sound.mean()) if sound.size else math.nan
 
 
-def begun(trainer: Trainer[Any], trials: Trial, saved: Checkpoint | None) -> PackTraining:
-    """The training of stacked trials, continued from the checkpoint, or before its first step if no checkpoint fits."""
+def begun(
+    trainer: Trainer[Any], trials: Trial, saved: Checkpoint | None, networks: Callable[[], PyTree] = lambda: None
+) -> PackTraining:
+    """The training of stacked trials, continued from the checkpoint, or before its first step if no checkpoint fits.
+
+    `networks` gives those that the trials start from, see `Trainer.start`; a checkpoint needs none.
+    """
     compiled = compilation.seconds()
-    state = trainer.start(trials)
-    lanes = len(np.asarray(state.step))
-    if saved is not None and (kept := saved.state(like=state)) is not None:
+    lanes = len(np.asarray(trials.seed))
+    if saved is not None and (kept := saved.state(like=trainer.start(trials))) is not None:
         continued = restored(kept, saved.notes)
         return dataclasses.replace(continued, lanes=min(continued.lanes, lanes))  # maybe of a larger pack
+    state = trainer.start(trials, networks())
     seconds = {"train_seconds": 0.0, "compile_seconds": compilation.seconds() - compiled, "cpu_seconds": 0.0}
     return PackTraining(
         state, step=0, curves=[], strides=[], evaluations=[], seconds=seconds, lane_steps=[0] * lanes, lanes=lanes

@@ -1,9 +1,10 @@
 """Cells and packs: which trials share one compiled program, and which of them run at once.
 
 A cell is all trials of equal structure, as programs see them; it costs one compilation. A pack is some trials of one
-cell, stacked into the lanes of one program. The whole space decides how trials are packed, whatever is still to do, so
-that an interrupted sweep has the same packs when it goes on. Where the space has changed meanwhile, the trials of a
-checkpoint stay together. The pack of a trial is no part of its identity.
+cell, stacked into the lanes of one program; all of them start from networks of other trials, or none does. The whole
+space decides how trials are packed, whatever is still to do, so that an interrupted sweep has the same packs when it
+goes on. Where the space has changed meanwhile, the trials of a checkpoint stay together. The pack of a trial is no part
+of its identity.
 """
 
 import dataclasses
@@ -18,6 +19,7 @@ import jax
 import numpy as np
 
 from sweeper.trial.record import canonical
+from sweeper.trial.start_from import setting
 from sweeper.trial.trial import Trial, trial_id
 
 Tree = TypeVar("Tree")
@@ -70,8 +72,9 @@ def packs(trials: Iterable[Trial], lanes: int | None, holders: Mapping[str, str]
     """
     groups: dict[Any, list[Trial]] = defaultdict(list)
     for trial in trials:
-        kind = structure(trial) if lanes else json.dumps(canonical(trial) | {"seed": None}, sort_keys=True)
-        groups[kind, holders.get(trial_id(trial)) if holders else None].append(trial)
+        kind = structure(trial) if lanes else json.dumps(setting(canonical(trial)), sort_keys=True)
+        holder = holders.get(trial_id(trial)) if holders else None
+        groups[kind, trial.start_from is None, holder].append(trial)
     return [
         Pack(tuple(group[start : start + (lanes or len(group))]))
         for group in groups.values()

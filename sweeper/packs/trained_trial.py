@@ -29,23 +29,33 @@ class OtherNetworkError(ValueError):
 
 def weights_of(network: Network) -> dict[str, np.ndarray]:
     """The weights by name."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(network)
-    return {_name(path): np.asarray(leaf) for path, leaf in leaves}
+    return {name: np.asarray(leaf) for name, leaf in named_leaves(network).items()}
+
+
+def named_leaves(network: Network) -> dict[str, Any]:
+    """The weights of a network, or their shapes, by name."""
+    return {_name(path): leaf for path, leaf in jax.tree_util.tree_flatten_with_path(network)[0]}
 
 
 def network_of(trial: Trial, weights: Mapping[str, np.ndarray]) -> Network:
     """The network of a trial's model with these weights, which must have its names, shapes and types."""
     built = kind_of(trial).built(trial)
-    leaves, structure = jax.tree_util.tree_flatten_with_path(built)
-    expected = {_name(path): leaf for path, leaf in leaves}
-    for name in sorted(expected.keys() | weights.keys()):
-        wanted, given = _described(expected.get(name)), _described(weights.get(name))
-        if wanted != given:
-            raise OtherNetworkError(
-                f"this checkout builds another network for {' '.join(trial.plugin_names)}: its weight {name} is "
-                f"{wanted}, the stored one is {given}"
-            )
-    return jax.tree.unflatten(structure, [jnp.asarray(weights[name]) for name in expected])
+    expected = named_leaves(built)
+    if (other := first_difference(expected, weights)) is not None:
+        name, wanted, given = other
+        raise OtherNetworkError(
+            f"this checkout builds another network for {' '.join(trial.plugin_names)}: its weight {name} is "
+            f"{wanted}, the stored one is {given}"
+        )
+    return jax.tree.unflatten(jax.tree.structure(built), [jnp.asarray(weights[name]) for name in expected])
+
+
+def first_difference(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """The first weight by name that is not the same in two networks by shapes, with both in words; None if all are."""
+    for name in sorted(wanted.keys() | given.keys()):
+        if (one := _described(wanted.get(name))) != (other := _described(given.get(name))):
+            return name, one, other
+    return None
 
 
 def _described(array: np.ndarray | jax.ShapeDtypeStruct | None) -> str:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from sweeper.trial.field_types import Count
 from sweeper.trial.record import Spec, canonical
+from sweeper.trial.start_from import setting
 from sweeper.trial.trial import Trial
 
 
@@ -47,7 +48,7 @@ class Halving:
         """The groups of trials that compete with each other, in order of first appearance."""
         searches: dict[str, list[Trial]] = {}
         for trial in trials:
-            key = json.dumps(canonical(trial) | {"seed": trial.seed // self.starts}, sort_keys=True)
+            key = json.dumps(setting(canonical(trial)) | {"seed": trial.seed // self.starts}, sort_keys=True)
             searches.setdefault(key, []).append(trial)
         return [tuple(starts) for starts in searches.values()]
 

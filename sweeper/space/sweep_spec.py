@@ -10,7 +10,7 @@ import functools
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,9 @@ from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
 from sweeper.space.search_methods import Search
-from sweeper.space.yaml_tree import Node, entry_at, plain
+from sweeper.space.yaml_tree import Node, descendant, entry_at, plain
 from sweeper.trial.record import Spec
+from sweeper.trial.start_from import StartError
 from sweeper.trial.trial import Trial, record_of, trial_id, trial_of
 
 MAX_FAILURES = 1000
@@ -60,6 +61,12 @@ class Expansion:
         return ", ".join([*parts, counted(len(self.trials), "trial")])
 
 
+def _without_store(trial: Trial) -> Trial:
+    if trial.start_from is not None:
+        raise StartError("which trial this is, a plan finds in a store")
+    return trial
+
+
 @dataclass(frozen=True)
 class SweepSpec:
     """A search space that has been read."""
@@ -75,6 +82,8 @@ class SweepSpec:
     document: Node = field(repr=False)  # with the overrides
     variants: tuple[Node, ...] = field(repr=False)  # each a whole trial with its holes
     exclusions: tuple[Node, ...] = field(repr=False)  # conditions that leave settings out
+    # The same trial with the id of the trial that it starts from, or a `StartError` (`sweeper.packs.start_from`)
+    found: Callable[[Trial], Trial] = field(default=_without_store, repr=False)
 
     @property
     def pack_lanes(self) -> int | None:
@@ -153,8 +162,11 @@ class SweepSpec:
                     left_out[condition] += 1
                     continue
                 try:
-                    trial = _validated(tree, records)
+                    trial = self.found(_validated(tree, records))
                     problems += unrepresentable(trial, tree, checked, _UNPROBED) if self._has_unprobed else ()
+                except StartError as error:
+                    at = descendant(tree, ("start_from",))
+                    problems.append(Problem(at.path, str(error), at.where))
                 except ValidationError as error:
                     problems += validation_messages.problems_of(error, tree, record_of(tree.value))
                 else:

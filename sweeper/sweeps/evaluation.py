@@ -17,7 +17,7 @@ from sweeper.analysis.results import evaluation_rows, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, inflected
-from sweeper.packs import other_code
+from sweeper.packs import other_code, start_from
 from sweeper.packs.network_evaluation import EvaluationPlan, ProtocolChanges, ProtocolError, evaluation_plan
 from sweeper.packs.plan import ListedWork
 from sweeper.space import search_space
@@ -31,7 +31,7 @@ from sweeper.sweeps.output import Output
 from sweeper.trial import fingerprint, jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.provenance import Provenance
-from sweeper.trial.trial import Trial, trial_id, used_plug_ins
+from sweeper.trial.trial import Trial, used_plug_ins
 
 MAX_READ = 100  # at most so many networks are read to say why they were not evaluated
 
@@ -199,4 +199,4 @@ def _planned_ids(spec: SweepSpec, store: Store) -> Iterable[str]:
     if spec.search.ADAPTS:
         starts = [record.trial_ids for record in store.sweeps() if record.name == spec.name]
         return list(starts[-1]) if starts else []
-    return [trial_id(trial) for trial in spec.expand().trials]
+    return start_from.of_store(spec, store).expand().trial_ids

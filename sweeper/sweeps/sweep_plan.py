@@ -11,7 +11,7 @@ from sweeper import events
 from sweeper.analysis import cost
 from sweeper.analysis.results import finite_values
 from sweeper.messages import counted, message_of, one_line
-from sweeper.packs import conformance, other_code, plan, trial_timing
+from sweeper.packs import conformance, other_code, plan, start_from, trial_timing
 from sweeper.packs.packing import Pack
 from sweeper.packs.progress_events import label, varying
 from sweeper.packs.work_sources import work_source
@@ -21,6 +21,7 @@ from sweeper.space.trial_names import TrialNames
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
+from sweeper.trial.start_from import OF_A_SEED
 from sweeper.trial.trial import Trial, used_plug_ins
 
 EXAMPLES = 5
@@ -125,7 +126,7 @@ class SweepPlan:
         if not self.spec.search.DRAWS:
             return []
         trials = self.source.examples[:NAMING]
-        paths = [path for path in varying(trials) if path != "seed"]
+        paths = [path for path in varying(trials) if path not in OF_A_SEED]
         labels = dict.fromkeys(label(Pack((trial,)), paths) for trial in trials)
         return [f"  for example {each}" for each in itertools.islice(labels, EXAMPLES)]
 
@@ -184,6 +185,7 @@ def plan_sweep(
         seals = store.seals()
         committed: dict[str, Status] = {key: seal.status for key, seal in seals.items()}
         done = plan.done_statuses(spec.search.stops_trials, retry_failed)
+        spec = start_from.of_store(spec, store, origin.code, lambda key: committed.get(key) in done)
 
         def values(trials: Iterable[Trial], metric: str) -> list[float] | None:
             return finite_values(store, trials, metric)

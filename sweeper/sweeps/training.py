@@ -12,7 +12,7 @@ from sweeper import events, listeners
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
 from sweeper.messages import counted
-from sweeper.packs import conformance
+from sweeper.packs import conformance, start_from
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
@@ -104,7 +104,7 @@ def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> dic
     """
     jax_settings.require()
     if spec.search.halving is None and not spec.search.ADAPTS:
-        trials = {trial_id(trial): trial for trial in spec.expand().trials}
+        trials = {trial_id(trial): trial for trial in start_from.of_store(spec, store).expand().trials}
     else:
         trials = {row["trial_id"]: current_trial(row) for row in store.trials().to_pylist()}
     found = {key: trial for key, trial in trials.items() if key.startswith(wanted)}
@@ -115,12 +115,13 @@ def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> dic
     output.say(f"{trial.words}, not stored")
     with tempfile.TemporaryDirectory() as folder:
         kept = Store.open(folder)
+        start_from.copy_start(trial, store, kept)
         origin = provenance.capture(provenance.command_line(sys.argv))
         pack = Pack((trial,))
         run = PackRun(pack, pack.trial_ids, Destination(kept, origin, outcomes=False, networks=False))
         while (progress := run.advance()).phase != "done":
             output.say(f"  step {progress.step:,} of {progress.steps:,} · loss {progress.train_loss:.6g}")
-        (row,) = kept.trials().to_pylist()
+        (row,) = kept.trials(pack.trial_ids).to_pylist()
     return row
 
 

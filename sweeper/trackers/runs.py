@@ -102,7 +102,7 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
     ]
     paths = varying(specifications)
     runs = tuple(_run(*parts, paths) for parts in zip(rows.to_pylist(), specifications, strict=True))
-    space = recorded_space(record)
+    space = recorded_space(record, store)
     goal = goal_of(space.search if space else None, named_frame(rows.to_pandas()))
     return Sweep(record.name, runs, tuple(paths), goal)
 

@@ -83,9 +83,9 @@ def blocks(trial: TrialSpec) -> int:
     return -(-_population(trial) // (2 * BLOCK))
 
 
-def init(trials: TrialSpec) -> EvolutionState:
-    """The state before the first generation, for trials stacked along a lane axis."""
-    return over_lanes(_init, trials)
+def init(trials: TrialSpec, networks: Network | None = None) -> EvolutionState:
+    """The state before the first generation, for trials stacked along a lane axis, with these centres or fresh ones."""
+    return over_lanes(_init, trials, networks)
 
 
 def block_objectives(
@@ -147,9 +147,9 @@ def curve_interval(trial: TrialSpec) -> int:
     return max(1, trial.steps // CURVE_POINTS)
 
 
-def start(trials: TrialSpec) -> EvolutionState:
+def start(trials: TrialSpec, networks: Network | None = None) -> EvolutionState:
     """`init`, by this process's program for it."""
-    return compilation.kept(init, trials, runs_once=True)(trials)
+    return compilation.kept(init, trials, networks, runs_once=True)(trials, networks)
 
 
 def stride(
@@ -226,8 +226,9 @@ def _population(trial: TrialSpec) -> int:
     return _strategy(trial).population
 
 
-def _init(trial: TrialSpec) -> EvolutionState:
-    network = trial.model.build(trial.task, trial.keys().weights)
+def _init(trial: TrialSpec, network: Network | None) -> EvolutionState:
+    if network is None:
+        network = trial.model.build(trial.task, trial.keys().weights)
     strategy, objective = (
         _strategy(trial).init(trial.keys().training, trial.steps, network),
         trial.objective.initial_state(trial.task),

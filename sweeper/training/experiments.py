@@ -126,8 +126,9 @@ def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
 # Training
 
 
-def _init(trial: ExperimentTrial, data: PyTree) -> ExperimentState:
-    state = trial.experiment.init(trial.keys().start, data)
+def _init(trial: ExperimentTrial, data: PyTree, network: PyTree = None) -> ExperimentState:
+    at = Step(trial.keys().start, jnp.int32(0), trial.steps, data)
+    state = trial.experiment.init(at) if network is None else trial.experiment.start_from(_typed(network), at)
     return ExperimentState(_plain(state), jnp.int32(0), jnp.int32(0))
 
 
@@ -155,9 +156,9 @@ def _over_lanes(function: Callable[..., Any], trials: ExperimentTrial, *stacked:
     return over_lanes(function, trials, *stacked)
 
 
-def init(trials: ExperimentTrial, data: PyTree) -> ExperimentState:
-    """The state before the first step, for trials stacked along a lane axis."""
-    return _over_lanes(lambda trial: _init(trial, data), trials)
+def init(trials: ExperimentTrial, data: PyTree, networks: PyTree = None) -> ExperimentState:
+    """The state before the first step, for trials stacked along a lane axis, which start from these networks if any."""
+    return _over_lanes(lambda trial, network: _init(trial, data, network), trials, networks)
 
 
 def advance(
@@ -172,9 +173,9 @@ def advance(
     return _over_lanes(run, trials, state)
 
 
-def _start(trials: ExperimentTrial) -> ExperimentState:
+def _start(trials: ExperimentTrial, networks: PyTree = None) -> ExperimentState:
     data = data_of(trials)
-    return compilation.kept(init, trials, data, runs_once=True)(trials, data)
+    return compilation.kept(init, trials, data, networks, runs_once=True)(trials, data, networks)
 
 
 def _stride(trials: ExperimentTrial, state: ExperimentState, length: int) -> tuple[ExperimentState, PyTree]:
@@ -217,11 +218,12 @@ def form_of(trial: ExperimentTrial) -> Form:
 
     Every method is traced by shapes: nothing is computed, and no device is needed.
     """
-    structure = jax.tree.structure(trial)
+    structure = jax.tree.structure(trial.for_programs())
     if structure not in _forms:
         lanes = np.ndim(trial.seed)
         one = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf)[lanes:], np.int32 if _whole(leaf) else np.float32), trial
+            lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf)[lanes:], np.int32 if _whole(leaf) else np.float32),
+            trial.for_programs(),
         )
         with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX, also in a driver
             _forms[structure] = _form(one, trial)
@@ -284,7 +286,18 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
     if len({len(values.shape) and values.shape[0] for values in outcomes.values()}) > 1:
         raise broken(experiment, "evaluate", "outcomes of different lengths", "one entry for every input")
     kept = traced("network", _kept, start.network)
+    if _can_start(experiment):
+        begun = traced("start_from", _init, data, kept).network
+        if shapes(begun) != shapes(start.network):
+            like = f"like that of init, {shapes(start.network)}"
+            raise broken(experiment, "start_from", f"the state {shapes(begun)}", like)
     return Form(seen["curves"], tuple(outcomes), kept)
+
+
+def _can_start(experiment: Experiment) -> bool:
+    """Whether an experiment says what a state is that begins with a network, or keeps whole states as networks."""
+    own = type(experiment)
+    return own.start_from is not Experiment.start_from or own.network is Experiment.network
 
 
 def _check_names(experiment: Experiment) -> None:
@@ -331,13 +344,15 @@ def trace_programs(trial: ExperimentTrial, traced: Callable[..., Any]) -> None:
     state = traced("init", _init, data)
     traced("step", _step, data, state)
     traced("evaluate", _evaluation, state.network, state.step, data)
+    if _can_start(trial.experiment):
+        traced("start_from", _init, data, form_of(trial).kept)
 
 
 class Experiments(Kind[ExperimentTrial]):
     """Trials of an experiment."""
 
     def trainer(self, trial: ExperimentTrial) -> Trainer[Any]:
-        return _trainer(jax.tree.structure(trial), min(STRIDE, _interval(trial)))
+        return _trainer(jax.tree.structure(trial.for_programs()), min(STRIDE, _interval(trial)))
 
     def evaluate(self, trial: ExperimentTrial, network: PyTree, step: int) -> Results:
         data, done = data_of(trial), np.int32(step)
@@ -352,6 +367,12 @@ class Experiments(Kind[ExperimentTrial]):
         return jax.tree.map(np.asarray, trial.experiment.network(network))
 
     def built(self, trial: ExperimentTrial) -> PyTree:
+        return form_of(trial).kept
+
+    def startable(self, trial: ExperimentTrial) -> PyTree:
+        if not _can_start(trial.experiment):
+            must = "all of it, as there is no method start_from that makes a state of a part"
+            raise broken(trial.experiment, "network", "a part of the state", must)
         return form_of(trial).kept
 
     def names(self, trial: ExperimentTrial) -> Names:

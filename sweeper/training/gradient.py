@@ -63,8 +63,9 @@ def _transformation(trial: TrialSpec) -> "optax.GradientTransformation":
     return trial.optimizer.transformation(trial.steps)
 
 
-def _init(trial: TrialSpec) -> TrainState:
-    network = trial.model.build(trial.task, trial.keys().weights)
+def _init(trial: TrialSpec, network: Network | None) -> TrainState:
+    if network is None:
+        network = trial.model.build(trial.task, trial.keys().weights)
     weights: Any = network  # optax's type of a tree knows only containers
     optimizer = _transformation(trial).init(weights)
     return TrainState(network, optimizer, jnp.int32(0), jnp.int32(0), trial.objective.initial_state(trial.task))
@@ -129,9 +130,9 @@ def _step(
     return kept._replace(failure=failure), curve
 
 
-def init(trials: TrialSpec) -> TrainState:
-    """The state before the first step, for trials stacked along a lane axis."""
-    return over_lanes(_init, trials)
+def init(trials: TrialSpec, networks: Network | None = None) -> TrainState:
+    """The state before the first step, for trials stacked along a lane axis, with these networks or fresh ones."""
+    return over_lanes(_init, trials, networks)
 
 
 def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, StepCurve | PolicyCurve]:
@@ -145,9 +146,9 @@ def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainSta
     return over_lanes(run, trials, state)
 
 
-def start(trials: TrialSpec) -> TrainState:
+def start(trials: TrialSpec, networks: Network | None = None) -> TrainState:
     """`init`, by this process's program for it."""
-    return compilation.kept(init, trials, runs_once=True)(trials)
+    return compilation.kept(init, trials, networks, runs_once=True)(trials, networks)
 
 
 def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, StepCurve | PolicyCurve]:

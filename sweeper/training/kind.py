@@ -57,6 +57,13 @@ class Kind(abc.ABC, Generic[T]):
     def built(self, trial: T) -> PyTree:
         """What `kept` gives of a network before the first step, with shapes in place of arrays."""
 
+    def startable(self, trial: T) -> PyTree:
+        """What `kept` must give of another trial that this one can start from, with shapes in place of arrays.
+
+        It is a `ContractError` if a plug-in of the trial cannot start from a network.
+        """
+        return self.built(trial)
+
     @abc.abstractmethod
     def names(self, trial: T) -> Names:
         """The names of what `evaluate` can make; nothing is trained, compiled or run."""

@@ -81,7 +81,9 @@ class Trainer(Generic[State]):
     curves: tuple[str, ...]  # names of the trainer's training curves; those of the trial's own follow (`curve_names`)
     # Steps from one point of a curve to the next, for a trial; a multiple of `stride_steps`
     curve_interval: Callable[[Any], int]
-    start: Callable[[Any], State]  # the state before the first step, for stacked trials
+    # The state before the first step, for stacked trials and the networks that they start from (as `Kind.startable`
+    # describes them, stacked), or for trials alone, whose networks are then fresh
+    start: Callable[..., State]
     # The state after the given number of further steps, and for each of `curve_names` its mean over these steps,
     # `[lane]`, as the leaves of a tree. The memory of the old state may be used again.
     stride: Callable[[Any, State, int], tuple[State, PyTree]]

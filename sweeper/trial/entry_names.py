@@ -27,8 +27,9 @@ CARRIED = {
     "objective.m": "m",
     "optimizer.name": "optimizer",
     "optimizer.learning_rate": "learning_rate",
+    "start_from.trial": "start_from",
 }
-"""Entries of the specification that have a column of another name in the store."""
+"""Entries of the specification that have a column of another name."""
 
 FIRST = ("experiment.name", "task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m")
 """Entries whose columns come first; the entries of the task follow, then all others."""

@@ -25,10 +25,10 @@ from sweeper.trial.record import Spec
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What a step, or an evaluation, is given beside the state.
+    """What the first state, a step and an evaluation are made from, beside the state.
 
     Attributes:
-        key: The key of this step alone, from the training seed.
+        key: The key of this call alone, from the training seed.
         index: Number of steps done before.
         steps: Number of steps of the whole training.
         data: What `Experiment.data` has returned, as arrays of JAX.
@@ -82,7 +82,7 @@ class Experiment(Spec, abc.ABC):
         return None
 
     @abc.abstractmethod
-    def init(self, key: PRNGKeyArray, data: PyTree) -> PyTree:
+    def init(self, at: Step) -> PyTree:
         """The state before the first step, a pytree of arrays."""
 
     @abc.abstractmethod
@@ -99,3 +99,11 @@ class Experiment(Spec, abc.ABC):
     def network(self, state: PyTree) -> Any:
         """The part of a trained state that is kept in the store; all of the state unless a subclass chooses."""
         return state
+
+    def start_from(self, network: Any, at: Step) -> PyTree:
+        """The state before the first step of a training that starts from what `network` has kept of another trial.
+
+        An experiment that keeps all of its state goes on with it. An experiment with a `network` of its own needs a
+        `start_from` of its own, or its trials cannot start from others.
+        """
+        return network

@@ -11,6 +11,7 @@ from sweeper.trial import plugins
 from sweeper.trial.experiment_contract import Experiment
 from sweeper.trial.field_types import Count
 from sweeper.trial.record import Traced
+from sweeper.trial.start_from import AnyStart
 from sweeper.trial.trial import Folder, Trial, plugin_record
 
 
@@ -25,6 +26,7 @@ class ExperimentTrial(Trial):
     curve_every: Count | None = None
     # Steps between evaluations while the trial trains, whose metrics are curves too; None for one at the end alone
     evaluate_every: Count | None = None
+    start_from: AnyStart = None
     seed: Traced[Annotated[int, Field(ge=0, lt=2**31)]] = 0
 
     @property

@@ -24,6 +24,7 @@ from pydantic import BeforeValidator
 
 from sweeper.trial import loaded_code, plugins
 from sweeper.trial.record import Spec, canonical, unwritten_fields
+from sweeper.trial.start_from import StartFrom
 
 KINDS: Mapping[str, str] = {
     "experiment": "sweeper.trial.experiment_trial.ExperimentTrial",
@@ -53,6 +54,7 @@ class Trial(Spec, abc.ABC):
         seed: int
         # Steps between evaluations while the trial trains, whose metrics are curves too; None for one at the end alone
         evaluate_every: int | None
+        start_from: StartFrom | None  # the trial whose network the training begins with; None for fresh weights
 
     @property
     @abc.abstractmethod
@@ -108,8 +110,11 @@ class Trial(Spec, abc.ABC):
         return self
 
     def for_programs(self) -> Self:
-        """The trial as a compiled program sees it; also for trials that are stacked along a lane axis."""
-        return self
+        """The trial as a compiled program sees it; also for trials that are stacked along a lane axis.
+
+        A program gets the network that a training begins with as an argument.
+        """
+        return self if self.start_from is None else self.model_copy(update={"start_from": None})
 
     @classmethod
     def part(cls, part: str, name: str | None) -> type[Spec] | None:
@@ -159,8 +164,10 @@ _ALWAYS_WRITTEN = ("task", "model")
 def trial_id(trial: Trial) -> str:
     """Twenty hexadecimal digits that identify the trial; how and where it runs does not enter them.
 
-    The digest covers the canonical trial and its `versions`.
+    The digest covers the canonical trial and its `versions`. What a trial starts from must be known by its id.
     """
+    if trial.start_from is not None and trial.start_from.setting is None:
+        raise ValueError("a trial has an id when a plan has found the trial that it starts from")
     versions = trial.versions().items()
     written = {part: version for part, version in versions if part in _ALWAYS_WRITTEN or version != 1}
     text = json.dumps({"trial": canonical(trial), "versions": written}, sort_keys=True, allow_nan=False)

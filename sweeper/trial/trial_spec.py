@@ -28,6 +28,7 @@ from sweeper.trial.field_types import Count, ListOf
 from sweeper.trial.objective_contract import Objective
 from sweeper.trial.optimizer_contract import AnyOptimizer, EvolutionStrategy
 from sweeper.trial.record import Spec, Traced, Unwritten
+from sweeper.trial.start_from import AnyStart
 from sweeper.trial.trial import Folder, Trial, plugin_record
 
 
@@ -105,6 +106,7 @@ class TrialSpec(Trial):
     precision: Annotated[Literal["float32", "tensorfloat32"], Unwritten("float32")] = "float32"
     # Steps between evaluations while the trial trains, whose metrics are curves too; None for one at the end alone
     evaluate_every: Annotated[Count | None, Unwritten(None)] = None
+    start_from: AnyStart = None
     seed: Traced[Annotated[int, Field(ge=0, lt=2**31)]] = 0
 
     @model_validator(mode="after")
@@ -188,12 +190,13 @@ class TrialSpec(Trial):
             yield f"optimizer.{field}", words
 
     def for_programs(self) -> "TrialSpec":
-        """The trial as a compiled program sees it; also for trials that are stacked along a lane axis.
+        """As for every trial; of the baseline a program knows whether seeds r are fresh: the objective is the trial's.
 
-        Of its baseline a program knows whether seeds r are fresh: the objective is the trial's. So `AE_R` and `Aq_R`
-        have one program with q = 1 and another q as data, unless their objectives are of different kinds.
+        So `AE_R` and `Aq_R` have one program with q = 1 and another q as data, unless their objectives are of different
+        kinds.
         """
-        return self.model_copy(update={"baseline": Baseline.Aq_r0 if self.single_seed else Baseline.Aq_R})
+        seen = {"baseline": Baseline.Aq_r0 if self.single_seed else Baseline.Aq_R, "start_from": None}
+        return self.model_copy(update=seen)
 
     def keys(self) -> "TrialKeys":
         """The independent random streams of the trial, all from its training seed."""

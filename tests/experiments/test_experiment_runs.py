@@ -1,6 +1,7 @@
 """Experiments, trained for real in this process: what holds for the trials of tasks holds for them."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,14 +11,17 @@ import pytest
 from sweeper.analysis import results
 from sweeper.analysis.figures import drawing
 from sweeper.analysis.results import Results
+from sweeper.packs import start_from
 from sweeper.packs.pack_run import PackRun, run_pack
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.trained_trial import load
 from sweeper.store.store import Store
 from sweeper.training import experiments
-from sweeper.training.kinds import trainer_of
+from sweeper.training.kinds import kind_of, trainer_of
 from sweeper.trial import plugins, vectorisation
+from sweeper.trial.contracts import ContractError
 from sweeper.trial.record import canonical
+from sweeper.trial.start_from import StartFrom
 from sweeper.trial.trial import trial_id, trial_of
 from tests.analysis.made_up_figures import panel
 from tests.experiments.runs import destination, science
@@ -25,11 +29,16 @@ from tests.experiments.toy import TOY, project, toy_trial
 from tests.results import failure
 
 TOGETHER = TOY.replace('"toy"', '"together"').replace("    metrics =", "    lanes_together = True\n    metrics =")
+PARTLY = TOY.replace('"toy"', '"partly"').partition("    def start_from")[0]
+WHOLLY = TOY.replace('"toy"', '"wholly"').partition("    def network")[0]
+"""Experiments without a `start_from`: one keeps a part of its state, one keeps all."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def toy(tmp_path_factory):
-    with project(tmp_path_factory.mktemp("project"), toy=TOY, together=TOGETHER) as folder:
+    with project(
+        tmp_path_factory.mktemp("project"), toy=TOY, together=TOGETHER, partly=PARTLY, wholly=WHOLLY
+    ) as folder:
         yield folder
 
 
@@ -121,6 +130,55 @@ def test_lanes_together_agree_with_lanes_in_turns(undisturbed, pack):
     np.testing.assert_allclose(trained(together), in_turns, rtol=1e-5)
     with vectorisation.built_for("cuda"):
         np.testing.assert_allclose(trained(pack.trials), in_turns, rtol=1e-5)
+
+
+# Starts
+
+
+def begun(trials: list[Any], store: Store) -> Any:
+    """The first states of trials that start from the trials of a pack."""
+    return PackRun(Pack(tuple(trials)), list(map(trial_id, trials)), destination(store)).training.state.network
+
+
+def from_each(pack, **fields) -> list[Any]:
+    starts = [StartFrom(trial=key, setting="of these") for key in pack.trial_ids]
+    return [toy_trial(seed=seed, start_from=start, **fields) for seed, start in enumerate(starts)]
+
+
+@pytest.mark.slow  # trains
+def test_a_training_starts_from_what_another_has_kept_whatever_interrupts_it(pack, undisturbed, tmp_path):
+    trials = from_each(pack, rate=0.2)
+    state = begun(trials, undisturbed)
+    for lane, key in enumerate(pack.trial_ids):
+        np.testing.assert_array_equal(state["place"][lane], load(key, undisturbed).network["place"])
+    assert state["walked"].tolist() == [0, 0]
+
+    whole, killed = (Store.open(tmp_path / name) for name in ("whole", "killed"))
+    for store in (whole, killed):
+        for trial in trials:
+            start_from.copy_start(trial, undisturbed, store)
+    for trial in trials:
+        run_pack(Pack((trial,)), destination(whole))
+    continued = Pack(tuple(trials))
+    while pending := [name for name in continued.trial_ids if name not in killed.committed()]:
+        PackRun(continued, pending, destination(killed)).advance()
+    assert science(killed) == science(whole)
+
+
+@pytest.mark.slow  # trains
+def test_a_training_that_keeps_its_whole_state_goes_on_with_it(tmp_path):
+    store, first = Store.open(tmp_path), toy_trial(name="wholly")
+    run_pack(Pack((first,)), destination(store))
+    (second,) = from_each(Pack((first,)), name="wholly", steps=3)
+    state = begun([second], store)
+    kept = store.weights(store.seals()[trial_id(first)])
+    assert state["walked"].tolist() == [12]
+    np.testing.assert_array_equal(state["key"].data[0], kept["key.data"])
+
+
+def test_an_experiment_that_does_not_say_what_the_rest_is_starts_from_no_other():
+    with pytest.raises(ContractError, match=r"^experiments/partly\.py, line \d+: network\b"):
+        kind_of(trial := toy_trial(name="partly")).startable(trial)
 
 
 def test_a_figure_says_which_curves_are_of_training_batches(undisturbed):

@@ -21,6 +21,7 @@ BY_SHAPES = {
     "a name that tables have": ('{"pace":', '{"seed":', "step"),
     "a name that an entry may have": ('{"pace":', '{"task_size":', "step"),
     "a name that views add": ("reach\"", "tags\"", "evaluate"),
+    "a start of another form": ("self.init(at) | network", "network", "start_from"),
     "no numbers": ('{"pace": jnp.abs(move).mean()}', "{}", "step"),
     "no direction": ('"reach": "max"', '"reach": "up"', "evaluate"),
     "outcomes of no length": ("jnp.abs(at.data) > distance[0]", "distance[0]", "evaluate"),

@@ -36,8 +36,8 @@ class Experiment(experiment_contract.Experiment):
     def data(self) -> Any:
         return jnp.linspace(-1, 1, self.points)
 
-    def init(self, key: Any, data: Any) -> Any:
-        return {"place": jax.random.normal(key, (3,)), "key": jax.random.fold_in(key, 1), "walked": 0}
+    def init(self, at: Any) -> Any:
+        return {"place": jax.random.normal(at.key, (3,)), "key": jax.random.fold_in(at.key, 1), "walked": 0}
 
     def step(self, state: Any, at: Any) -> Any:
         key, use = jax.random.split(state["key"])
@@ -54,6 +54,9 @@ class Experiment(experiment_contract.Experiment):
 
     def network(self, state: Any) -> Any:
         return {"place": state["place"]}
+
+    def start_from(self, network: Any, at: Any) -> Any:
+        return self.init(at) | network
 '''
 """Its state holds a key and a whole number, its data are an array."""
 
@@ -80,6 +83,6 @@ def project(folder: Path, **experiments: str) -> Iterator[Path]:
 
 def toy_trial(steps: int = 12, seed: int = 0, **fields: Any) -> ExperimentTrial:
     """A trial of the toy; `fields` are of the experiment, or of the trial if it has them."""
-    of_trial = {name: fields.pop(name) for name in ("curve_every", "evaluate_every") if name in fields}
+    of_trial = {name: fields.pop(name) for name in ("curve_every", "evaluate_every", "start_from") if name in fields}
     experiment = {"name": "toy", **fields}
     return ExperimentTrial.model_validate({"experiment": experiment, "steps": steps, "seed": seed, **of_trial})

@@ -11,9 +11,8 @@ import jax
 import numpy as np
 import pytest
 
-from sweeper.analysis.halving_winners import winners_of
 from sweeper.packs import pack_run
-from sweeper.packs.halving import HalvingWork, stored_losses
+from sweeper.packs.halving import HalvingWork, stored_losses, winners_of
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.plan import Segment, Work, done_statuses
 from sweeper.space import search_space

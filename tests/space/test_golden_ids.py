@@ -11,17 +11,15 @@ from pathlib import Path
 import pytest
 
 from sweeper.space import search_space
-from sweeper.trial import plugins
+from tests import shipped
 
 GOLDEN = json.loads((Path(__file__).parent / "golden_ids.json").read_text())
-SPACES = sorted((plugins.ROOT / "search_spaces").glob("*.yaml"))
 
 
 @pytest.mark.slow  # some spaces have thousands of settings
-@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", shipped.SPACES, ids=lambda path: path.stem)
 def test_a_shipped_space_has_its_ids_and_says_its_command_and_its_size(path):
-    space = search_space.read(path)
-    expansion = space.expand()
+    space, expansion = search_space.read(path), shipped.expansion(path)
     ids = expansion.trial_ids
     digest = hashlib.sha256("\n".join(ids).encode()).hexdigest()[:20]
     assert GOLDEN[path.stem] == {"trials": len(ids), "first": ids[0], "digest": digest}

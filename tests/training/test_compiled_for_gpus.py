@@ -20,10 +20,9 @@ from sweeper.trial import vectorisation
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import leaf_values
 from sweeper.trial.trial_spec import TrialSpec
+from tests import shipped
 from tests.jaxprs import equations
 from tests.trials import coloring_trial
-
-SPACES = sorted(Path("search_spaces").glob("*.yaml"))
 
 needs_compiler = pytest.mark.skipif(
     not COMPILER.exists(),
@@ -60,7 +59,7 @@ def _forms(space: Path) -> dict[tuple, tuple[TrialSpec, str]]:
     """One trial and program for each form of a space, of the last trial that has it."""
     return {
         _form(cell[0], program): (cell[-1], program)
-        for cell in cells(search_space.read(space, ()).expand().trials)
+        for cell in cells(shipped.expansion(space).trials)
         for program in program_names(cell[0])
     }
 
@@ -110,8 +109,8 @@ def test_training_of_each_task_compiles_for_a_gpu(space, program):
 @needs_compiler
 def test_every_program_of_every_shipped_space_compiles_for_a_gpu():
     """Programs of the same operations, which differ in sizes alone, are compiled once: for one GPU after another."""
-    assert all(map(_forms, SPACES))
-    forms = {form: trial for space in SPACES for form, trial in _forms(space).items()}
+    assert all(map(_forms, shipped.SPACES))
+    forms = {form: trial for space in shipped.SPACES for form, trial in _forms(space).items()}
     assert {trial.model.blocks for trial, _ in forms.values() if isinstance(trial.model, transformer.Model)} == {1, 2}
     different: dict[tuple, tuple[TrialSpec, str]] = {}
     with vectorisation.built_for("cuda"):

@@ -26,9 +26,9 @@ class Experiment(experiment_contract.Experiment):
         x = jnp.linspace(-3, 3, 1024)[:, None]
         return x, jnp.sin(2 * x)
 
-    def init(self, key, data):
+    def init(self, at):
         sizes = [1, self.width, self.width, 1]
-        keys = jax.random.split(key, 3)
+        keys = jax.random.split(at.key, 3)
         layers = [
             (jax.random.normal(key, (a, b)) * jnp.sqrt(2 / a), jnp.zeros(b))
             for key, a, b in zip(keys, sizes[:-1], sizes[1:], strict=True)

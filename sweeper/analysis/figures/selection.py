@@ -18,6 +18,7 @@ from sweeper.analysis.table import value_text
 from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Best, Series, Where
 from sweeper.trial.entry_names import column_name, entries, meant, varying
+from sweeper.trial.start_from import OF_A_SEED
 
 
 class NoData(Exception):
@@ -99,10 +100,11 @@ def series_of(panel: Panel, record: type[Series], results: Results) -> Sequence[
 def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = ()) -> list[str]:
     """Entries of the trials, and columns in `alike`, that differ between `rows`, with their values.
 
-    Entries whose columns are in `mentioned` are left out. Training seeds may always differ.
+    Entries whose columns are in `mentioned` are left out. Training seeds may always differ, and so may the trials of a
+    setting from which trainings start.
     """
     records = [entries(spec) for spec in rows["spec"]]
-    paths, left_out = set(varying(records)), {"seed", *map(column_name, mentioned)}
+    paths, left_out = set(varying(records)), set(map(column_name, (*mentioned, *OF_A_SEED)))
     differing = []
     for name in sorted({*paths, *alike}):
         if column_name(name) in left_out:

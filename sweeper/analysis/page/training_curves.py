@@ -30,6 +30,7 @@ from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import TRIALS, Store, SweepRecord
 from sweeper.trial.entry_names import entries, entries_of, named_values, varying
 from sweeper.trial.record import canonical
+from sweeper.trial.start_from import OF_A_SEED
 from sweeper.trial.trial import Trial
 
 METRIC = "train_loss"
@@ -95,7 +96,7 @@ def charts(
     by_id = {row["trial_id"]: row for row in rows}
     made = []
     for name, record in latest.items():
-        space = recorded_space(record)
+        space = recorded_space(record, store)
         trials, best = _committed(store, [by_id[key] for key in record.trial_ids if key in by_id], space, limits)
         trials += _unfinished(store, space, by_id)
         tasks = sorted({trial.spec["task.name"] for trial in trials})
@@ -147,7 +148,7 @@ def _unfinished(store: Store, space: SweepSpec | None, committed: Collection[str
 
 
 def _setting(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {path: value for path, value in spec.items() if path != "seed"}
+    return {path: value for path, value in spec.items() if path not in OF_A_SEED}
 
 
 def _chart(title: str, sweep: str, trials: Sequence[_Trial], best: str, limits: Limits) -> Chart:
