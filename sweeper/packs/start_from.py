@@ -88,7 +88,7 @@ class _Search:
 
     def __init__(self, own_name: str, store: Store, code: Code | None, settled: Callable[[str], bool]):
         self._own_name, self._store, self._code, self._settled = own_name, store, code, settled
-        self._row, self._by_seed = map(functools.cache, (self._read_row, self._read_by_seed))
+        self._row, self._by_seed = functools.cache(self._read_row), functools.cache(self._read_by_seed)
         self._refusals: dict[tuple[str, Any], str | None] = {}  # by the id of a trial, and the structure of another
 
     def found(self, trial: Trial) -> Trial:
