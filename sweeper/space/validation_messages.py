@@ -195,14 +195,14 @@ def _advice(at: Node, expected: str, annotation: Any) -> str:
 
 
 def _raised(error: Exception, at: Node, annotation: Any) -> Problem:
-    """The problem that one of our validators reports; its message may begin with the name of a field."""
+    """The problem that one of our validators reports; its message may begin with the path of a field."""
     message = shortened(" ".join(str(error).split())) if len(str(error)) > 400 else str(error)
     if isinstance(error, plugins.PluginError):
         at = descendant(at, ("name",))
     elif isinstance(at.value, dict) and len(at.value) == 1 and nearest_name(next(iter(at.value)), RESERVED):
         return Problem(at.path, _failed_hole(at.value, annotation, "value_error") or message, at.where)
-    elif match := re.match(r"([a-z]\w*): (.*)", message):
-        blamed = descendant(at, (match[1],))
+    elif match := re.match(r"([a-z][\w.]*): (.*)", message):
+        blamed = descendant(at, tuple(match[1].split(".")))
         if blamed is not at:
             return Problem(blamed.path, match[2], blamed.where)
     return Problem(at.path, message, at.where)
