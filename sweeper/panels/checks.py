@@ -13,12 +13,16 @@ from sweeper.panels.axes import Declaration, Points
 from sweeper.panels.kinds import MetricSource, Panel
 from sweeper.panels.series import Series
 from sweeper.trial.columns import COLUMNS, METRICS
+from sweeper.trial.entry_names import CARRIED
 from sweeper.trial.metrics import metric_named
 
 _OF_SOME_TRIALS = {*METRICS, "extra_metrics", *(name for name in COLUMNS if name.startswith("error_"))} - {"train_loss"}
 
 _ROW_COLUMNS = tuple(name for name in COLUMNS if name not in _OF_SOME_TRIALS)
 """Columns that every finished row of a store has, beside the metrics of the evaluation."""
+
+_ENTRIES = (*CARRIED.items(), ("batch_size", "batch_size"))
+"""Entries of which a row has a column, with the column; the trials of a kind have some of them."""
 
 Location = tuple[str | int, ...]  # keys and places from the list of panels down to a name
 
@@ -80,9 +84,13 @@ def _mistake(names: Names, name: str, source: MetricSource) -> str | None:
 
 
 def _mistake_in_column(names: Names, name: str) -> str | None:
-    if name in _ROW_COLUMNS or name in names.paths:
+    of_entries = [path for path, column in _ENTRIES if column == name]
+    is_empty = bool(of_entries) and not set(of_entries) & set(names.paths)
+    if name in names.paths or (name in _ROW_COLUMNS and not is_empty):
         return None
     ends = [path for path in names.paths if path.endswith(f".{name}")]
+    if is_empty:
+        return f"no trial has a value in the column '{name}'{did_you_mean(ends[0] if ends else None)}"
     metric = metric_named(name)
     of_inputs = metric.statistic == "pooled" and metric._replace(statistic="mean").name in names.outcomes
     if len(ends) == 1 or name in names.metrics or of_inputs:

@@ -81,5 +81,5 @@ def project(folder: Path, **experiments: str) -> Iterator[Path]:
 def toy_trial(steps: int = 12, seed: int = 0, **fields: Any) -> ExperimentTrial:
     """A trial of the toy; `fields` are of the experiment, or of the trial if it has them."""
     of_trial = {name: fields.pop(name) for name in ("curve_every", "evaluate_every") if name in fields}
-    experiment = {"name": "toy", **fields}
+    experiment = {"name": "toy"} | fields
     return ExperimentTrial.model_validate({"experiment": experiment, "steps": steps, "seed": seed, **of_trial})
