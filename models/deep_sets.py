@@ -65,7 +65,7 @@ class Block(nnx.Module):
         return h + self.mlp_out(jax.nn.gelu(self.mlp_in(jnp.concatenate([h, mean], axis=-1))))
 
 
-class DeepSets(nnx.Module, contracts.Network):
+class DeepSets(nnx.Module, contracts.StepwiseNetwork):
     """Embedding, blocks, read-out. A memory holds messages, with the axes block, token, feature."""
 
     def __init__(self, sizes: Model, token_size: int, output_size: int, key: PRNGKeyArray):
@@ -86,11 +86,6 @@ class DeepSets(nnx.Module, contracts.Network):
         if self.sizes.positions == "none":
             return jnp.zeros((len(positions), self.sizes.width))
         return sinusoidal(positions, self.sizes.width)
-
-    def embed(
-        self, tokens: Float[Array, "token feature"], positions: Int[Array, " token"] | None = None
-    ) -> Float[Array, "token width"]:
-        return self.content(tokens) + self.placed(jnp.arange(len(tokens)) if positions is None else positions)
 
     def __call__(
         self,

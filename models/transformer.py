@@ -186,7 +186,7 @@ class Block(nnx.Module):
         return h + self.mlp_out(jax.nn.gelu(self.mlp_in(x)))
 
 
-class Transformer(nnx.Module, contracts.Network):
+class Transformer(nnx.Module, contracts.StepwiseNetwork, contracts.PolynomialNetwork):
     """Embedding, blocks, read-out; one sequence at a time, batches come from `vmap`."""
 
     def __init__(self, sizes: Model, token_size: int, output_size: int, context_size: int, key: PRNGKeyArray):

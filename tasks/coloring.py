@@ -81,7 +81,7 @@ class Task(contracts.Task):
     def losses(
         self, network: contracts.Network, inputs: Int[Array, "input vertex"], seeds: Float[Array, "seed vertex"]
     ) -> Float[Array, "input seed"]:
-        polynomial = _two_layers(network)
+        polynomial = contracts.polynomial_of(network, 2)
         if polynomial is None:
             return super().losses(network, inputs, seeds)
         logits = _path_logits(_tables(polynomial, self._embedded(network, seeds)), _paths(inputs))
@@ -100,7 +100,7 @@ class Task(contracts.Task):
 
         For a depth of up to two the probabilities are computed once for every path of five vertices and then looked up.
         """
-        if network.depth > 2:
+        if not isinstance(network, contracts.EmbeddingNetwork) or network.depth > 2:
             logits = jax.vmap(self.logits, in_axes=(None, None, 0), out_axes=-1)
 
             def of_cycle(cycle: Integer[Array, " vertex"]) -> contracts.Outcomes:
@@ -147,10 +147,10 @@ class Task(contracts.Task):
         return (colors != jnp.roll(colors, -1, axis=-1)).all(axis=-1, keepdims=True)
 
     def _evaluation_logits(
-        self, network: contracts.Network, paths: Integer[Array, "path 5"], seeds: Float[Array, "seed vertex"]
+        self, network: contracts.EmbeddingNetwork, paths: Integer[Array, "path 5"], seeds: Float[Array, "seed vertex"]
     ) -> Float[Array, "path color seed"]:
         """Logits of the middle vertex of every path, for a depth of at most two."""
-        polynomial = _two_layers(network)
+        polynomial = contracts.polynomial_of(network, 2)
         if polynomial is not None:
             return _path_logits(_tables(polynomial, self._embedded(network, seeds)), paths)
         neighbours = jnp.abs(jnp.arange(5)[:, None] - jnp.arange(5)) == 1
@@ -169,6 +169,7 @@ class Task(contracts.Task):
     def _embedded(
         self, network: contracts.Network, seeds: Float[Array, "seed vertex"]
     ) -> Float[Array, "seed vertex width"]:
+        assert isinstance(network, contracts.EmbeddingNetwork)
         return jax.vmap(lambda noise: network.embed(self._tokens(noise)))(seeds)
 
 
@@ -181,12 +182,6 @@ def _ranks(x: Integer[Array, "*batch n"]) -> Int[Array, "*batch n"]:
     index = jnp.arange(x.shape[-1])
     earlier = (x[..., None, :] < x[..., None]) | ((x[..., None, :] == x[..., None]) & (index < index[:, None]))
     return earlier.sum(-1)
-
-
-def _two_layers(network: contracts.Network) -> contracts.Polynomial | None:
-    """The network as a polynomial of two layers, which `_tables` expands; None for any other network."""
-    polynomial = network.polynomial()
-    return polynomial if polynomial is not None and len(polynomial.layers) == 2 else None
 
 
 def _paths(cycles: Integer[Array, "*batch vertex"]) -> Integer[Array, "*batch vertex 5"]:

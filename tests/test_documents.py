@@ -15,9 +15,10 @@ FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
 COMMIT = re.compile(r"\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7}\b")
 
 MADE_BY_THE_READER = {
-    "tasks/doors.py", "search_spaces/doors.yaml", "experiments/sine.py", "search_spaces/sine.yaml",
+    "tasks/doors.py", "search_spaces/doors.yaml", "experiments/sine.py", "search_spaces/sine.yaml", "models/gru.py",
+    "search_spaces/gru.yaml",
 }  # fmt: skip
-"""Files of the examples in docs/adding-a-task.md, docs/adding-an-experiment.md and docs/how-do-i.md."""
+"""Files of the examples in docs/adding-a-*.md, docs/adding-an-experiment.md and docs/how-do-i.md."""
 
 
 def _anchors(text: str) -> set[str]:

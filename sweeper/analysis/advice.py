@@ -196,7 +196,7 @@ def votes_of_networks(results: Results) -> list[Votes]:
         voting = abilities_of(spec).voting
         if voting is None:
             continue
-        groups, evaluation_seeds = entries(spec)["evaluation.votes"], entries(spec)["evaluation.seeds"]
+        groups, evaluation_seeds = entries(spec).get("evaluation.votes", ()), entries(spec)["evaluation.seeds"]
         m, seeds, entropies = int(rows["m"].iloc[0]), rows["seed"].nunique(), _values(rows, "wrong_entropy")
         for vote, rule in sorted(voting.rules.items(), key=lambda named: named[1]):  # joint first
             reached = {}

@@ -37,7 +37,16 @@ from sweeper.trial.contract_checks import (
     place,
     shapes,
 )
-from sweeper.trial.contracts import Abilities, Network, Outcomes, Task
+from sweeper.trial.contracts import (
+    Abilities,
+    EmbeddingNetwork,
+    Model,
+    Network,
+    Outcomes,
+    PolynomialNetwork,
+    StepwiseNetwork,
+    Task,
+)
 from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.metrics import Metric
@@ -136,6 +145,7 @@ def _trace_task(to_keep: bool, trial: TrialSpec) -> None:
             check_network(weights)
         except ValueError as error:
             raise ContractError(f"{place(model, 'build')}: {error}") from None
+    _check_needs(task, model, network)
     _trace_network(task, network)
 
     inputs = _given(task, "sample_inputs", key, trial.batch_size)
@@ -154,6 +164,18 @@ def _trace_task(to_keep: bool, trial: TrialSpec) -> None:
             value = curve(_watched(network, task, "abilities"), inputs, seeds)
         check_array(task, "abilities", f"curves[{name!r}]", value, np.number)
     _trace_outcomes(trial, network)
+
+
+def _check_needs(task: Task, model: Model, network: Network) -> None:
+    """Refuse a network that lacks what its task needs."""
+    for need in task.NEEDS:
+        if not isinstance(network, need):
+            missing = sorted(name for name in need.__abstractmethods__ if not hasattr(network, name))
+            lacks = f": it lacks {', '.join(missing)}" if missing else ""
+            raise ContractError(
+                f"{place(model, 'build')}: the task {task.name} needs a contracts.{need.__name__}, and the network of "
+                f"the model {model.name} is none{lacks}"
+            )
 
 
 def _trace_outcomes(trial: TrialSpec, network: Network) -> None:
@@ -181,42 +203,61 @@ def _trace_outcomes(trial: TrialSpec, network: Network) -> None:
 
 
 def _trace_network(task: Task, network: Network) -> None:
-    """The network on one sequence of a task. What it leaves out by a `NotImplementedError`, a task may do without."""
+    """Every method of a network, on one sequence of a task."""
     count, outputs = task.context_size(), task.output_size()
     tokens, positions = jnp.zeros((count, task.token_size())), jnp.arange(count)
-    if not isinstance(network.depth, int):
-        raise broken(network, "depth", f"type {type(network.depth).__name__}", "a whole number")
-    with _offered(network, "embed"):
-        embedded = network.embed(tokens)
-        check_array(network, "embed", "", embedded, np.floating, token=count, feature=None)
-        parts = {"content": lambda: network.content(tokens), "placed": lambda: network.placed(positions)}
-        for method, part in parts.items():
-            with _offered(network, method):
-                check_array(network, method, "", part(), np.floating, token=count, feature=embedded.shape[1])
-        with _offered(network, "step"):
-            memory, one = network.empty_memory(count), network.empty_memory(1)
-            logits, own = network.step(embedded[0], [(memory, jnp.ones(count, bool))])
-            check_array(network, "step", "logits", logits, np.floating, output=outputs)
-            if shapes(own) != shapes(one):
-                raise broken(network, "step", f"a memory of {shapes(own)}", f"that of one token, {shapes(one)}")
-    with _offered(network, "__call__"):
+    if isinstance(network, EmbeddingNetwork):
+        if not isinstance(network.depth, int):
+            raise broken(network, "depth", f"type {type(network.depth).__name__}", "a whole number")
+        with _pure(network, "content"):
+            content = network.content(tokens)
+        check_array(network, "content", "", content, np.floating, token=count, feature=None)
+        sums = {"placed": lambda: network.placed(positions), "embed": lambda: network.embed(tokens)}
+        for method, part in sums.items():
+            with _pure(network, method):
+                check_array(network, method, "", part(), np.floating, token=count, feature=content.shape[1])
+        if isinstance(network, StepwiseNetwork):
+            _trace_steps(network, content, outputs)
+        if isinstance(network, PolynomialNetwork):
+            with _pure(network, "polynomial"):
+                network.polynomial()
+    with _pure(network, "__call__"):
         logits = network(tokens, jnp.ones((count, count), bool))
         check_array(network, "__call__", "", logits, np.floating, token=count, output=outputs)
 
 
+def _trace_steps(network: StepwiseNetwork, embedded: Any, outputs: int) -> None:
+    """The methods of a network that reads step by step, on embedded tokens."""
+    count = len(embedded)
+    with _pure(network, "empty_memory"):
+        memory, one = network.empty_memory(count), network.empty_memory(1)
+    with _pure(network, "step"):
+        logits, own = network.step(embedded[0], [(memory, jnp.ones(count, bool))])
+        check_array(network, "step", "logits", logits, np.floating, output=outputs)
+        if shapes(own) != shapes(one):
+            raise broken(network, "step", f"a memory of {shapes(own)}", f"that of one token, {shapes(one)}")
+
+
 @contextlib.contextmanager
-def _offered(network: Network, method: str) -> Iterator[None]:
-    """What a method of a network gives, if the network has it; a method that changes its network is refused.
+def _pure(network: Network, method: str) -> Iterator[None]:
+    """Refuse a method of a network that raises, or that changes the network.
 
     Training would lose what the method leaves in the network, such as the statistics of a batch.
     """
-    before, structure = jax.tree.flatten(network)
-    with attributed(network, method), contextlib.suppress(NotImplementedError):
+    structure, before = _held(network)
+    with attributed(network, method):
         yield
-    after, now = jax.tree.flatten(network)
+    now, after = _held(network)
     if now != structure or any(new is not old for old, new in zip(before, after, strict=True)):
         gives = "its result and changes the network"
         raise broken(network, method, gives, "pure: statistics of batches and other state belong to an experiment")
+
+
+def _held(network: Network) -> tuple[Any, list[Any]]:
+    """What a network holds: the structure, and the leaves with the attributes, which need not be leaves."""
+    leaves, structure = jax.tree.flatten(network)
+    attributes = dict(vars(network))
+    return (structure, list(attributes)), [*leaves, *attributes.values()]
 
 
 def _trace_objective(trial: TrialSpec) -> None:
@@ -241,16 +282,14 @@ def _another(count: int, other: int) -> int:
 
 
 def _watched(network: Network, task: Task, method: str) -> Any:
-    return _Watched(network, task.token_size(), place(task, method))
+    return _watched_with(type(network))(network, task.token_size(), place(task, method))
 
 
-@Network.register
-@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Watched:
+class _Watched(Network):
     """A network that holds what a task gives it against the sizes that the task has named."""
 
-    _network: Network
+    _network: Any
     _size: int = dataclasses.field(metadata={"static": True})
     _place: str = dataclasses.field(metadata={"static": True})
 
@@ -261,15 +300,15 @@ class _Watched:
         self._require(tokens)
         return self._network.content(tokens)
 
-    def embed(self, tokens: Any, positions: Any = None) -> Any:
+    def embed(self, tokens: Any, *positions: Any, **named: Any) -> Any:
         self._require(tokens)
-        return self._network.embed(tokens, positions)
+        return self._network.embed(tokens, *positions, **named)
 
-    def __call__(self, tokens: Any, mask: Any, positions: Any = None) -> Any:
+    def __call__(self, tokens: Any, mask: Any, *positions: Any, **named: Any) -> Any:
         count = self._require(tokens)
         if np.shape(mask) != (count, count):
             raise self._broken("a mask", mask, f"[{count} tokens, {count} tokens]")
-        return self._network(tokens, mask, positions)
+        return self._network(tokens, mask, *positions, **named)
 
     def _require(self, tokens: Any) -> int:
         shape = np.shape(tokens)
@@ -279,6 +318,16 @@ class _Watched:
 
     def _broken(self, what: str, value: Any, must: str) -> ContractError:
         return ContractError(f"{self._place} gives the network {what} of shape {list(np.shape(value))}, must be {must}")
+
+
+@functools.cache
+def _watched_with(network: type[Network]) -> type[_Watched]:
+    """`_Watched`, with the abilities of a class of networks."""
+    watched = jax.tree_util.register_dataclass(type("_Watched", (_Watched,), {}))
+    for ability in network.__mro__:
+        if issubclass(ability, Network):
+            ability.register(watched)
+    return watched
 
 
 # Values

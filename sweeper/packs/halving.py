@@ -51,7 +51,7 @@ def stored_losses(halving: Halving, store: Store, trial_ids: Collection[str]) ->
     """Status and losses of those of the trials that have a row, by id."""
     rows = store.trials(trial_ids).select(["trial_id", "status", "steps_done"]).to_pylist()
     points = store.curves([row["trial_id"] for row in rows])
-    points = points.filter(pc.field("metric") == "train_loss")
+    points = points.filter(pc.field("metric") == halving.curve)
     curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for key, step, value in zip(*(points[name].to_pylist() for name in ("trial_id", "step", "value")), strict=True):
         curves[key].append((step, value))
@@ -142,7 +142,7 @@ class HalvingWork(WorkSource):
         for lane, key in enumerate(saved.trial_ids):
             if key in self.planned:
                 curves = lane_curves(trainer_of(first), first, training, lane)
-                points = [(step, value) for step, name, value in curves if name == "train_loss"]
+                points = [(step, value) for step, name, value in curves if name == self._halving.curve]
                 losses = self._halving.losses(points, training.lane_steps[lane])
                 if self._learn(key, losses) or key not in self._holders:
                     self._holders[key] = pack_id

@@ -43,7 +43,7 @@ from sweeper.space.early_stopping import TRAIN_LOSS, EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Status, Store, StoreError, TrialResult
 from sweeper.training.kinds import kind_of, trainer_of
-from sweeper.training.trainer import Trainer
+from sweeper.training.trainer import Trainer, curve_names
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial import Trial
@@ -134,11 +134,16 @@ class PackRun:
             steps=self.segment.until,
             lanes=self.training.lanes,
             rows=dict(self.rows),
-            train_loss=self.training.train_loss(),
+            train_loss=self._latest(TRAIN_LOSS),
             steps_per_second=self.training.step * lanes / seconds if seconds else 0.0,
             lanes_reason=None if self.lane_choice is None else self.lane_choice.reason,
             evaluated=self.evaluated,
         )
+
+    def _latest(self, curve: str) -> float:
+        """The latest value of a training curve; of a training without a curve of this name that of the first."""
+        names = curve_names(self.trainer, self.stacked)
+        return self.training.latest(names.index(curve) if curve in names else 0)
 
     def advance(self) -> PackProgressed:
         """One stride: some steps of training, or the evaluation and commit of one trial."""
@@ -191,8 +196,8 @@ class PackRun:
         if step // watched.every == before // watched.every:
             return
         begun = time.process_time()
-        if watched.metric == TRAIN_LOSS:
-            value = self.training.train_loss()
+        if watched.metric in curve_names(self.trainer, self.stacked):
+            value = self._latest(watched.metric)
         else:
             value = _mean_metric(self.pack.trials, self.training, watched.metric)
         seconds = self.training.seconds

@@ -51,11 +51,11 @@ class PackTraining:
         del notes["state"]
         return notes
 
-    def train_loss(self) -> float:
-        """Mean over the sound lanes at the last point of the curve; NaN before the first point."""
+    def latest(self, curve: int) -> float:
+        """Mean over the sound lanes at the last point of a curve, by its place; NaN before the first point."""
         if not self.curves:
             return math.nan
-        values = np.asarray(self.curves[-1][0])  # a lane that has failed may have kept a finite one
+        values = np.asarray(self.curves[-1][curve])  # a lane that has failed may have kept a finite one
         sound = values[np.isfinite(values) & (np.asarray(self.state.failure) == 0)]
         return float(sound.mean()) if sound.size else math.nan
 

@@ -13,13 +13,16 @@ from sweeper.panels.axes import Declaration, Points
 from sweeper.panels.kinds import MetricSource, Panel
 from sweeper.panels.series import Series
 from sweeper.trial.columns import COLUMNS, METRICS
-from sweeper.trial.entry_names import column_name, meant
+from sweeper.trial.entry_names import CARRIED, column_name, meant
 from sweeper.trial.metrics import metric_named
 
 _OF_SOME_TRIALS = {*METRICS, "extra_metrics", *(name for name in COLUMNS if name.startswith("error_"))} - {"train_loss"}
 
 _ROW_COLUMNS = tuple(name for name in COLUMNS if name not in _OF_SOME_TRIALS)
 """Columns that every finished row of a store has, beside the metrics of the evaluation."""
+
+_ENTRIES = (*CARRIED.items(), ("batch_size", "batch_size"))
+"""Entries of which a row has a column, with the column; the trials of a kind have some of them."""
 
 Location = tuple[str | int, ...]  # keys and places from the list of panels down to a name
 
@@ -81,7 +84,11 @@ def _mistake(names: Names, name: str, source: MetricSource) -> str | None:
 
 
 def _mistake_in_column(names: Names, name: str) -> str | None:
-    known = [*_ROW_COLUMNS, *names.metrics, *map(column_name, names.paths)]
+    of_entries = [path for path, column in _ENTRIES if column == column_name(name)]
+    columns = list(map(column_name, names.paths))
+    if of_entries and not set(of_entries) & set(names.paths):
+        return f"no trial has a value in the column '{name}'{meant(name, columns)}"
+    known = [*_ROW_COLUMNS, *names.metrics, *columns]
     metric = metric_named(name)
     of_inputs = metric.statistic == "pooled" and metric._replace(statistic="mean").name in names.outcomes
     return None if of_inputs or column_name(name) in known else f"unknown column '{name}'{meant(name, known)}"

@@ -1,9 +1,9 @@
 """Early stopping: while packs train, a rule compares them by a metric and stops those that fall behind.
 
-The metric is the training loss, or one of the evaluation: every so many steps a worker evaluates the networks of its
-pack by the protocol of their trials. The value of a pack is the mean over its lanes. Decisions are asynchronous: a pack
-is compared with those that were there before, so the order in which packs run has a part in them, and a start knows
-nothing of the packs of earlier starts.
+The metric is a training curve, or a metric of the evaluation: every so many steps a worker then evaluates the networks
+of its pack by the protocol of their trials. The value of a pack is the mean over its lanes. Decisions are asynchronous:
+a pack is compared with those that were there before, so the order in which packs run has a part in them, and a start
+knows nothing of the packs of earlier starts.
 
 The methods are asynchronous successive halving (ASHA) and Optuna's pruners. None of them knows who trains the packs.
 """
@@ -33,14 +33,14 @@ class EarlyStopping(Spec):
     """How packs that fall behind are stopped."""
 
     name: str
-    metric: str = TRAIN_LOSS  # or a metric of the evaluation
+    metric: str = TRAIN_LOSS  # or another training curve, or a metric of the evaluation
     mode: Literal["min", "max"] = "min"
     every: Count | None = None  # training steps between comparisons; None: of the loss, about once a second
 
     @model_validator(mode="after")
     def _complete(self) -> "EarlyStopping":
         if self.metric != TRAIN_LOSS and self.every is None:
-            raise ValueError(f"metric: '{self.metric}' is evaluated every so many steps: write 'every: 1000'")
+            raise ValueError(f"metric: '{self.metric}' is compared every so many steps: write 'every: 1000'")
         if self.metric != TRAIN_LOSS and "mode" not in self.model_fields_set:
             raise ValueError(f"metric: write 'mode: max' if '{self.metric}' is to become large, 'mode: min' if small")
         return self

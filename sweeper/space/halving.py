@@ -2,8 +2,8 @@
 
 Every training seed of the space stands for a search of its own. A search trains `starts` trials of its setting, which
 differ in their training seed alone, hence in initial weights, batches and seeds r. At a rung the trials with the lowest
-training loss go on, and the others are stopped. Trials that go on from the last rung are trained to the end: the
-winners.
+training loss, or the best value of another training curve, go on, and the others are stopped. Trials that go on from
+the last rung are trained to the end: the winners.
 
 Search s owns the training seeds s · starts … (s + 1) · starts − 1. So its trials are ordinary trials with ordinary ids,
 and searches with different s share none.
@@ -14,8 +14,9 @@ The rules stand here. `sweeper.packs.halving` applies them to what a store holds
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.trial.field_types import Count
 from sweeper.trial.record import Spec, canonical
 from sweeper.trial.start_from import setting
@@ -26,7 +27,7 @@ class Rung(Spec):
     """A step at which the trials of a search are compared."""
 
     steps: Count  # training steps done
-    keep: Count  # how many trials of a search go on, those with the lowest training loss
+    keep: Count  # how many trials of a search go on
 
 
 class Decided(NamedTuple):
@@ -43,6 +44,8 @@ class Halving:
 
     starts: int  # trials of a search
     rungs: tuple[Rung, ...]  # at which steps trials are compared, and how many go on
+    curve: str = TRAIN_LOSS  # the training curve by which they are compared
+    mode: Literal["min", "max"] = "min"  # whether its low values are the good ones
 
     def searches(self, trials: Iterable[Trial]) -> list[tuple[Trial, ...]]:
         """The groups of trials that compete with each other, in order of first appearance."""
@@ -53,15 +56,16 @@ class Halving:
         return [tuple(starts) for starts in searches.values()]
 
     def losses(self, curve: Iterable[tuple[int, float]], done: int) -> tuple[float, ...]:
-        """The training losses of a trial at the rungs that it has reached.
+        """The losses of a trial at the rungs that it has reached, of which low ones are good.
 
         The loss at a rung is the last point of the curve until the rung, rounded to 12 digits, so that it does not
-        depend on the order of a sum. `curve` has steps and values in any order, `done` counts sound training steps: a
-        trial that failed before a rung has no loss there.
+        depend on the order of a sum; its negative, if high values are the good ones. `curve` has steps and values in
+        any order, `done` counts sound training steps: a trial that failed before a rung has no loss there.
         """
         points = sorted(curve)
         reached = [[value for step, value in points if step <= rung.steps] for rung in self.rungs if rung.steps <= done]
-        return tuple(float(f"{values[-1]:.12g}") for values in reached if values)
+        sign = -1 if self.mode == "max" else 1
+        return tuple(sign * float(f"{values[-1]:.12g}") for values in reached if values)
 
     def decided(
         self, trial_ids: Sequence[str], losses: Mapping[str, Sequence[float]], failed: Collection[str]

@@ -24,7 +24,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sweeper.messages import counted, inflected
 from sweeper.space import holes, optuna_options
-from sweeper.space.early_stopping import AnyEarlyStopping
+from sweeper.space.early_stopping import TRAIN_LOSS, AnyEarlyStopping
 from sweeper.space.formulas import Resolution
 from sweeper.space.halving import Halving, Rung
 from sweeper.space.holes import MAX_SETTINGS, Choice, Hole, holes_in
@@ -201,9 +201,14 @@ class HalvingSearch(Search):
     method: Literal["halving"]
     starts: Annotated[int, Field(ge=2, le=MAX_SETTINGS)]
     rungs: Annotated[ListOf[Rung], Field(min_length=1)]
+    curve: str = TRAIN_LOSS  # the training curve by which trials are compared
+    curve_mode: Literal["min", "max"] = "min"  # whether its low values are the good ones
 
     @model_validator(mode="after")
     def _narrowing(self) -> "HalvingSearch":
+        if self.curve != TRAIN_LOSS and "curve_mode" not in self.model_fields_set:
+            large = f"write 'curve_mode: max' if '{self.curve}' is to become large, 'curve_mode: min' if small"
+            raise ValueError(f"curve: {large}")
         if self.early_stopping is not None:
             raise ValueError("early_stopping: a halving stops trials at its rungs, and nothing else")
         before, step = self.starts, 0
@@ -217,7 +222,7 @@ class HalvingSearch(Search):
 
     @property
     def halving(self) -> Halving:
-        return Halving(self.starts, self.rungs)
+        return Halving(self.starts, self.rungs, self.curve, self.curve_mode)
 
     def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
         for tree in itertools.chain.from_iterable(map(holes.grid, variants)):

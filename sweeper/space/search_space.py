@@ -301,19 +301,28 @@ def _undrawable(search: Search, variants: Sequence[Node]) -> Iterator[Problem]:
 
 
 def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:
-    """A metric that no trial will have, and a metric without a `mode`."""
-    stopping, written = search.early_stopping, search.model_fields_set
-    named = [(metric, ("metric", number)) for number, metric in enumerate(search.metric) if "metric" in written]
-    named += [(stopping.metric, ("early_stopping", "metric"))] if stopping and stopping.every is not None else []
-    known = [TRAIN_LOSS, *TrialNames(variants).metrics] if named else []
-    for metric, location in named:
-        if metric not in known:
-            at = descendant(root, ("search", *location))
+    """A metric or a curve that no trial will have, and a metric without a `mode`."""
+    written, stopping, halving = search.model_fields_set, search.early_stopping, search.halving
+    if "metric" not in written and stopping is None and halving is None:
+        return
+    names = TrialNames(variants)
+    if halving is not None and halving.curve not in (curves := names.training_curves):
+        at = descendant(root, ("search", "curve"))
+        hint = f"{did_you_mean(nearest_name(halving.curve, curves))} (known: {', '.join(curves)})"
+        yield Problem("search.curve", f"no trial has the training curve {shown(halving.curve)}{hint}", at.where)
+    ranked = enumerate(search.metric) if "metric" in written else ()
+    named: list[tuple[str, tuple[str | int, ...], list[str]]]
+    named = [(metric, ("search", "metric", number), [TRAIN_LOSS]) for number, metric in ranked]
+    if stopping is not None and stopping.metric not in names.training_curves:
+        named.append((stopping.metric, ("search", "early_stopping", "metric"), names.training_curves))
+    for metric, location, beside in named:
+        if metric not in (known := [*beside, *names.metrics]):
+            at = descendant(root, location)
             # Tails and errors of a listed metric would make the list three times as long.
             plain_names = [name for name in dict.fromkeys(known) if metric_named(name).statistic in ("mean", "failed")]
-            names = f"{', '.join(plain_names)}; most of them also with _p5 or _p95"
+            listed = f"{', '.join(plain_names)}; most of them also with _p5 or _p95"
             hint = did_you_mean(nearest_name(metric, known))
-            yield Problem(at.path, f"unknown metric {shown(metric)}{hint} (known: {names})", at.where)
+            yield Problem(at.path, f"unknown metric {shown(metric)}{hint} (known: {listed})", at.where)
     if "metric" in written and "mode" not in written:
         at = descendant(root, ("search", "metric"))
         large = f"is missing: write 'mode: max' if {shown(search.metric[0])} is to become large, 'mode: min' if small"

@@ -61,9 +61,14 @@ class TrialNames:
     @property
     def curves(self) -> list[str]:
         """Training curves, and metrics that are evaluated while a trial trains."""
-        names = [curve_names(trainer_of(trial), trial) for trial in self.trials]
         evaluated = self.metrics if any(trial.evaluate_every is not None for trial in self.trials) else []
-        return list(dict.fromkeys([*itertools.chain(*names), *evaluated]))
+        return list(dict.fromkeys([*self.training_curves, *evaluated]))
+
+    @property
+    def training_curves(self) -> list[str]:
+        """Training curves alone."""
+        names = [curve_names(trainer_of(trial), trial) for trial in self.trials]
+        return list(dict.fromkeys(itertools.chain(*names)))
 
 
 def _names(trial: Trial) -> Names:

@@ -149,14 +149,14 @@ def _advice(at: Node, expected: Sequence[str], annotation: Any) -> str:
 def _raised(error: Exception, at: Node, annotation: Any) -> Problem:
     """The problem that one of our validators reports.
 
-    Its message may begin with a field, with a place in its list, or both, such as `int[0]: `.
+    Its message may begin with the path of a field, with a place in a list, or both, such as `int[0]: `.
     """
     message = shortened(" ".join(str(error).split())) if len(str(error)) > 400 else str(error)
     if isinstance(error, plugins.PluginError):
         at = descendant(at, ("name",))
     elif isinstance(at.value, dict) and len(at.value) == 1 and nearest_name(next(iter(at.value)), RESERVED):
         return Problem(at.path, _failed_hole(at.value, annotation) or message, at.where)
-    elif match := re.match(r"([a-z]\w*(?:\[\d+\])?|\[\d+\]): (.*)", message):
+    elif match := re.match(r"([a-z][\w.]*(?:\[\d+\])?|\[\d+\]): (.*)", message):
         location = re.findall(r"\w+", match[1])
         blamed = descendant(at, [int(part) if part.isdigit() else part for part in location])
         if blamed is not at:

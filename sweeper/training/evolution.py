@@ -32,6 +32,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.training import compilation
 from sweeper.training.objective import batch_of, drawn_pairs, next_state, own_curves
+from sweeper.training.trained_weights import trained, with_trained
 from sweeper.training.trainer import Distribution, Evaluator, Trainer, over_lanes
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
@@ -230,7 +231,7 @@ def _init(trial: TrialSpec, network: Network | None) -> EvolutionState:
     if network is None:
         network = trial.model.build(trial.task, trial.keys().weights)
     strategy, objective = (
-        _strategy(trial).init(trial.keys().training, trial.steps, network),
+        _strategy(trial).init(trial.keys().training, trial.steps, trained(network)),
         trial.objective.initial_state(trial.task),
     )
     return EvolutionState(network, strategy, jnp.int32(0), jnp.int32(0), objective)
@@ -249,8 +250,14 @@ def _streams(trial: TrialSpec, step: Int[Array, ""]) -> _Streams:
 
 
 def _unravel(trial: TrialSpec) -> Callable[[Float[Array, " weight"]], Network]:
-    shapes = jax.eval_shape(lambda: trial.model.build(trial.task, jax.random.key(0)))
-    return ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes))[1]
+    """The network of a vector of weights; its constants are those of the network as it was built."""
+    built = jax.eval_shape(lambda: trial.model.build(trial.task, jax.random.key(0)))
+    weights = trained(built)
+    unravelled = ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), weights))[1]
+    if weights is built:
+        return unravelled
+    network = trial.model.build(trial.task, trial.keys().weights)
+    return lambda vector: with_trained(network, unravelled(vector))
 
 
 def _block(
@@ -277,7 +284,9 @@ def _tell(
 
     population = jax.tree.map(lambda *halves: jnp.concatenate(halves), half(1.0), half(-1.0))
     finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
-    strategy = _strategy(trial).tell(trial.keys().training, trial.steps, state.step, population, finite, state.strategy)
+    strategy = _strategy(trial).tell(
+        trial.keys().training, trial.steps, state.step, trained(population), finite, state.strategy
+    )
     pairs_of_step = generation_pairs(trial, state.step)
     batch, _, broken = batch_of(trial, state.network, *pairs_of_step, state.step)
     loss = trial.objective.value(batch, state.objective)

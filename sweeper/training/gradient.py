@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from sweeper.training import compilation, policy_gradient
 from sweeper.training.objective import batch_of, drawn_pairs, next_state, own_curves
 from sweeper.training.policy_gradient import PolicyCurve
+from sweeper.training.trained_weights import trained, with_trained
 from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial import vectorisation
 from sweeper.trial.contracts import Network
@@ -66,12 +67,11 @@ def _transformation(trial: TrialSpec) -> "optax.GradientTransformation":
 def _init(trial: TrialSpec, network: Network | None) -> TrainState:
     if network is None:
         network = trial.model.build(trial.task, trial.keys().weights)
-    weights: Any = network  # optax's type of a tree knows only containers
-    optimizer = _transformation(trial).init(weights)
+    optimizer = _transformation(trial).init(trained(network))
     return TrainState(network, optimizer, jnp.int32(0), jnp.int32(0), trial.objective.initial_state(trial.task))
 
 
-def _trained(
+def _value(
     trial: TrialSpec, key: PRNGKeyArray, step: Int[Array, ""], state: PyTree, network: Network
 ) -> tuple[Float[Array, ""], tuple[StepCurve, PyTree, Int[Array, ""]]]:
     """The objective of a step; and its curve, the objective's next state, and a number of `trainer.FAILURES`."""
@@ -88,13 +88,14 @@ def _joined(
 ) -> tuple[TrainState, Callable[[Any], Network], Callable[[TrainState], TrainState]]:
     """For an accelerator the weights are one vector, and so is each moment: a tree needs kernels for each leaf.
 
-    An optimiser that looks at matrices keeps the tree.
+    An optimiser that looks at matrices keeps the tree, and so does a network with constants.
 
     Returns:
         The state of `_step`, the network of its weights, and the way back to the state as it was.
     """
     assert isinstance(trial.optimizer, GradientOptimizer)
-    if vectorisation.in_turns() or not trial.optimizer.ELEMENTWISE:
+    has_constants = trained(state.network) is not state.network
+    if vectorisation.in_turns() or not trial.optimizer.ELEMENTWISE or has_constants:
         return state, lambda weights: weights, lambda moved: moved
     _, network = ravel_pytree(state.network)
 
@@ -113,19 +114,19 @@ def _step(
 ) -> tuple[TrainState, StepCurve | PolicyCurve]:
     import optax
 
-    drawn = policy_gradient.trained if trial.optimizer.TRAINER == "policy_gradient" else _trained
+    value_of = policy_gradient.sampled_value if trial.optimizer.TRAINER == "policy_gradient" else _value
     key = jax.random.fold_in(trial.keys().training, state.step)
-    trained = functools.partial(drawn, trial, key, state.step, state.objective)
-    value = jax.value_and_grad(lambda weights: trained(network(weights)), has_aux=True)
-    (loss, (curve, objective_state, broken)), gradient = value(state.network)
-    weights: Any = state.network
+    of_step = functools.partial(value_of, trial, key, state.step, state.objective)
+    weights = trained(state.network)
+    value = jax.value_and_grad(lambda weights: of_step(network(with_trained(state.network, weights))), has_aux=True)
+    (loss, (curve, objective_state, broken)), gradient = value(weights)
     changes, optimizer = _transformation(trial).update(gradient, state.optimizer, weights)
-    weights = jax.tree.map(jnp.add, state.network, changes)
+    moved_network = with_trained(state.network, jax.tree.map(jnp.add, weights, changes))
 
     failure = jnp.where(jnp.isfinite(loss), jnp.where(jnp.isfinite(optax.tree.norm(gradient)), 0, 2), 1)
     failure = jnp.where(broken > 0, broken, failure)
     failure = jnp.where(state.failure > 0, state.failure, failure)
-    moved = TrainState(weights, optimizer, state.step + 1, state.failure, objective_state)
+    moved = TrainState(moved_network, optimizer, state.step + 1, state.failure, objective_state)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, state)
     return kept._replace(failure=failure), curve
 

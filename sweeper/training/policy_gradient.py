@@ -75,7 +75,7 @@ def entropy(episodes: Episodes) -> Float[Array, ""]:
     return (episodes.taken * episodes.entropy).sum(axis=-1).mean()
 
 
-def trained(
+def sampled_value(
     trial: TrialSpec, key: PRNGKeyArray, step: Int[Array, ""], state: PyTree, network: Network
 ) -> tuple[Float[Array, ""], tuple[PolicyCurve, PyTree, Int[Array, ""]]]:
     """The objective of a step less the bonus; and its curve, the objective's next state, a number of `FAILURES`."""

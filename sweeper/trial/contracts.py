@@ -6,8 +6,8 @@ model it gets, and a model knows of a task only the sizes of its tokens, outputs
 
 Invariants:
     - Tasks and networks are pure: they keep no state, and all randomness enters through keys.
-    - What a task may ask of a network is declared by `Network`. Knowledge of one kind of network, by which a task can
-      save work, is a record that the network hands out, such as `Polynomial`.
+    - A task asks of a network what `Network` declares, and what the abilities declare that it names. Knowledge of one
+      kind of network, by which a task can save work, is a record that the network hands out, such as `Polynomial`.
 """
 
 import abc
@@ -24,22 +24,27 @@ from sweeper.trial.record import Spec
 
 # Networks
 
-Memory = PyTree[Float[Array, "... _token _feature"]]
-"""What a network keeps of tokens that it has read, so that later tokens can read them.
-
-The last axis but one is the token. What lies before it, such as heads, is the network's own.
-"""
-
-Past = Sequence[tuple[Memory, Bool[Array, "_token"]]]
-"""Memories of earlier tokens, each with a mask of the tokens that are read."""
-
 
 class Network(abc.ABC):
     """A function from a sequence of tokens to one vector of logits per token.
 
-    A network is a pytree whose leaves are its weights. Tokens are embedded, then read each other in `depth` layers; the
-    task gives the mask of which token reads which. The order of the tokens is no information to the network: positions
-    enter through the embedding alone. All methods take one sequence; batches come from `vmap`.
+    A network is a pytree whose leaves are its weights. Training moves all of them, but those in a `Variable` of flax
+    that is no `nnx.Param`. The method takes one sequence; batches come from `vmap`.
+
+    Subclasses of this class are abilities: what only some networks can. A task names those that it needs in `NEEDS`.
+    """
+
+    @abc.abstractmethod
+    def __call__(
+        self, tokens: Float[Array, "token feature"], mask: Bool[Array, "token token"]
+    ) -> Float[Array, "token output"]:
+        """Logits of every token; `mask[i, j]` says whether token i reads token j."""
+
+
+class EmbeddingNetwork(Network):
+    """A network that embeds its tokens in parts; they then read each other in `depth` layers.
+
+    The order of the tokens is no information to the network: positions enter through the embedding alone.
     """
 
     @property
@@ -58,11 +63,11 @@ class Network(abc.ABC):
     def placed(self, positions: Int[Array, " token"]) -> Float[Array, "token width"]:
         """The part of the embedding that depends on positions alone."""
 
-    @abc.abstractmethod
     def embed(
         self, tokens: Float[Array, "token feature"], positions: Int[Array, " token"] | None = None
     ) -> Float[Array, "token width"]:
         """The sum of `content` and `placed`; positions are 0, 1, 2 ... if none are given."""
+        return self.content(tokens) + self.placed(jax.numpy.arange(len(tokens)) if positions is None else positions)
 
     @abc.abstractmethod
     def __call__(
@@ -71,7 +76,21 @@ class Network(abc.ABC):
         mask: Bool[Array, "token token"],
         positions: Int[Array, " token"] | None = None,
     ) -> Float[Array, "token output"]:
-        """Logits of every token; `mask[i, j]` says whether token i reads token j."""
+        """Logits of every token, with positions as in `embed`."""
+
+
+Memory = PyTree[Float[Array, "... _token _feature"]]
+"""What a network keeps of tokens that it has read, so that later tokens can read them.
+
+The last axis but one is the token. What lies before it, such as heads, is the network's own.
+"""
+
+Past = Sequence[tuple[Memory, Bool[Array, "_token"]]]
+"""Memories of earlier tokens, each with a mask of the tokens that are read."""
+
+
+class StepwiseNetwork(EmbeddingNetwork):
+    """A network that can read a sequence token by token, with a memory."""
 
     @abc.abstractmethod
     def empty_memory(self, tokens: int) -> Memory:
@@ -89,9 +108,13 @@ class Network(abc.ABC):
             The logits, equal to those of the whole sequence at this token, and the memory of this token alone.
         """
 
+
+class PolynomialNetwork(EmbeddingNetwork):
+    """A network that can be written out as a polynomial, in some of its variants."""
+
+    @abc.abstractmethod
     def polynomial(self) -> "Polynomial | None":
-        """The network written out as a polynomial of the embedded tokens; None for any other kind of network."""
-        return None
+        """The network as a polynomial of the embedded tokens; None for a variant that is none."""
 
 
 class LinearAttention(NamedTuple):
@@ -132,6 +155,12 @@ class Polynomial(NamedTuple):
     layers: tuple[LinearAttention, ...]
     readout: Float[Array, "width output"]
     bias: Float[Array, " output"]
+
+
+def polynomial_of(network: Network, layers: int) -> Polynomial | None:
+    """A network as a polynomial with so many layers; None for any other network."""
+    polynomial = network.polynomial() if isinstance(network, PolynomialNetwork) else None
+    return polynomial if polynomial is not None and len(polynomial.layers) == layers else None
 
 
 # Tasks
@@ -274,6 +303,9 @@ class Task(Spec, abc.ABC):
     KIND: ClassVar[str] = "task"
     VERSION: ClassVar[int] = 1
     """Raise the version when the meaning of the code changes: the id of every trial of the task changes with it."""
+
+    NEEDS: ClassVar[tuple[type[Network], ...]] = ()
+    """Abilities that the task uses of every network, such as `StepwiseNetwork`; a model without them is refused."""
 
     name: str
 

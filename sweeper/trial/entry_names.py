@@ -16,7 +16,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from sweeper.messages import nearest_name
-from sweeper.trial.trial import leaf_values, with_unwritten
+from sweeper.trial.trial import leaf_values, record_of, with_unwritten
 
 CARRIED = {
     "experiment.name": "task",
@@ -55,7 +55,8 @@ def entries_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     for part, value in with_unwritten(spec).items():
         leaves = leaf_values(value, f"{part}.") if isinstance(value, Mapping) else [(part, value)]
         record |= {path: decoded(leaf) for path, leaf in leaves}
-    return record
+    meaningless = record_of(spec).meaningless(spec)
+    return {path: value for path, value in record.items() if path not in meaningless}
 
 
 _SPELLED = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}

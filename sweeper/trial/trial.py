@@ -117,6 +117,11 @@ class Trial(Spec, abc.ABC):
         return self if self.start_from is None else self.model_copy(update={"start_from": None})
 
     @classmethod
+    def meaningless(cls, spec: Mapping[str, Any]) -> tuple[str, ...]:
+        """Dotted paths of the entries of a canonical specification that mean nothing in it; tables leave them out."""
+        return ()
+
+    @classmethod
     def part(cls, part: str, name: str | None) -> type[Spec] | None:
         """The record of an entry of `PARTS` with this name; None if this checkout lacks it."""
         kind = cls.PARTS[part]

@@ -15,12 +15,14 @@ Invariants:
 """
 
 import enum
+import functools
+import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
 from jaxtyping import PRNGKeyArray
-from pydantic import Field, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
 from sweeper.trial import plugins
 from sweeper.trial.contracts import Model, Task
@@ -66,7 +68,7 @@ class Evaluation(Spec):
     """The evaluation protocol: how many seeds r are drawn, and the group sizes of the majority votes.
 
     With `exhaustive` a randomised model is evaluated with every seed r once, so that only votes are estimates; `seeds`
-    is then their number.
+    is then their number. In a task without voting `votes` mean nothing, and trials have the default.
     """
 
     seeds: Count = 100
@@ -74,13 +76,14 @@ class Evaluation(Spec):
     exhaustive: Annotated[bool, Unwritten(False)] = False
 
     @model_validator(mode="after")
-    def _groups_fit(self) -> "Evaluation":
+    def _groups_differ(self) -> "Evaluation":
         if len(set(self.votes)) != len(self.votes):
             raise ValueError(f"votes: {list(self.votes)} names a group size twice")
-        for group in self.votes:
-            if group > self.seeds:
-                raise ValueError(f"votes: a group of {group} needs at least {group} evaluation seeds, not {self.seeds}")
         return self
+
+
+NO_VOTES = Evaluation().votes
+"""What stands in the specification of a trial whose task has no voting: ids of trials are older than this rule."""
 
 
 class TrialSpec(Trial):
@@ -132,18 +135,31 @@ class TrialSpec(Trial):
         return self
 
     def fitted(self, evaluation: Evaluation) -> Evaluation:
-        """A protocol as this trial can have it: a single seed is not exhausted, else `seeds` is the number of all.
+        """A protocol as this trial can have it.
 
-        It is a `ValueError` if the task has no list of all seeds.
+        A single seed is not exhausted, else `seeds` is the number of all. A task without voting ignores `votes`.
+
+        It is a `ValueError` if the task has no list of all seeds, or if more seeds are to vote than there are.
         """
-        if not evaluation.exhaustive:
-            return evaluation
-        if self.single_seed:
-            return evaluation.model_copy(update={"exhaustive": False})
-        every = self.task.abilities().all_seeds
-        if every is None:
-            raise ValueError(f"evaluation: exhaustive needs all seeds r, and {self.task.name} has too many of them")
-        return evaluation.model_copy(update={"seeds": len(jax.tree.leaves(every())[0])})
+        abilities = self.task.abilities()
+        if evaluation.exhaustive and self.single_seed:
+            evaluation = evaluation.model_copy(update={"exhaustive": False})
+        elif evaluation.exhaustive:
+            if abilities.all_seeds is None:
+                raise ValueError(f"evaluation: exhaustive needs all seeds r, and {self.task.name} has too many of them")
+            every = abilities.all_seeds()
+            evaluation = evaluation.model_copy(update={"seeds": len(jax.tree.leaves(every)[0])})
+        if abilities.voting is None:
+            return evaluation.model_copy(update={"votes": NO_VOTES})
+        for group in evaluation.votes:
+            if group > evaluation.seeds:
+                least = f"a group of {group} needs at least {group} evaluation seeds"
+                raise ValueError(f"evaluation.votes: {least}, not {evaluation.seeds}")
+        return evaluation
+
+    @classmethod
+    def meaningless(cls, spec: Mapping[str, Any]) -> tuple[str, ...]:
+        return () if _votes(json.dumps(spec.get("task", {}))) else ("evaluation.votes",)
 
     @property
     def single_seed(self) -> bool:
@@ -201,6 +217,17 @@ class TrialSpec(Trial):
     def keys(self) -> "TrialKeys":
         """The independent random streams of the trial, all from its training seed."""
         return TrialKeys(*jax.random.split(jax.random.key(self.seed), len(TrialKeys._fields)))
+
+
+@functools.cache
+def _votes(task: str) -> bool:
+    """Whether a task has voting, by its entries as JSON; also if this checkout cannot say."""
+    entries = json.loads(task)
+    record: Any = TrialSpec.part("task", entries.get("name"))
+    try:
+        return record is None or record.model_validate(entries).abilities().voting is not None
+    except ValidationError:
+        return True
 
 
 class TrialKeys(NamedTuple):

@@ -15,7 +15,7 @@ and column with the reward; here the model's first dense layer adds its rows for
 import contextlib
 import functools
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +43,8 @@ class Task(contracts.Task):
         scale: What is trained: `steps` is T1 + T2; `reward` is 22 - 10 times the text's reward, which is the same
             if both episodes succeed and 11 steps more for every one that does not.
     """
+
+    NEEDS: ClassVar[tuple[type[contracts.Network], ...]] = (contracts.StepwiseNetwork,)
 
     name: Literal["gridworld"] = "gridworld"
     height: Annotated[int, Field(ge=1)] = 5
@@ -86,7 +88,7 @@ class Task(contracts.Task):
 
     def loss(self, network: contracts.Network, x: Int[Array, ""], r: Float[Array, " noise"]) -> Float[Array, ""]:
         """Cost of the plain rollout, on the scale that is trained."""
-        return self._cost(trajectory_durations(trajectory(self.grid, network, x, r)))
+        return self._cost(trajectory_durations(trajectory(self.grid, _stepwise(network), x, r)))
 
     def losses(
         self, network: contracts.Network, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
@@ -163,7 +165,7 @@ class Task(contracts.Task):
     def _durations(
         self, network: contracts.Network, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
     ) -> Durations:
-        everywhere = durations(self.grid, network, seeds)
+        everywhere = durations(self.grid, _stepwise(network), seeds)
         return Durations(*(values[:, inputs - 1] for values in everywhere))
 
     def _episodes(
@@ -174,7 +176,7 @@ class Task(contracts.Task):
         key: PRNGKeyArray,
     ) -> contracts.Episodes:
         failure = 0.0 if self.scale == "steps" else (FOUND - STEP) / -STEP
-        return episodes(self.grid, network, inputs, seeds, key, failure)
+        return episodes(self.grid, _stepwise(network), inputs, seeds, key, failure)
 
     def _cost(self, both: Durations) -> Float[Array, "*pair"]:
         if self.scale == "steps":
@@ -184,11 +186,17 @@ class Task(contracts.Task):
     def _paths(
         self, network: contracts.Network, inputs: Int[Array, " input"], seeds: Float[Array, "seed noise"]
     ) -> dict[str, Float[Array, " input"]]:
-        walk = functools.partial(trajectory, self.grid, network)
+        walk = functools.partial(trajectory, self.grid, _stepwise(network))
         walks = jax.vmap(jax.vmap(walk, in_axes=(None, 0)), in_axes=(0, None))(inputs, seeds)
         cells = jnp.where(walks.episode < 2, walks.cell, -1).astype(jnp.float32)
         _, count, steps = cells.shape
         return {f"path_{seed}_{step}": cells[:, seed, step] for seed in range(count) for step in range(steps)}
+
+
+def _stepwise(network: contracts.Network) -> contracts.StepwiseNetwork:
+    """The network of a trial, which can do what the task needs."""
+    assert isinstance(network, contracts.StepwiseNetwork)
+    return network
 
 
 def _text_reward(both: Durations) -> Float[Array, "*pair"]:

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Memory, Network
+from sweeper.trial.contracts import Memory, StepwiseNetwork
 from tasks.gridworld import environment
 from tasks.gridworld.environment import FOUND, START, STEP, Grid, State
 
@@ -79,7 +79,9 @@ class Durations(NamedTuple):
     found: Bool[Array, "2 *pair"]
 
 
-def trajectory(grid: Grid, network: Network, treasure: Int[Array, ""], noise: Float[Array, " noise"]) -> Trajectory:
+def trajectory(
+    grid: Grid, network: StepwiseNetwork, treasure: Int[Array, ""], noise: Float[Array, " noise"]
+) -> Trajectory:
     """The plain rollout of one pair, with a memory: the definition that `durations` must agree with."""
     length = 2 * grid.horizon
     placed = network.placed(jnp.arange(length))
@@ -104,7 +106,7 @@ def trajectory_durations(walk: Trajectory) -> Durations:
     return Durations(of_episode.sum(axis=1), (of_episode & walk.found).any(axis=1))
 
 
-def durations(grid: Grid, network: Network, noise: Float[Array, "seed noise"]) -> Durations:
+def durations(grid: Grid, network: StepwiseNetwork, noise: Float[Array, "seed noise"]) -> Durations:
     """Both episodes of every treasure and seed, with shared work; the pair is (cell, seed), the corner left out."""
     tokens = embedded(grid, network, noise)
     placed = network.placed(jnp.arange(2 * grid.horizon))
@@ -130,7 +132,7 @@ class _FirstEpisodes(NamedTuple):
 
 
 def _first_episodes(
-    grid: Grid, network: Network, tokens: Tokens, placed: Float[Array, "position width"]
+    grid: Grid, network: StepwiseNetwork, tokens: Tokens, placed: Float[Array, "position width"]
 ) -> _FirstEpisodes:
     seeds, never = len(tokens.noise), grid.horizon + 1
 
@@ -173,7 +175,7 @@ class _Slots(NamedTuple):
 
 
 def _second_episodes_in_turns(
-    grid: Grid, network: Network, tokens: Tokens, placed: Float[Array, "position width"], first: _FirstEpisodes
+    grid: Grid, network: StepwiseNetwork, tokens: Tokens, placed: Float[Array, "position width"], first: _FirstEpisodes
 ) -> Int[Array, "seed cell"]:
     """Step of the second episode that finds the treasure on each cell, the horizon + 1 if none does."""
     seeds, cells, horizon, never = len(tokens.noise), grid.cells, grid.horizon, grid.horizon + 1
@@ -229,7 +231,7 @@ def _second_episodes_in_turns(
 
 
 def _second_episodes_at_once(
-    grid: Grid, network: Network, tokens: Tokens, placed: Float[Array, "position width"], first: _FirstEpisodes
+    grid: Grid, network: StepwiseNetwork, tokens: Tokens, placed: Float[Array, "position width"], first: _FirstEpisodes
 ) -> Int[Array, "seed cell"]:
     """As `_second_episodes_in_turns`, with one branch for every cell of every seed.
 
@@ -299,7 +301,7 @@ def reached_token(
     return jnp.concatenate([jnp.zeros(noise), row, column, jnp.asarray(reward)[None]])
 
 
-def embedded(grid: Grid, network: Network, noise: Float[Array, "seed noise"]) -> Tokens:
+def embedded(grid: Grid, network: StepwiseNetwork, noise: Float[Array, "seed noise"]) -> Tokens:
     features = noise.shape[-1]
     over_cells = jax.vmap(lambda cell, reward: reached_token(grid, features, cell, reward), in_axes=(0, None))
     reached = jnp.stack([over_cells(jnp.arange(grid.cells), reward) for reward in (STEP, FOUND)])

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Episodes, Network
+from sweeper.trial.contracts import Episodes, StepwiseNetwork
 from tasks.gridworld import environment
 from tasks.gridworld.environment import START, STEP, Grid
 from tasks.gridworld.rollout import embedded, first_tokens, noise_token, reached_token, written
@@ -48,7 +48,7 @@ class _Walks(NamedTuple):
 
 def episodes(
     grid: Grid,
-    network: Network,
+    network: StepwiseNetwork,
     treasures: Int[Array, " input"],
     noise: Float[Array, "seed noise"],
     key: PRNGKeyArray,
@@ -87,7 +87,7 @@ def episodes(
 
 
 def _marginal(
-    grid: Grid, network: Network, noise: Float[Array, "seed noise"], walks: _Walks
+    grid: Grid, network: StepwiseNetwork, noise: Float[Array, "seed noise"], walks: _Walks
 ) -> Float[Array, "seed step"]:
     """Log-probability of each step of the first episodes given the steps before, for a seed r that is not known."""
     horizon, causal = grid.horizon, jnp.tri(grid.horizon, dtype=bool)
@@ -106,7 +106,11 @@ def _marginal(
 
 
 def _log_shares(
-    grid: Grid, network: Network, noise: Float[Array, " noise"], walks: _Walks, treasures: Int[Array, " followed"]
+    grid: Grid,
+    network: StepwiseNetwork,
+    noise: Float[Array, " noise"],
+    walks: _Walks,
+    treasures: Int[Array, " followed"],
 ) -> Float[Array, "episode step action"]:
     """Log-probabilities of all actions of one seed, in its first episode and in the second ones of some treasures."""
     horizon, count = grid.horizon, len(treasures)
@@ -130,7 +134,7 @@ def _log_shares(
     return jax.nn.log_softmax(logits).reshape(1 + count, horizon, -1)
 
 
-def _walks(grid: Grid, network: Network, noise: Float[Array, "seed noise"], key: PRNGKeyArray) -> _Walks:
+def _walks(grid: Grid, network: StepwiseNetwork, noise: Float[Array, "seed noise"], key: PRNGKeyArray) -> _Walks:
     seeds, cells, horizon, never = len(noise), grid.cells, grid.horizon, grid.horizon + 1
     tokens, placed = embedded(grid, network, noise), network.placed(jnp.arange(2 * horizon))
     first_key, second_key = jax.random.split(key)

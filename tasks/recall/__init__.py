@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
 from pydantic import Field
 
 from sweeper.trial import contracts
-from tasks.recall.polynomial_logits import Tables, expanded, table_logits, two_layers
+from tasks.recall.polynomial_logits import Tables, expanded, table_logits
 
 FILLINGS = 16
 """Random fillings of the other keys, per target value and query, in the evaluation set."""
@@ -92,7 +92,7 @@ class Task(contracts.Task):
     def losses(
         self, network: contracts.Network, inputs: Inputs, seeds: Float[Array, "seed seed_bit"]
     ) -> Float[Array, "input seed"]:
-        polynomial = two_layers(network)
+        polynomial = contracts.polynomial_of(network, 2)
         if polynomial is None:
             return super().losses(network, inputs, seeds)
         logits = table_logits(self._tables(network, polynomial, seeds), *inputs)
@@ -110,7 +110,7 @@ class Task(contracts.Task):
         self, network: contracts.Network, inputs: Inputs, seeds: Float[Array, "seed seed_bit"]
     ) -> contracts.Outcomes:
         """Outcomes of every input and seed; `answers` has one part a bit."""
-        polynomial = two_layers(network)
+        polynomial = contracts.polynomial_of(network, 2)
         if polynomial is not None:
             tables = self._tables(network, polynomial, seeds)
             return _in_chunks(lambda some: self._outcomes(table_logits(tables, *some), some), inputs, 512)
@@ -173,6 +173,7 @@ class Task(contracts.Task):
     def _tables(
         self, network: contracts.Network, polynomial: contracts.Polynomial, seeds: Float[Array, "seed seed_bit"]
     ) -> Tables:
+        assert isinstance(network, contracts.EmbeddingNetwork)
         values = self._bits(jnp.tile(jnp.arange(2**self.value_bits), self.keys))
         nothing = jnp.zeros((self.keys, self.value_bits), int)
         keys = jnp.arange(self.keys)

@@ -18,12 +18,6 @@ from sweeper.trial import contracts
 from sweeper.trial.vectorisation import in_turns, product, products
 
 
-def two_layers(network: contracts.Network) -> contracts.Polynomial | None:
-    """The network as a polynomial of two layers, which `expanded` tabulates; None for any other network."""
-    polynomial = network.polynomial()
-    return polynomial if polynomial is not None and len(polynomial.layers) == 2 else None
-
-
 class Projections(NamedTuple):
     """The projections of a token that both blocks read before block one has written to it.
 

@@ -1,5 +1,6 @@
 """Experiments, trained for real in this process: what holds for the trials of tasks holds for them."""
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -15,11 +16,13 @@ from sweeper.packs import start_from
 from sweeper.packs.pack_run import PackRun, run_pack
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.trained_trial import load
+from sweeper.space import search_space
+from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store
 from sweeper.training import experiments
 from sweeper.training.kinds import kind_of, trainer_of
 from sweeper.trial import plugins, vectorisation
-from sweeper.trial.contracts import ContractError
+from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.record import canonical
 from sweeper.trial.start_from import StartFrom
 from sweeper.trial.trial import trial_id, trial_of
@@ -33,12 +36,14 @@ PARTLY = TOY.replace('"toy"', '"partly"').partition("    def start_from")[0]
 WHOLLY = TOY.replace('"toy"', '"wholly"').partition("    def network")[0]
 """Experiments without a `start_from`: one keeps a part of its state, one keeps all."""
 
+MOVE = '"pace": jnp.abs(move).mean()'
+WITH_LOSS = TOY.replace('"toy"', '"with_loss"').replace(MOVE, f'{MOVE}, "train_loss": -jnp.abs(move).mean()')
+
 
 @pytest.fixture(scope="module", autouse=True)
 def toy(tmp_path_factory):
-    with project(
-        tmp_path_factory.mktemp("project"), toy=TOY, together=TOGETHER, partly=PARTLY, wholly=WHOLLY
-    ) as folder:
+    folder, texts = tmp_path_factory.mktemp("project"), {"partly": PARTLY, "wholly": WHOLLY, "with_loss": WITH_LOSS}
+    with project(folder, toy=TOY, together=TOGETHER, **texts) as folder:
         yield folder
 
 
@@ -205,3 +210,39 @@ def test_a_row_has_the_version_of_its_experiment_and_counts_while_the_code_has_i
     monkeypatch.setattr(experiment, "VERSION", 3)
     assert results.current(store.trials()).num_rows == 0
     assert trial_id(trial) != store.trials()["trial_id"][0].as_py()
+
+
+SPACE = """
+name: toy
+trial: {experiment: {name: toy}, steps: 12}
+search: {method: grid, early_stopping: {grace_steps: 4}}
+"""
+
+
+def test_early_stopping_needs_a_curve_or_a_metric_of_the_experiment(toy):
+    (toy / "toy.yaml").write_text(SPACE)
+    compared = "search.early_stopping={grace_steps: 4, every: 2, mode: min, metric: "
+    for override in (None, f"{compared}loss}}"):
+        with pytest.raises(SearchSpaceError, match=r"search\.early_stopping.*: .*pace"):
+            search_space.read(toy / "toy.yaml", [override] if override else [])
+    for metric in ("pace", "distance"):
+        search_space.read(toy / "toy.yaml", [f"{compared}{metric}}}"])
+
+
+def test_a_panel_by_a_column_that_experiments_do_not_fill_is_refused(toy):
+    text = SPACE.replace(", early_stopping: {grace_steps: 4}", "")
+    text += "panels: [{kind: history, name: a, metric: pace, split: experiment.rate, where: {COLUMN: 0.1}}]\n"
+    for column in ("learning_rate", "batch_size", "q", "experiment.rate"):
+        (toy / "toy.yaml").write_text(text.replace("COLUMN", column))
+        with (
+            contextlib.nullcontext() if "." in column else pytest.raises(SearchSpaceError, match=rf"where\.{column}: ")
+        ):
+            search_space.check_panels(search_space.read(toy / "toy.yaml"))
+
+
+@pytest.mark.slow  # compiles
+def test_the_loss_of_the_progress_is_the_curve_of_this_name(toy, tmp_path):
+    pack = Pack((toy_trial(name="with_loss"),))
+    run = PackRun(pack, pack.trial_ids, destination(Store.open(tmp_path)))
+    progress = run.advance()
+    assert progress.train_loss == pytest.approx(-run.training.latest(0))

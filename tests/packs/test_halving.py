@@ -335,6 +335,18 @@ def test_a_search_without_pending_starts_hides_no_other(space, tmp_path):
     assert [trial.steps for trial in source.expected(source.searches[1])] == [100, 100, 200, 300]
 
 
+def test_any_training_curve_may_decide_and_high_values_may_be_the_good_ones(space, undisturbed):
+    halving = space("search={method: halving, starts: 4, rungs: [{steps: 100, keep: 2}], curve: mean_loss, "
+                    "curve_mode: max}").search.halving  # fmt: skip
+    assert halving is not None
+    stored = stored_losses(halving, undisturbed, list(rows(undisturbed)))
+    points = undisturbed.curves().to_pandas().query("metric == 'mean_loss' and step == 100")
+    expected = {key: (pytest.approx(-value),) for key, value in zip(points["trial_id"], points["value"], strict=True)}
+    assert {key: each.losses for key, each in stored.items()} == expected
+    with pytest.raises(SearchSpaceError, match=r"search\.curve: .*'no_loss'"):
+        space("search.curve=no_loss", "search.curve_mode=min")
+
+
 @pytest.mark.parametrize(
     ("override", "place"),
     [
@@ -344,6 +356,7 @@ def test_a_search_without_pending_starts_hides_no_other(space, tmp_path):
         ("search.rungs[0].steps=50", r"search\.rungs\[0\]\.steps"),
         ("search.early_stopping={grace_steps: 5}", "early_stopping"),
         ("search.trials=5", "search"),
+        ("search.curve=mean_loss", "curve_mode"),
         ("trial.objective.q={uniform: [1, 2]}", "uniform"),
         ("search.starts=1000000", "2,000,000"),
         ("trial.seed=1000000000", r"trial\.seed"),

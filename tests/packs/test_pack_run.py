@@ -20,6 +20,7 @@ from pydantic import Field
 from sweeper.packs import checkpoint, checkpointed_trials, device_memory, pack_run, plan
 from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack, stack
+from sweeper.space.early_stopping import Asha
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.training import evaluation, gradient
 from sweeper.trial import provenance
@@ -264,6 +265,15 @@ def test_the_loss_in_the_progress_of_a_pack_is_the_mean_of_the_lanes_that_have_o
     run = _run(Store.open(tmp_path))
     run.training = dataclasses.replace(run.training, curves=[[list(losses), [1.0, 1.0]] for losses in points])
     assert run.progress().train_loss == pytest.approx(loss, nan_ok=True)
+
+
+@pytest.mark.slow
+def test_early_stopping_compares_any_training_curve_and_evaluates_nothing_for_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(pack_run, "kind_of", None)
+    stopping = Asha(metric="mean_loss", mode="min", every=100, grace_steps=100)
+    run = _run(Store.open(tmp_path), early_stopping=stopping)
+    run.advance()
+    assert run.evaluated == (100, pytest.approx(np.mean(run.training.curves[-1][1])))
 
 
 def test_weights_that_the_last_update_made_infinite_are_a_failure(undisturbed, tmp_path):

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.transformer import Model
+from sweeper.trial.contracts import Network
 from sweeper.trial.contracts import Task as BaseTask
 from tasks.coloring import COLORS, Task
-from tests.plugins.networks import PartialNetwork
 
 VARIANTS = {
     "polynomial": Model(width=6, key_size=5),
@@ -74,8 +74,8 @@ def test_one_bad_edge_costs_one_over_three_n():
     task = Task(vertices=5)
     colors = jnp.array([0, 1, 0, 1, 1])
 
-    class Fixed(PartialNetwork):
-        def __call__(self, tokens, mask, positions=None):
+    class Fixed(Network):
+        def __call__(self, tokens, mask):
             return 100.0 * jax.nn.one_hot(colors, COLORS)
 
     loss = task.loss(Fixed(), jnp.arange(5), jnp.zeros(5))

@@ -13,10 +13,9 @@ import pytest
 
 from sweeper.packs import conformance, conformance_suite
 from sweeper.trial import plugins
-from sweeper.trial.contracts import Model, Network, Task
+from sweeper.trial.contracts import Model, StepwiseNetwork, Task
 from sweeper.trial.trial import trial_id
 from sweeper.trial.trial_spec import TrialSpec
-from tests.plugins.networks import PartialNetwork
 
 SMALL: dict[str, dict] = {
     "coloring": {"vertices": 5},
@@ -124,10 +123,14 @@ def test_a_network_is_what_its_contract_says(task, model, check):
 
 @jax.tree_util.register_dataclass
 @dataclass
-class Sharp(PartialNetwork):
+class Sharp(StepwiseNetwork):
     """A network that is as sure of its largest logit as a number can say."""
 
-    network: Network
+    network: StepwiseNetwork
+
+    @property
+    def depth(self):
+        return self.network.depth
 
     def placed(self, positions):
         return self.network.placed(positions)

@@ -1,19 +1,21 @@
-"""What the methods of a task or a network may leave out, and with which place it is told if they break a contract."""
+"""What a network may lack, and with which place it is told if a method of a task or a network breaks its contract."""
 
 import dataclasses
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import pytest
+from flax import nnx
 
 from models import deep_sets
-from sweeper.packs import conformance
+from sweeper.packs import conformance, conformance_suite
 from sweeper.packs.packing import stack
 from sweeper.training import gradient
 from sweeper.trial.contract_checks import ContractError
-from sweeper.trial.contracts import Abilities, Groups
+from sweeper.trial.contracts import Abilities, Groups, Model, Network, Task
 from sweeper.trial.trial_spec import TrialSpec
 from tasks.coloring import Task as Coloring
 from tests.trials import coloring_trial
@@ -47,20 +49,66 @@ def test_an_error_in_a_method_of_a_network_is_told_with_its_place(method):
     assert str(refused.value).startswith(f"{place}: {method} raises ArithmeticError")
 
 
-def test_a_network_may_leave_out_what_its_task_does_not_need():
-    conformance.check_shapes([_network_without("step", NotImplementedError)])
+class Plain(nnx.Module, Network):
+    """A network that has `__call__` and nothing else, and may break its contract in a way."""
+
+    def __init__(self, way: str, tokens: int, outputs: int, rngs: nnx.Rngs):
+        self.way = way
+        self.readout = nnx.Linear(tokens, outputs, rngs=rngs)
+        self.norm = nnx.BatchNorm(tokens, use_running_average=way != "statistics", rngs=rngs)
+
+    def __call__(self, tokens: Any, mask: Any) -> Any:
+        h = self.norm(tokens)
+        if self.way == "attribute":
+            self.last = h
+        if self.way == "attribute of a part":
+            self.readout.last = h  # pyright: ignore[reportAttributeAccessIssue]  # a mistake on purpose
+        return self.readout(h[::-1] if self.way == "mask" else h)
 
 
-def test_a_network_that_keeps_something_is_refused_with_its_method():
-    def keeps(network: Any, tokens: Any, mask: Any, positions: Any = None) -> Any:
-        result = deep_sets.DeepSets.__call__(network, tokens, mask, positions)
-        weights, structure = jax.tree.flatten(network)
-        for name, value in vars(structure.unflatten([2 * weight for weight in weights])).items():
-            object.__setattr__(network, name, value)
-        return result
+class PlainModel(Model):
+    """Its networks."""
 
-    with pytest.raises(ContractError, match=r"test_contract_errors\.py, line \d+: __call__ gives "):
-        conformance.check_shapes([_network_with("__call__", keeps)])
+    name: Literal["plain"] = "plain"
+    way: str = "none"
+
+    def build(self, task: Task, key: Any) -> Plain:
+        return Plain(self.way, task.token_size(), task.output_size(), nnx.Rngs(key))
+
+
+def _plain(way: str = "none", **changes: Any) -> TrialSpec:
+    return coloring_trial(**changes).model_copy(update={"model": PlainModel(way=way)})
+
+
+PLAIN_CALL = f"{__file__}, line {Plain.__call__.__code__.co_firstlineno}: __call__ gives "
+
+
+def test_a_network_needs_nothing_but_a_call_for_a_task_that_asks_for_no_more():
+    conformance.check_shapes([_plain()])
+
+
+def test_a_network_that_lacks_what_its_task_needs_is_refused_with_the_names_of_both():
+    grid = {"name": "gridworld", "height": 2, "width": 2, "horizon": 4, "noise": 2}
+    with pytest.raises(ContractError) as refused:
+        conformance.check_shapes([_plain(task=grid, optimizer={"name": "pgpe"})])
+    said = str(refused.value)
+    assert said.startswith(f"{__file__}, line {PlainModel.build.__code__.co_firstlineno}: build")
+    assert {"gridworld", "plain", "contracts.StepwiseNetwork", "step"} <= set(re.findall(r"[\w.]+", said))
+
+
+@pytest.mark.parametrize("way", ["statistics", "attribute", "attribute of a part"])
+def test_a_network_that_keeps_something_is_refused_with_its_method(way):
+    with pytest.raises(ContractError) as refused:
+        conformance.check_shapes([_plain(way)])
+    assert str(refused.value).startswith(PLAIN_CALL)
+
+
+@pytest.mark.slow
+def test_a_network_that_does_not_heed_its_mask_is_seen_by_the_suite():
+    conformance_suite.check_mask(conformance_suite.Example(_plain()))
+    with pytest.raises(ContractError) as refused:
+        conformance_suite.check_mask(conformance_suite.Example(_plain("mask")))
+    assert str(refused.value).startswith(PLAIN_CALL)
 
 
 def _task_with(**changes: Any) -> TrialSpec:

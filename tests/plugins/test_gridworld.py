@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from models.transformer import Model
 from sweeper.training.evaluation import evaluate
 from sweeper.trial import vectorisation
+from sweeper.trial.contracts import StepwiseNetwork
 from sweeper.trial.contracts import Task as BaseTask
 from sweeper.trial.trial_spec import TrialSpec
 from tasks.gridworld import Task, environment, minmax, rollout
 from tasks.gridworld.environment import Grid
-from tests.plugins.networks import PartialNetwork
 
 LEFT, UP, RIGHT, DOWN = range(4)
 
@@ -135,7 +135,7 @@ def test_shared_rollouts_equal_the_plain_ones(platform, variant, weights, noise,
         np.testing.assert_array_equal(*_losses_both_ways(SMALL, VARIANTS[variant])(weights, noise, scale))
 
 
-class Scripted(PartialNetwork):
+class Scripted(StepwiseNetwork):
     """A model that reads the position out of its token and acts by a script, one for each way an episode can begin.
 
     It knows nothing but its position and whether the last reward was 1, so it shows that tokens, positions and resets
@@ -144,6 +144,13 @@ class Scripted(PartialNetwork):
 
     def __init__(self, first, second):
         self.first, self.second = first, second
+
+    @property
+    def depth(self):
+        return 1
+
+    def __call__(self, tokens, mask, positions=None):
+        raise NotImplementedError
 
     def placed(self, positions):
         return jnp.stack([positions, jnp.zeros_like(positions)], axis=1).astype(jnp.float32)

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from models.transformer import Model
 from sweeper.trial import vectorisation
+from sweeper.trial.contracts import Network
 from sweeper.trial.contracts import Task as BaseTask
 from sweeper.trial.metrics import Metric
 from tasks import recall
 from tasks.recall import FILLINGS, Inputs, Task
 from tasks.recall.polynomial_logits import table_logits
 from tests.jaxprs import equations
-from tests.plugins.networks import PartialNetwork
 
 VARIANTS = {
     "dense embedding": Model(width=6, key_size=5, embedding_layers=2, embedding_scale=1.0),
@@ -35,13 +35,13 @@ def _random(task: Task, inputs: int, seeds: int):
     return task.sample_inputs(jax.random.key(1), inputs), task.sample_seeds(jax.random.key(2), seeds)
 
 
-class Recorder(PartialNetwork):
+class Recorder(Network):
     """A model that records its arguments and answers with given logits."""
 
     def __init__(self, logits):
         self.logits = jnp.asarray(logits, jnp.float32)
 
-    def __call__(self, tokens, mask, positions=None):
+    def __call__(self, tokens, mask):
         self.tokens, self.mask = np.asarray(tokens), np.asarray(mask)
         return jnp.zeros((len(tokens), len(self.logits))).at[-1].set(self.logits)
 

@@ -7,17 +7,17 @@ import pytest
 from pydantic import ValidationError
 from scipy.optimize import linprog
 
+from sweeper.trial.contracts import Network
 from tasks.ski_rental import Task
-from tests.plugins.networks import PartialNetwork
 
 
-class Buyer(PartialNetwork):
+class Buyer(Network):
     """Buys on the day that the first feature of the seed says."""
 
     def __init__(self, days):
         self.days = days
 
-    def __call__(self, tokens, mask, positions=None):
+    def __call__(self, tokens, mask):
         return jax.nn.one_hot(tokens[:, 0].astype(int) - 1, self.days)
 
 

@@ -16,8 +16,9 @@ from pydantic import Field, ValidationError
 from models import transformer
 from objectives.q_norm import Objective
 from sweeper.trial import trial_spec
+from sweeper.trial.entry_names import entries
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical
-from sweeper.trial.trial import leaf_values, trial_id
+from sweeper.trial.trial import leaf_values, trial_id, trial_of
 from sweeper.trial.trial_spec import Baseline, TrialSpec
 from tasks import coloring
 from tests.trials import coloring_trial
@@ -169,6 +170,32 @@ def test_ignored_values_are_normalised(document):
     assert trial.objective.final_q == (1.0 if trial.baseline in ("AE_r0", "AE_R") else asked.final_q)
     assert trial.objective.m == (1 if trial.baseline in ("AE_r0", "Aq_r0") else asked.m)
     assert trial.single_seed == (trial.baseline in ("AE_r0", "Aq_r0"))
+
+
+def _without_voting(**evaluation: Any) -> TrialSpec:
+    return coloring_trial(task={"name": "ski_rental"}, optimizer={"name": "pgpe"}, evaluation=evaluation)
+
+
+def test_a_task_without_voting_ignores_votes_and_needs_no_seeds_for_them():
+    plain, named, other = _without_voting(seeds=20), _without_voting(seeds=20, votes=[3]), _without_voting(seeds=21)
+    assert plain == named
+    assert len({trial_id(plain), trial_id(named), trial_id(other)}) == 2
+    assert trial_of(canonical(plain)) == plain
+    assert canonical(plain)["evaluation"] == {"seeds": 20, "votes": [5, 30]}  # as of older trials, whose ids stay
+    with pytest.raises(ValidationError, match=r"evaluation\.votes: .*30"):
+        coloring_trial(evaluation={"seeds": 20})
+
+
+def test_tables_do_not_show_votes_that_mean_nothing():
+    shown = [entries(json.dumps(canonical(trial))) for trial in (_without_voting(), coloring_trial())]
+    assert ["evaluation.votes" in each for each in shown] == [False, True]
+    assert all("evaluation.seeds" in each for each in shown)
+
+
+def test_all_seeds_are_enough_for_the_votes():
+    recall = {"name": "recall", "seed_bits": 3}
+    with pytest.raises(ValidationError, match=r"evaluation\.votes: .*30 .*8"):
+        coloring_trial(task=recall, evaluation={"exhaustive": True})
 
 
 def test_a_baseline_is_named_by_its_objective_and_its_seeds():
