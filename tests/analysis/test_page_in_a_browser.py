@@ -15,7 +15,6 @@ import pytest
 from sweeper.analysis import figures, page
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.page import Section
-from sweeper.analysis.page.page_table import MINUS
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import COUNT, Column, Table
 from sweeper.store.store import Store

@@ -19,6 +19,8 @@ from tests import filled_stores, results
 from tests.processes import refusal, told
 from tests.trials import coloring_trial
 
+pytestmark = pytest.mark.usefixtures("vega")
+
 PANELS = r"""
 panels:
   - kind: curve
