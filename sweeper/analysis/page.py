@@ -44,6 +44,7 @@ from sweeper.analysis import comparison, figures
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.selection import NoData, chosen, series_of
+from sweeper.analysis.figures.style import Look
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
 from sweeper.analysis.results import Results, abilities_of, is_number, metric_column, named, names_of, value_order
 from sweeper.analysis.results import extra_metrics as extra_metrics_of
@@ -189,7 +190,8 @@ def render(
     goals = {Goal(*each.search.goal) for each in spaces if each.search.goal}
     asked_for, goal = [name for each in spaces for name in each.metrics], goals.pop() if len(goals) == 1 else None
     listing = Listing.of(every_row, asked_for, goal)
-    shades = _shades(sections, figures.PALETTES[palette])
+    look = figures.PALETTES[palette]
+    shades = {section.name: _shades(section, look) for section in sections}
     compared = [one._replace(sweep=section.name) for section in sections for one in section.report.comparisons]
     about = [facets for section in sections for facets in _compared_facets(section, listing.facets)]
     page = Tables(listing.facets)
@@ -200,7 +202,7 @@ def render(
         return page.html(id, title, lambda: make(shown), {}, those)
 
     try:
-        charts, not_drawn = curves(store, starts, every_row, frame.to_pandas(), spaces, shades, palette), ""
+        charts, not_drawn = curves(store, starts, every_row, frame.to_pandas(), spaces, shades, look), ""
     except Exception as error:  # whatever is wrong with a curve, the page has the tables
         logger.debug("no training curves", exc_info=error)
         charts, not_drawn = [], f"The training curves could not be drawn: {type(error).__name__}: {error}"
@@ -220,7 +222,11 @@ def render(
         "origins": page.html("origins", "What made the trials", lambda: trial_origins(every_row), {}),
         "launches": page.html("launches", "Starts of sweeps", lambda: launches(starts), {}),
     }
-    data = {"charts": charts, "colours": listing.colours(shades, palette), **specifications()} if every_row else {}
+    data = (
+        {"charts": charts, "colours": listing.colours(collections.ChainMap(*shades.values()), look), **specifications()}
+        if every_row
+        else {}
+    )
     vega = bundle() if every_row else ""
     environment = jinja2.Environment(
         autoescape=True,
@@ -357,7 +363,7 @@ class Tables:
         for place, values in enumerate(table.rows):
             of_row = f" data-facets='{_json(rows[place])}'" if rows else ""
             cells = "".join(map(_cell, table.columns, values))
-            body.append(f"<tr{of_row}>{cells}")
+            body.append(f"<tr{of_row}>{cells}</tr>")
         of_table = "" if facets is None else f" data-facets='{_json(facets)}'"
         lines = "\n".join(body)
         return Markup(  # noqa: S704
@@ -526,18 +532,19 @@ class Listing(NamedTuple):
         )
         return without_empty_columns(tabulated("Trials", fields, self.rows, " ".join(self.notes)))
 
-    def colours(self, shades: Mapping[str, str], palette: figures.PaletteName) -> dict[str, dict[str, str]]:
-        """For each facet the colours of its values: those of the series of figures that show these trials."""
+    def colours(self, shades: Mapping[str, str], look: Look) -> dict[str, dict[str, str]]:
+        """For each facet of few values their colours: that of the only series of figures that shows such trials."""
         found = {}
         for column, value in self.settings:
             if column.title in self.facets:
-                of_value = collections.defaultdict(collections.Counter)
+                of_value = collections.defaultdict(set)
                 for row in self.rows:
                     if (one := value(row)) is not None:
-                        of_value[one][shades.get(row["trial_id"])] += 1
-                wanted = [of_value[one].most_common(1)[0][0] for one in sorted(of_value)]
-                if len(wanted) <= LIMITS.settings:
-                    found[column.title] = dict(zip(sorted(of_value), _distinct(wanted, palette), strict=True))
+                        of_value[one].add(shades.get(row["trial_id"]))
+                seen = [of_value[one] - {None} for one in sorted(of_value)]
+                if len(seen) <= LIMITS.settings:
+                    wanted = [min(one) if len(one) == 1 else None for one in seen]
+                    found[column.title] = dict(zip(sorted(of_value), _distinct(wanted, look), strict=True))
         return found
 
 
@@ -746,23 +753,27 @@ def _compared_facets(section: Section, facets: Sequence[str]) -> Iterator[Facets
         yield known[key]
 
 
-def _shades(sections: Iterable[Section], look: Any) -> dict[str, str]:
-    """The colour of trials by id: that of the first series of a figure that shows a trial."""
+def _shades(section: Section, look: Look) -> dict[str, str]:
+    """The colours of trials by id: that of the first series of a figure that shows the trial."""
     shades: dict[str, str] = {}
-    for section in sections:
-        for drawing in section.report.drawn:
-            with contextlib.suppress(NoData):
-                for place, series in enumerate(series_of(drawing.panel, drawing.SERIES, drawing.results)):
-                    with contextlib.suppress(NoData):
-                        shade = look.shade(getattr(series, "color", None), place)
-                        for trial_id in chosen(drawing.results, drawing.panel.where, series.where)["trial_id"]:
-                            shades.setdefault(trial_id, shade)
+    for drawing in section.report.drawn:
+        with contextlib.suppress(NoData):
+            for place, series in enumerate(series_of(drawing.panel, drawing.SERIES, drawing.results)):
+                with contextlib.suppress(NoData):
+                    shade = look.shade(getattr(series, "color", None), place)
+                    for trial_id in chosen(drawing.results, drawing.panel.where, series.where)["trial_id"]:
+                        shades.setdefault(trial_id, shade)
     return shades
 
 
-def _distinct(wanted: Sequence[str | None], palette: figures.PaletteName) -> list[str]:
-    """A colour for each: the wanted one, lighter where it is taken; without one a free one of the palette."""
-    every = list(figures.PALETTES[palette].shades.values())
+def _distinct(wanted: Sequence[str | None], look: Look) -> list[str]:
+    """A colour for each: the wanted one, lighter where it is taken; without one a free one of the palette.
+
+    If all want the same, the colours are those of the palette, as theirs would tell nothing.
+    """
+    if len(wanted) > 1 and len(set(wanted)) == 1:
+        wanted = [None] * len(wanted)
+    every = list(look.shades.values())
     free = [shade for shade in every if shade not in wanted] or every
     missing = iter(range(len(wanted)))
     taken = [shade or free[next(missing) % len(free)] for shade in wanted]
@@ -794,8 +805,8 @@ def curves(
     rows: Sequence[Row],
     frame: pd.DataFrame,
     spaces: Iterable[SweepSpec],
-    shades: Mapping[str, str],
-    palette: figures.PaletteName = "paper",
+    shades: Mapping[str, Mapping[str, str]],
+    look: Look,
     limits: Limits = LIMITS,
 ) -> list[dict[str, Any]]:
     """The training curves of the latest starts of sweeps as plain data, a chart for each sweep and task with a curve.
@@ -826,7 +837,7 @@ def curves(
             if known := [charted[each.trial_id] for each in setting if charted[each.trial_id].points]:
                 of_tasks[_task(known[0].spec)].append(known)
         for task, of_task in sorted(of_tasks.items()):
-            made = _chart(of_task, best, shades, palette, {"sweep": [name], "task": [task]}, limits)
+            made = _chart(of_task, best, shades.get(name, {}), look, {"sweep": [name], "task": [task]}, limits)
             charts.append({"title": name if len(of_tasks) == 1 else f"{name}: {task}", **made})
     return charts
 
@@ -891,7 +902,7 @@ def _chart(
     settings: Sequence[Sequence[_Curves]],
     best: str,
     shades: Mapping[str, str],
-    palette: figures.PaletteName,
+    look: Look,
     facets: Facets,
     limits: Limits,
 ) -> dict[str, Any]:
@@ -904,7 +915,7 @@ def _chart(
     wanted = [next((shades[each.trial_id] for each in setting if each.trial_id in shades), None) for setting in shown]
     series = [
         _series(setting, spec, names, facets, limits.points) | {"colour": colour}
-        for setting, spec, colour in zip(shown, specs, _distinct(wanted, palette), strict=True)
+        for setting, spec, colour in zip(shown, specs, _distinct(wanted, look), strict=True)
     ]
     notes = []
     if unfinished := sum(each.status == "unfinished" for setting in shown for each in setting):
@@ -974,7 +985,7 @@ def specifications() -> dict[str, Any]:
         """What the reader chooses in the legend; everything without a choice."""
         return alt.selection_point(fields=[field], bind="legend", name="legend")
 
-    legend = alt.Legend(title=None, orient="bottom", columns=0, labelLimit=400, symbolOpacity=1, symbolType="circle")
+    legend = alt.Legend(title=None, orient="bottom", labelLimit=400, symbolOpacity=1, symbolType="circle")
     rows = alt.NamedData("rows")
     points = chosen("colour")
     explorer = (

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from sweeper.analysis import page
+from sweeper.analysis.figures import PALETTES
 from sweeper.analysis.page import MAX_MESSAGE, METRICS, MINUS, Listing, Tables
 from sweeper.analysis.ranking import Goal
 from sweeper.analysis.report import ReportOptions, write_report
@@ -182,12 +183,12 @@ def test_words_are_facets_and_numbers_are_not():
 def test_values_have_the_colours_of_the_series_that_show_them():
     listing = Listing.of(rows_of({}, {"baseline": "AE_R"}, {"baseline": "AE_R"}, {"baseline": "other"}))
     shown = dict.fromkeys([row["trial_id"] for row in listing.rows if row["baseline"] == "AE_R"], "#1f4fd8")
-    colours = listing.colours(shown, "paper")["baseline"]
+    colours = listing.colours(shown, PALETTES["paper"])["baseline"]
     assert (colours["AE_R"], len({*colours.values()})) == ("#1f4fd8", 3)
 
 
 def test_a_colour_that_several_want_is_lighter_for_the_later_ones():
-    first, second, other = page._distinct(["#1f4fd8", "#1f4fd8", None], "paper")
+    first, second, other = page._distinct(["#1f4fd8", "#1f4fd8", None], PALETTES["paper"])
     assert first == "#1f4fd8"
     assert sum(bytes.fromhex(second[1:])) > sum(bytes.fromhex(first[1:]))
     assert other not in (first, second)

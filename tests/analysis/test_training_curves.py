@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sweeper.analysis import page
+from sweeper.analysis.figures import PALETTES
 from sweeper.analysis.page import Limits
 from sweeper.analysis.results import named
 from sweeper.analysis.sweeps import starts_by_name
@@ -24,6 +25,8 @@ from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 
 pytestmark = pytest.mark.usefixtures("vega")
+
+LOOK = PALETTES["paper"]
 
 SPACE = "name: ours" + with_seeds(2).replace("q: 3", "q: {choice: [3, 10]}").replace("steps: 300", "steps: 400")
 
@@ -68,7 +71,9 @@ def trains(store, trial_ids, step=200, losses=(0.5, 0.25), notes=None):
 def shown(store, shades=None, **limits):
     rows = named(store.trials())
     starts = starts_by_name(store.sweeps())
-    return page.curves(store, starts, rows.to_pylist(), rows.to_pandas(), [], shades or {}, limits=Limits(**limits))
+    return page.curves(
+        store, starts, rows.to_pylist(), rows.to_pandas(), [], {"ours": shades or {}}, LOOK, Limits(**limits)
+    )
 
 
 def loss(series, trial=None):
@@ -116,9 +121,9 @@ def test_settings_of_two_models_are_called_by_their_models(tmp_path):
 
 
 def test_a_setting_has_the_colour_of_the_series_of_a_figure_that_shows_it(half_done, planned):
-    (chart,) = shown(half_done, dict.fromkeys(planned, "#1f4fd8"))
+    (chart,) = shown(half_done, dict.fromkeys(list(planned)[:2], "#2e8b57"))
     colours = [series["colour"] for series in chart["series"]]
-    assert (colours[0], len({*colours})) == ("#1f4fd8", 2), "and another one a lighter one"
+    assert (colours[0], len({*colours})) == ("#2e8b57", 2)
 
 
 def test_what_trains_is_shown_up_to_its_checkpoint(store, planned):
