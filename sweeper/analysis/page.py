@@ -929,7 +929,9 @@ def _chart(
         notes.append(f"Of more than {limits.trials} trials of a setting, it has {limits.trials}.")
     counts = collections.Counter(name for one in series for name in one["curves"])
     metrics = sorted(counts, key=lambda name: (name != METRIC, -counts[name], name))
-    return {"facets": facets, "metrics": metrics, "series": series, "note": " ".join(notes)}
+    words = dict.fromkeys(name for each in series for name in each["facets"])
+    every = {name: sorted({one for each in series for one in each["facets"].get(name, ())}) for name in words}
+    return {"facets": every, "metrics": metrics, "series": series, "note": " ".join(notes)}
 
 
 def _series(

@@ -85,7 +85,9 @@ def loss(series, trial=None):
 def test_a_setting_has_the_curve_of_each_of_its_trials(half_done, planned):
     (chart,) = shown(half_done)
     assert (chart["title"], chart["note"]) == ("ours", "")
-    assert chart["facets"] == {"sweep": ["ours"], "task": ["coloring"]}
+    assert {name: chart["facets"][name] for name in ("sweep", "task", "baseline")} == {
+        "sweep": ["ours"], "task": ["coloring"], "baseline": ["Aq_R"],
+    }  # fmt: skip
     assert chart["metrics"] == ["train_loss", "accuracy"]
     three, ten = chart["series"]
     assert (three["label"], ten["label"]) == ("q=3", "q=10")
