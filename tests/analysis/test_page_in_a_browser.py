@@ -254,7 +254,7 @@ def test_any_column_is_drawn_against_any_other(tab, ours):
     assert sorted(labels(tab, "#explorer-chart", "legend-label")) == ["failed", "finished"]
     assert len(marks(tab, "#explorer-chart", "mark-symbol")) == 5
     # The colours of values are those that their series have in the figures.
-    choose(tab, x="seed", y="success", colour="baseline")
+    choose(tab, x="seed", y="success", colour="baseline", log_x=False)
     assert "#d62728" in marks(tab, "#explorer-chart", "mark-symbol")
     said = pointed(tab, "#explorer-chart", "mark-symbol")
     ids = [row["trial_id"] for row in ours.store.trials().to_pylist()]
