@@ -6,6 +6,7 @@ Results are made up and committed to a real store; nothing is trained. `test_pag
 import base64
 import gzip
 import html
+import io
 import json
 import math
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from PIL import Image, ImageColor
 
 from sweeper.analysis import page
 from sweeper.analysis.figures import PALETTES
@@ -111,7 +113,8 @@ def test_a_page_of_experiments_has_their_words_and_none_of_the_paper(tmp_path):
             commit(store, toy_trial(seed=seed, rate=rate), made)
         swept(store, name="walks", missing=store.trials()["trial_id"].to_pylist())
         text = rendered(store)
-    heads = re.findall(r"<th [^>]*>([^<]*)", re.search(r'<table id="trial-rows".*?</thead>', text, re.S)[0])
+    head = text[text.index('<table id="trial-rows"') :]
+    heads = re.findall(r"<th [^>]*>([^<]*)", head[: head.index("</thead>")])
     assert heads[:8] == ["trial", "status", "sweep", "task", "rate", "seed", "steps", "distance"]
     (chart,) = charted(text)["charts"]
     assert (chart["title"], chart["metrics"], [series["label"] for series in chart["series"]]) == (
@@ -194,6 +197,24 @@ def test_a_colour_that_several_want_is_lighter_for_the_later_ones():
     assert other not in (first, second)
 
 
+def test_small_points_of_a_figure_keep_their_colours(tmp_path):
+    """Beside the many greys of texts and grids."""
+    shades = [ImageColor.getrgb(shade)[:3] for shade in PALETTES["paper"].shades.values()]
+    figure = Image.new("RGB", (600, 600), "white")
+    for grey in range(256):
+        figure.paste((grey, grey, grey), (2 * grey, 0, 2 * grey + 2, 500))
+    for place, shade in enumerate(shades):
+        figure.paste(shade, (20 * place, 520, 20 * place + 6, 526))
+    figure.save(tmp_path / "figure.png")
+    source, width, height = page._image(tmp_path / "figure.png")
+    shown = Image.open(io.BytesIO(base64.b64decode(source.partition(",")[2]))).convert("RGB")
+    assert shown.size == (600, 600)
+    assert width == height < 600
+    for place, shade in enumerate(shades):
+        assert shown.getpixel((20 * place + 3, 523)) == pytest.approx(shade, abs=16)
+    assert shown.getpixel((599, 599)) == pytest.approx((255, 255, 255), abs=3)
+
+
 def test_long_messages_are_clipped_in_the_middle():
     long = rows_of({"status": "failed", "error_message": "begin" + "x" * 10_000 + "end"})
     message = page.failed_trials(long).rows[0][-1]
@@ -221,7 +242,7 @@ def test_a_cell_says_what_its_text_does():
 
 
 def test_a_table_that_fails_is_a_note_on_the_page(tmp_path):
-    broken = Table("Votes", (Column("n", Form(float)),), (("<nonsense>",),))
+    broken = Table("Votes", (Column("n", Form(lambda value: str(float(value)))),), (("<nonsense>",),))
     text = rendered(filled(tmp_path / "store", failure()), broken)
     assert re.search(r"ValueError: [^<]*&lt;nonsense&gt;", text)
     assert 'id="origins"' in text
