@@ -46,7 +46,16 @@ from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.selection import NoData, chosen, series_of
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
-from sweeper.analysis.results import Results, abilities_of, is_number, metric_column, named, names_of, value_order
+from sweeper.analysis.results import (
+    Results,
+    abilities_of,
+    is_number,
+    metric_column,
+    named,
+    names_of,
+    own_goals,
+    value_order,
+)
 from sweeper.analysis.results import extra_metrics as extra_metrics_of
 from sweeper.analysis.sweeps import annotation_fields, drivers, moment, overview, packs_table, sentence, starts_by_name
 from sweeper.analysis.table import (
@@ -549,12 +558,12 @@ class Listing(NamedTuple):
 
 
 def _metrics(rows: Sequence[Row], asked_for: Sequence[str]) -> list[Field[Row]]:
-    """The metrics that any trial has: those of every page, those asked for, and the measures of the tasks.
+    """The metrics that any trial has: those of every page, those asked for, those of tasks and of experiments.
 
-    A task may have measured nothing of these.
+    A trial may have none of these.
     """
     specs = {row["task"]: row["spec"] for row in rows}.values()
-    own = [measure.name for spec in specs for measure in abilities_of(spec).measures]
+    own = [name for spec in specs for name in (*(each.name for each in abilities_of(spec).measures), *own_goals(spec))]
     further = sorted({name for row in rows for name in extra_metrics_of(row["extra_metrics"])})
     measured = {name for row in rows for name, value in row.items() if value is not None}.union(further) - {*TIMINGS}
     listed = [name for name in dict.fromkeys([*METRICS, *asked_for, *own]) if name in measured]
@@ -789,7 +798,7 @@ def _distinct(wanted: Sequence[str | None], look: Look) -> list[str]:
 # Training curves
 
 
-METRIC = "train_loss"  # is shown first
+METRIC = "train_loss"  # is shown first; without it the curve of the most points
 
 
 class _Curves(NamedTuple):
@@ -929,7 +938,9 @@ def _chart(
         )
     if any(len(setting) > limits.trials for setting in settings):
         notes.append(f"Of more than {limits.trials} trials of a setting, it has {limits.trials}.")
-    counts = collections.Counter(name for one in series for name in one["curves"])
+    counts = collections.Counter(
+        name for one in series for name, curve in one["curves"].items() for _ in curve["steps"]
+    )
     metrics = sorted(counts, key=lambda name: (name != METRIC, -counts[name], name))
     words = dict.fromkeys(name for each in series for name in each["facets"])
     every = {name: sorted({one for each in series for one in each["facets"].get(name, ())}) for name in words}
@@ -973,7 +984,7 @@ def bundle() -> str:
     """The JavaScript of Vega, Vega-Lite and Vega-Embed, which draws charts without any network."""
     import vl_convert
 
-    return vl_convert.javascript_bundle(None)
+    return vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]  its stub lacks the default
 
 
 @functools.cache

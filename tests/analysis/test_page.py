@@ -55,6 +55,12 @@ def charted(text: str) -> dict:
     return json.loads(gzip.decompress(base64.b64decode(found[1])))
 
 
+def trial_heads(text: str) -> list[str]:
+    """The heads of the table of trials of a page."""
+    table = text[text.index('<table id="trial-rows"') :]
+    return re.findall(r"<th [^>]*>([^<]*)", table[: table.index("</thead>")])
+
+
 def test_nothing_is_executed_that_a_store_wrote(tmp_path):
     """The same without a browser: one script, and a policy that allows nothing but what is inside the file."""
     text = rendered(filled(tmp_path / "store", failure(message=HOSTILE)))
@@ -113,9 +119,12 @@ def test_a_page_of_experiments_has_their_words_and_none_of_the_paper(tmp_path):
             commit(store, toy_trial(seed=seed, rate=rate), made)
         swept(store, name="walks", missing=store.trials()["trial_id"].to_pylist())
         text = rendered(store)
-    head = text[text.index('<table id="trial-rows"') :]
-    heads = re.findall(r"<th [^>]*>([^<]*)", head[: head.index("</thead>")])
-    assert heads[:8] == ["trial", "status", "sweep", "task", "rate", "seed", "steps", "distance"]
+        swept(store, result())
+        both = rendered(store)
+    assert trial_heads(text)[:9] == [
+        "trial", "status", "sweep", "task", "rate", "seed", "steps", "distance", "reach",
+    ]  # fmt: skip
+    assert {"baseline", "q", "success", "distance", "rate"} <= {*trial_heads(both)}, "of a store with both kinds"
     (chart,) = charted(text)["charts"]
     assert (chart["title"], chart["metrics"], [series["label"] for series in chart["series"]]) == (
         "walks", ["pace"], ["rate=0.1", "rate=0.2"],
