@@ -93,6 +93,14 @@ def signals():
         signal.signal(signum, handler)
 
 
+@pytest.fixture(scope="session")
+def vega():
+    """The JavaScript in the pages of reports, which takes a process seconds to make."""
+    from sweeper.analysis import page
+
+    page.bundle()
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """The working folder is a project without tasks; modules imported from it are forgotten after the test."""

@@ -10,6 +10,7 @@ state and provenance of the trials, are one page as well; `follow` writes the pa
 
 import contextlib
 import functools
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,9 +32,12 @@ from sweeper.analysis.results import Results, current, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import Table, attempted, markdown, terminal
 from sweeper.messages import UserError, counted, printable, printable_lines, redacted
+from sweeper.store.annotations import read_annotations
 from sweeper.store.store import Store
+from sweeper.trial import plugins, provenance
 
 MIN_WIDTH = 120  # columns of the table when the output is no terminal
+PLUGINS = tuple(f"{kind}s" for kind in plugins.KINDS)  # folders of a project
 SHARE = 0.1  # share of the time that goes into writing a live page at most
 
 
@@ -75,6 +79,11 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     rows = store.trials()
     if not rows.num_rows and not store.sweeps():
         raise ReportError(f"{redacted(store.url)} holds no trial and no sweep: there is nothing to report yet")
+    printer = Printer(quiet)
+    known = page.made_from(html) if html is not None and every is None and not options.compare else None
+    if known and known == _made_from(store, rows, options, folder):
+        printer.line(f"page: {html}: nothing has changed since it was written")
+        return Reported(True, None)
     everything = Results.of_store(store, rows)
     planned_for = results if options.planned else None
     drawn_from = sources(store, everything, options.spaces, options.sweeps, html is None, planned_for)
@@ -84,7 +93,6 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     drawn = [_section(source, folder, options.palette) for source in drawn_from if source.panels or source.searched]
     sections = [section for section, _ in drawn]
     together, notes = figures.draw_together([section.report for section in sections], folder, options.palette)
-    printer = Printer(quiet)
     _compare(printer, sections, folder, options.compare)
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
     tables = [(section.name, table) for section, table in drawn if table]
@@ -109,7 +117,9 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
         shown, of_sweeps = [*settings_tables(rows, drawn_from), *tables], () if options.spaces else options.sweeps
 
         def write(every: int | None) -> None:
-            page.write(html, page.render(store, rows, sections, shown, of_sweeps, every, searched))
+            made_from = _made_from(store, rows, options, folder) if paths and every is None else ""
+            text = page.render(store, rows, sections, shown, of_sweeps, every, searched, options.palette, made_from)
+            page.write(html, text)
 
         write_page = write
         write(every)
@@ -117,6 +127,22 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     if not paths:
         printer.line("nothing to draw: no panel or search of these sweeps has a finished trial")
     return Reported(bool(paths), write_page)
+
+
+def _made_from(store: Store, rows: pa.Table, options: ReportOptions, folder: Path) -> str:
+    """A digest of all that a page and its figures depend on: the store, the request, the code, the files drawn.
+
+    A row names the time of its run, so that other curves and outcomes make another row.
+    """
+    listings = {name: sorted(store.files.listing(name).items()) for name in ("evaluations", "checkpoints")}
+    drawn = sorted((str(file), file.stat().st_size) for file in folder.rglob("*") if file.suffix in (".png", ".pdf"))
+    code = [provenance.drawing_code(each) for each in (plugins.PACKAGE, *map(plugins.PROJECT.joinpath, PLUGINS))]
+    spaces = [path.read_text(encoding="utf-8") for path in options.spaces]
+    parts = (options, spaces, store.sweeps(), read_annotations(store.files), listings, drawn, code, page.TEMPLATE)
+    digest = hashlib.blake2b(repr(parts).encode(), digest_size=16)
+    for row in rows.sort_by("trial_id").to_pylist():
+        digest.update(repr(row).encode())
+    return digest.hexdigest()
 
 
 def _section(source: Source, folder: Path, palette: figures.PaletteName) -> tuple[page.Section, Table | None]:

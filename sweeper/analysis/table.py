@@ -2,7 +2,7 @@
 
 A table holds values: numbers stay numbers, moments stay moments. The form of a column says how its values are written,
 aligned and sorted, and every renderer uses the form. The page has a renderer of its own
-(`sweeper.analysis.page.page_table`).
+(`sweeper.analysis.page.Tables`).
 """
 
 import datetime

@@ -9,6 +9,7 @@ import pytest
 
 from sweeper.analysis.figures import parallel_coordinates
 from sweeper.analysis.figures.parallel_coordinates import NONE
+from sweeper.analysis.figures.style import Scale
 from sweeper.analysis.importance import LEAST_SETTINGS, importance_table, importances, logarithmic_entries
 from sweeper.analysis.ranking import Goal, ranking
 from sweeper.analysis.report import ReportOptions, write_report
@@ -19,6 +20,8 @@ from sweeper.store.store import Store
 from sweeper.trial.trial import trial_id
 from tests import tiny_sweeps
 from tests.filled_stores import commit, plan
+
+pytestmark = pytest.mark.usefixtures("vega")
 
 RATES = "learning_rate: {log_uniform: [1e-6, 1e-1]}, weight_decay: {uniform: [0, 1]}, "
 SPACE = (
@@ -93,6 +96,27 @@ def test_parallel_axes_show_every_setting(searched):
     texts_inside = [place for place, _ in axes["baseline"].ticks]
     assert texts_inside == pytest.approx([1 / 3, 2 / 3]), "two texts are as far from each other as from the ends"
     assert set(axes["baseline"].places) == set(texts_inside)
+
+
+@pytest.mark.parametrize(
+    ("scale", "ticks"),
+    [
+        (Scale(0, 20_000), [0, 4_000, 8_000, 12_000, 16_000, 20_000]),
+        (Scale(-0.1, 0.25), [-0.08, 0, 0.08, 0.16, 0.24]),
+        (Scale.over(np.array([3.0, 3.0])), [1.8, 2.4, 3, 3.6, 4.2]),
+        (Scale.over(np.array([0.0, math.nan])), [-0.4, -0.2, 0, 0.2, 0.4]),
+        (Scale(0.0004, 2, True), [0.001, 0.01, 0.1, 1]),
+        (Scale(0.0011, 0.11, True), [0.003, 0.01, 0.03, 0.1]),
+        (Scale(2, 9, True), [3, 4.5, 6, 7.5, 9]),
+        (Scale(1e-12, 1, True), [1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 0.01, 1]),
+    ],
+)
+def test_ticks_are_round_values_between_the_ends(scale, ticks):
+    places, values = zip(*scale.ticks(), strict=True)
+    assert values == pytest.approx(ticks)
+    assert places == pytest.approx(scale.place(np.array(values)))
+    assert min(places) >= -1e-9
+    assert max(places) <= 1 + 1e-9
 
 
 @pytest.mark.slow  # draws a figure

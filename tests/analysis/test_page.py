@@ -3,24 +3,33 @@
 Results are made up and committed to a real store; nothing is trained. `test_page_in_a_browser` opens pages.
 """
 
+import base64
+import gzip
 import html
+import io
 import json
 import math
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from PIL import Image, ImageColor
 
 from sweeper.analysis import page
-from sweeper.analysis.page import listings
-from sweeper.analysis.page.page_table import EVERYTHING, MINUS, TrialKind, kinds_named, kinds_where, page_table
+from sweeper.analysis.figures import PALETTES
+from sweeper.analysis.page import MAX_MESSAGE, METRICS, MINUS, Listing, Tables
 from sweeper.analysis.ranking import Goal
 from sweeper.analysis.report import ReportOptions, write_report
-from sweeper.analysis.table import COUNT, NUMBER, Column, Form, Table
+from sweeper.analysis.results import named
+from sweeper.analysis.table import COUNT, NUMBER, Column, Form, Table, texts
 from sweeper.store.annotations import Subject, annotate
-from sweeper.store.store import Store
-from tests.filled_stores import swept
+from sweeper.store.store import TRIALS, Store
+from tests.experiments.toy import TOY, project, toy_trial
+from tests.filled_stores import commit, swept
 from tests.results import PROVENANCE, STARTED, failure, result
+
+pytestmark = pytest.mark.usefixtures("vega")
 
 HOSTILE = (
     "</script></style></textarea>\"'`><script>window.hit = 1</script><img src=x onerror='window.hit = 2'>${7*7}{{7*7}}"
@@ -39,8 +48,21 @@ def rendered(store: Store, *tables: Table) -> str:
     return page.render(store, store.trials(), [], [("", table) for table in tables])
 
 
+def charted(text: str) -> dict:
+    """The data of the charts of a page."""
+    found = re.search(r'<template id="data">([^<]*)<', text)
+    assert found is not None
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
+def trial_heads(text: str) -> list[str]:
+    """The heads of the table of trials of a page."""
+    table = text[text.index('<table id="trial-rows"') :]
+    return re.findall(r"<th [^>]*>([^<]*)", table[: table.index("</thead>")])
+
+
 def test_nothing_is_executed_that_a_store_wrote(tmp_path):
-    """The same without a browser: one script, and a policy that allows nothing but it, the style and inline images."""
+    """The same without a browser: one script, and a policy that allows nothing but what is inside the file."""
     text = rendered(filled(tmp_path / "store", failure(message=HOSTILE)))
     assert text.count("<script") == 1
     assert html.escape("<script>window.hit") in text
@@ -89,81 +111,145 @@ def test_keys_in_addresses_are_not_shown(tmp_path):
     assert "secret" not in text
 
 
-def row(number: int, status: str = "finished") -> dict:
-    """A row of the store's trials with an id and an end of its own."""
-    return {
-        "trial_id": f"{number:020x}", "sweeps": [], "status": status, "task": "coloring", "baseline": "Aq_R",
-        "model": "transformer",
-        "q": 3.0, "m": 2, "seed": number, "steps": 250,
-        "spec": json.dumps({"task": {"name": "coloring"}, "seed": number, "width": number % 3}),
-        **dict.fromkeys(listings.METRICS, 0.5), "extra_metrics": "{}", "wall_seconds": 1.0, "steps_per_second": 10.0,
-        "device": "cpu", "commit": None, "dirty": None, "started": STARTED, "error_step": 7,
-        "error_kind": "divergence", "error_message": "diverged", "lock_hash": None, "versions": "{}", "command": "run",
-        "finished": STARTED.replace(year=1900 + number % 100),
-    }  # fmt: skip
+def test_a_page_of_experiments_has_their_words_and_none_of_the_paper(tmp_path):
+    store = Store.open(tmp_path / "store")
+    with project(tmp_path, toy=TOY):
+        for seed, rate in enumerate((0.1, 0.2)):
+            made = result(metrics={"distance": 0.5, "reach": 1.0}, curves=[(6, "pace", 0.3), (12, "pace", 0.2)])
+            commit(store, toy_trial(seed=seed, rate=rate), made)
+        swept(store, name="walks", missing=store.trials()["trial_id"].to_pylist())
+        text = rendered(store)
+        swept(store, result())
+        both = rendered(store)
+    assert trial_heads(text)[:9] == [
+        "trial", "status", "sweep", "task", "experiment_rate", "seed", "steps", "distance", "reach",
+    ]  # fmt: skip
+    assert {"baseline", "q", "success", "distance", "experiment_rate"} <= {*trial_heads(both)}, (
+        "of a store with both kinds"
+    )
+    (chart,) = charted(text)["charts"]
+    assert (chart["title"], chart["metrics"], [series["label"] for series in chart["series"]]) == (
+        "walks", ["pace"], ["experiment_rate=0.1", "experiment_rate=0.2"],
+    )  # fmt: skip
+    page_of_it = re.sub(r"<style>.*?</style>|<script>.*?</script>|<template.*?</template>", "", text, flags=re.S)
+    assert not re.search(r"baseline|votes|majority|success|seeds r|>[qm]<", page_of_it, re.I)
+
+
+def rows_of(*changes: dict) -> list[dict]:
+    """Rows of trials as the page has them; the trials differ in their seed and in what is given."""
+    rows = []
+    for number, own in enumerate(changes):
+        row = {
+            "trial_id": f"{number:020x}", "status": "finished", "task": "coloring", "baseline": "Aq_R",
+            "model": "transformer", "q": 3.0, "m": 2, "seed": number, "steps": 250,
+            "spec": json.dumps({"task": {"name": "coloring"}, "seed": number, "width": number % 3}),
+            **dict.fromkeys(METRICS, 0.5), "extra_metrics": "{}", "device": "cpu", "started": STARTED,
+            "finished": STARTED.replace(year=1900 + number % 100),
+        }  # fmt: skip
+        rows.append(row | own)
+    return [row | {"sweeps": []} for row in named(pa.Table.from_pylist(rows, TRIALS)).to_pylist()]
+
+
+def heads_of(table: Table) -> list[str]:
+    return [column.title for column in table.columns]
 
 
 def test_of_many_trials_the_failed_and_the_newest_are_listed():
-    rows = [row(number, "failed" if number % 10 == 0 else "finished") for number in range(60)]
-    table, kinds = listings.trials(rows, {}, most=40)
+    rows = rows_of(*({"status": "failed" if number % 10 == 0 else "finished"} for number in range(60)))
+    table = Listing.of(rows, most=40).table({})
     listed = {values[0] for values in table.rows}
     assert listed == {one["trial_id"] for one in rows if one["status"] == "failed" or one["seed"] > 22}
-    assert len(kinds) == len(table.rows)
     assert table.note.startswith("40 of 60 ")
-    failures, _ = listings.failed_trials(rows, most=3)
-    assert [values[6] for values in failures.rows] == [50, 40, 30]
+    failures = page.failed_trials([row for row in rows if row["status"] == "failed"], most=3)
+    seeds = heads_of(failures).index("seed")
+    assert [values[seeds] for values in failures.rows] == [50, 40, 30]
     assert "3 of 6" in failures.note
 
 
 def test_what_differs_within_a_task_gets_a_column():
-    rows = [
-        row(0),
-        row(1),
-        row(3) | {"spec": json.dumps({"seed": 3, "width": 0, "task": {"name": "other", "n": 7}}), "task": "other"},
-    ]
-    titles = [column.title for column in listings.trials(rows, {})[0].columns]
+    other = {"spec": json.dumps({"seed": 2, "width": 0, "task": {"name": "other", "n": 7}}), "task": "other"}
+    titles = heads_of(Listing.of(rows_of({}, {}, other)).table({}))
     assert (titles.count("width"), titles.count("task_n"), titles.count("seed")) == (1, 0, 1)
 
 
 def test_metrics_that_a_space_asks_for_have_columns_and_order_the_trials():
-    rows = [row(seed) | {"extra_metrics": json.dumps({"ratio": ratio})} for seed, ratio in enumerate((2.0, 3.0, 1.0))]
-    rows.append(row(3, "failed"))
-    table, _ = listings.trials(rows, {}, ["success_p5", "ratio", "unknown"], Goal("ratio", "max"))
-    titles = [column.title for column in table.columns]
+    rows = rows_of(
+        *({"extra_metrics": json.dumps({"ratio": ratio})} for ratio in (2.0, 3.0, 1.0)), {"status": "failed"}
+    )
+    table = Listing.of(rows, ["success_p5", "ratio", "unknown"], Goal("ratio", "max")).table({})
+    titles = heads_of(table)
     assert (titles.count("ratio"), titles.count("success_p5"), titles.count("unknown")) == (1, 1, 0)
     assert [values[titles.index("ratio")] for values in table.rows] == [3.0, 2.0, 1.0, None]
 
 
+def test_words_are_facets_and_numbers_are_not():
+    specs = [{"task": {"name": "coloring"}, "seed": seed, "schedule": schedule, "width": seed} for seed, schedule in
+             enumerate(("cosine", "constant"))]  # fmt: skip
+    listing = Listing.of(rows_of(*({"spec": json.dumps(spec)} for spec in specs)))
+    assert listing.facets == ["sweep", "status", "task", "baseline", "model", "schedule"]
+    assert [listing.roles[name] for name in ("schedule", "width", "seed", "success")] == [*["setting"] * 3, "metric"]
+
+
+def test_values_have_the_colours_of_the_series_that_show_them():
+    listing = Listing.of(rows_of({}, {"baseline": "AE_R"}, {"baseline": "AE_R"}, {"baseline": "other"}))
+    shown = dict.fromkeys([row["trial_id"] for row in listing.rows if row["baseline"] == "AE_R"], "#1f4fd8")
+    colours = listing.colours(shown, PALETTES["paper"])["baseline"]
+    assert (colours["AE_R"], len({*colours.values()})) == ("#1f4fd8", 3)
+
+
+def test_a_colour_that_several_want_is_lighter_for_the_later_ones():
+    first, second, other = page._distinct(["#1f4fd8", "#1f4fd8", None], PALETTES["paper"])
+    assert first == "#1f4fd8"
+    assert sum(bytes.fromhex(second[1:])) > sum(bytes.fromhex(first[1:]))
+    assert other not in (first, second)
+
+
+def test_small_points_of_a_figure_keep_their_colours(tmp_path):
+    """Beside the many greys of texts and grids."""
+    shades = [ImageColor.getrgb(shade)[:3] for shade in PALETTES["paper"].shades.values()]
+    figure = Image.new("RGB", (600, 600), "white")
+    for grey in range(256):
+        figure.paste((grey, grey, grey), (2 * grey, 0, 2 * grey + 2, 500))
+    for place, shade in enumerate(shades):
+        figure.paste(shade, (20 * place, 520, 20 * place + 6, 526))
+    figure.save(tmp_path / "figure.png")
+    source, width, height = page._image(tmp_path / "figure.png")
+    shown = Image.open(io.BytesIO(base64.b64decode(source.partition(",")[2]))).convert("RGB")
+    assert shown.size == (600, 600)
+    assert width == height < 600
+    for place, shade in enumerate(shades):
+        assert shown.getpixel((20 * place + 3, 523)) == pytest.approx(shade, abs=16)
+    assert shown.getpixel((599, 599)) == pytest.approx((255, 255, 255), abs=3)
+
+
 def test_long_messages_are_clipped_in_the_middle():
-    table, _ = listings.failed_trials([row(0, "failed") | {"error_message": "begin" + "x" * 10_000 + "end"}])
-    message = table.rows[0][-1]
-    assert len(message) < 2 * listings.MAX_MESSAGE
+    long = rows_of({"status": "failed", "error_message": "begin" + "x" * 10_000 + "end"})
+    message = page.failed_trials(long).rows[0][-1]
+    assert len(message) < 2 * MAX_MESSAGE
     assert (message[:5], message[-3:]) == ("begin", "end")
 
 
-def test_tables_of_others_obey_the_filter_where_they_name_kinds():
-    known = [TrialKind("coloring", "Aq_R", "transformer")]
-    columns = (Column("Baseline"), Column("votes", COUNT))
-    table = Table("Votes", columns, (("Aq_R", 1234), ("other", -5)))
-    assert kinds_named(table, known) == [frozenset({TrialKind(baseline="Aq_R")}), EVERYTHING]
-    cells = [line[0][1] for line in page_table(table).lines]
-    assert [(cell.text, cell.sort) for cell in cells] == [("1,234", None), (f"{MINUS}5", -5.0)]
+def cells_of(table: Table) -> list[tuple[str, str]]:
+    """The attributes and the text of the cells of a table."""
+    return re.findall(r"<td([^>]*)>([^<]*)", Tables([]).html("table", "", lambda: table))
 
 
 def test_infinity_is_the_largest_number_of_a_column_and_nan_is_none():
-    numbers = Table("", (Column("q", NUMBER),), ((math.inf,), (-math.inf,), (math.nan,), (2.5,)))
-    cells = [cells[0] for cells, _ in page_table(numbers).lines]
-    assert [cell.text for cell in cells] == ["∞", f"{MINUS}∞", "nan", "2.5"]
-    assert [cell.sort for cell in cells] == [1e308, -1e308, None, None]
+    numbers = Table("", (Column("q", NUMBER),), ((math.inf,), (-math.inf,), (math.nan,), (2.5,), (-5.0,)))
+    assert [(attributes.strip(), text.strip()) for attributes, text in cells_of(numbers)] == [
+        ("data-sort=1e+308", "∞"), ("data-sort=-1e+308", f"{MINUS}∞"), ("", "nan"), ("", "2.5"),
+        ("data-sort=-5", f"{MINUS}5"),
+    ]  # fmt: skip
+
+
+def test_a_cell_says_what_its_text_does():
+    table = Table("", (Column("a"), Column("n", COUNT)), (("x<y", 1234), (None, None)))
+    assert [text.strip() for _, text in cells_of(table)] == ["x&lt;y", "1,234", "", ""]
+    assert texts(table)[0] == ("x<y", "1,234")
 
 
 def test_a_table_that_fails_is_a_note_on_the_page(tmp_path):
-    broken = Table("Votes", (Column("n", Form(float)),), (("<nonsense>",),))
+    broken = Table("Votes", (Column("n", Form(lambda value: str(float(value)))),), (("<nonsense>",),))
     text = rendered(filled(tmp_path / "store", failure()), broken)
     assert re.search(r"ValueError: [^<]*&lt;nonsense&gt;", text)
     assert 'id="origins"' in text
-
-
-def test_conditions_name_kinds_where_there_are_no_trials():
-    kinds = kinds_where("", {"task": "recall", "q": 3}, {"baseline": ["AE_R", "Aq_R"]})
-    assert kinds == {TrialKind("recall", "AE_R"), TrialKind("recall", "Aq_R")}

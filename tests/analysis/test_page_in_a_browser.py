@@ -6,7 +6,7 @@ its console, or a request for anything but itself and the data inside it, fails 
 
 import contextlib
 import json
-import re
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +14,7 @@ import pytest
 
 from sweeper.analysis import figures, page
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.page import Section
-from sweeper.analysis.page.page_table import MINUS
+from sweeper.analysis.page import MINUS, Section
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import COUNT, Column, Table
 from sweeper.store.store import Store
@@ -85,14 +84,28 @@ def ours(tmp_path_factory) -> Written:
     return Written(folder / "page.html", store, section)
 
 
+def quiet(tab) -> bool:
+    """Whether the page has raised nothing, broken no policy, and written nothing to the console."""
+    return tab.methods("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled") == []
+
+
 def opened(tab, path: Path, fragment: str = "") -> None:
     """Open a page, and see that it is quiet and whole."""
     url = path.as_uri()
     tab.open(url + fragment)
-    assert tab.methods("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled") == []
+    assert quiet(tab)
     asked = {event["request"]["url"] for event in tab.methods("Network.requestWillBeSent")}
     assert [other for other in asked if not other.startswith("data:")] == [url]
     assert "could not be made" not in tab.run("document.body.textContent")
+
+
+def drawn(tab) -> None:
+    """Wait until all charts are as the menus and the filter say."""
+    until = time.monotonic() + 60
+    while tab.run("document.documentElement.dataset.drawn !== document.documentElement.dataset.asked"):
+        assert quiet(tab)
+        assert time.monotonic() < until
+    assert quiet(tab)
 
 
 def visible(tab, selector: str) -> list[str]:
@@ -124,13 +137,13 @@ def test_figures_tables_and_trials_are_there(tab, ours):
 
 def test_the_filter_hides_and_shows(tab, ours):
     opened(tab, ours.path)
-    assert visible(tab, "#filter legend") == ["Task", "Baseline", "Model", "Sweep", "Status"]
+    assert visible(tab, "#filter legend") == ["Status", "Sweep", "Task", "Baseline", "Model"]
     click = "document.querySelector('#filter input[value=%s]').click()"
     tab.run(click % "Aq_r0")
     assert [text.split()[0] for text in visible(tab, "figcaption")] == ["fixed"]
     assert visible(tab, "#comparison tbody tr") == []
     assert visible(tab, "#compared") == [], "a section without anything left"
-    assert [text.split("\t")[3] for text in visible(tab, "#trial-rows tbody tr")] == ["Aq_r0"]
+    assert [text.split("\t")[4] for text in visible(tab, "#trial-rows tbody tr")] == ["Aq_r0"]
     assert visible(tab, "#failures tbody tr") == []
     assert visible(tab, "#table-1 td") == ["Aq_r0"], "a column without a value is hidden"
     assert visible(tab, "#shown") == ["1 of 2 figures, 0 of 1 comparisons, 1 of 5 trials"]
@@ -148,7 +161,7 @@ def test_the_filter_hides_and_shows(tab, ours):
     assert visible(tab, "#shown") == [""]
     opened(tab, ours.path, fragment)
     assert len(visible(tab, "#trial-rows tbody tr")) == 1
-    assert tab.methods("Runtime.exceptionThrown", "Log.entryAdded") == []
+    assert quiet(tab)
 
 
 def test_rows_are_found_by_a_value_or_a_word_and_empty_columns_go(tab, ours):
@@ -193,39 +206,100 @@ def test_the_keyboard_filters_and_sorts(tab, ours):
     assert tab.run(f"document.querySelector('#trial-rows th:nth-child({column})').ariaSort") == "descending"
 
 
-def test_points_of_training_curves_answer_to_pointer_and_keyboard(tab, ours):
-    opened(tab, ours.path)
-    assert visible(tab, ".chart h3") == ["ours: coloring", "ours: recall"]
-    place = "document.querySelector('.chart svg').getBoundingClientRect()"
-    tab.run("document.querySelector('.chart').scrollIntoView()")
-    box = tab.run(f"(({{ left, top, width, height }}) => [left, top, width, height])({place})")
-    # The last point of both trials with A^q_R has the value 0.1 at the last step.
-    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + 0.98 * box[2], y=box[1] + 0.85 * box[3])
-    (tip,) = visible(tab, ".tip")
-    assert "step 200: 0.1, the mean of" in tip or "step 200: 0.1\n" in tip
-    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + 0.98 * box[2], y=box[1] + 0.21 * box[3])
-    assert "step 200: 0.3" in visible(tab, ".tip")[0]
+CHOOSE = """for (const [name, words] of Object.entries(%s)) {
+    const menu = document.querySelector(`.menus [name=${name}]`);
+    if (typeof words === "boolean") { menu.checked = words; }
+    else { menu.value = [...menu.options].find((option) => option.text === words).value; }
+    menu.dispatchEvent(new Event("input", { bubbles: true })); }"""
+
+
+def choose(tab, **choices: str | bool) -> None:
+    """Choose entries of the menus above the charts."""
+    tab.run(CHOOSE % json.dumps(choices))
+    drawn(tab)
+
+
+def labels(tab, chart: str, role: str) -> list[str]:
+    """Texts of a chart, such as those of its `legend-label`s or `axis-title`s."""
+    texts = json.dumps(f"{chart} .role-{role} text")
+    return tab.run(f"[...document.querySelectorAll({texts})].map((text) => text.textContent)")
+
+
+def pointed(tab, chart: str, mark: str, number: int = 0) -> str:
+    """What is said of a mark of a chart under the pointer."""
+    place = f"""(() => {{ const marks = document.querySelectorAll('{chart} .{mark}.role-mark path');
+        marks[{number}].scrollIntoView({{ block: "center" }});
+        const box = marks[{number}].getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2, marks.length]; }})()"""
+    x, y, _ = tab.run(place)
     tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
-    assert visible(tab, ".tip") == []
-    tab.run("[...document.querySelectorAll('.modes button')].at(-1).click()")
-    tab.run("document.querySelector('.chart svg').focus()")
-    tab.press("ArrowRight", 39)
-    (tip,) = visible(tab, ".tip")
-    ids = {trial["trial_id"]: trial for trial in ours.store.trials().to_pylist()}
-    first = next(trial for key, trial in ids.items() if key.startswith(re.search(r"\((\w{8}),", tip)[1]))
-    assert f"seed {first['seed']}: 0.2" in tip
-    assert "step 100: 0.2" in tip
-    tab.press("ArrowRight", 39)
-    assert "step 200: 0.1" in visible(tab, ".tip")[0]
-    tab.press("Escape", 27)
-    assert visible(tab, ".tip") == []
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    return "".join(visible(tab, "#tip"))
+
+
+def marks(tab, chart: str, mark: str) -> list[str]:
+    """The colours of the marks of a chart, which are points of `mark-symbol`, or lines of `mark-line`."""
+    look = "fill" if mark == "mark-symbol" else "stroke"
+    paths = json.dumps(f"{chart} .role-mark.{mark} path")
+    return tab.run(f"[...document.querySelectorAll({paths})].map((mark) => mark.getAttribute('{look}'))")
+
+
+def test_any_column_is_drawn_against_any_other(tab, ours):
+    opened(tab, ours.path)
+    drawn(tab)
+    assert labels(tab, "#explorer-chart", "axis-title") == ["q", "success"]
+    assert len(marks(tab, "#explorer-chart", "mark-symbol")) == 4, "the failed trial has no success"
+    choose(tab, x="steps", y="baseline", colour="status", log_x=True)
+    assert labels(tab, "#explorer-chart", "axis-title") == ["steps", "baseline"]
+    assert sorted(labels(tab, "#explorer-chart", "legend-label")) == ["failed", "finished"]
+    assert len(marks(tab, "#explorer-chart", "mark-symbol")) == 5
+    # The colours of values are those that their series have in the figures.
+    choose(tab, x="seed", y="success", colour="baseline", log_x=False)
+    assert "#d62728" in marks(tab, "#explorer-chart", "mark-symbol")
+    said = pointed(tab, "#explorer-chart", "mark-symbol")
+    ids = [row["trial_id"] for row in ours.store.trials().to_pylist()]
+    assert any(f"trial: {one}\n" in said for one in ids)
+    assert "baseline: " in said
+    assert "success: " in said
+    # The filter takes points away, and a click in the legend all others.
+    tab.run("document.querySelector('#filter input[value=recall]').click()")
+    drawn(tab)
+    assert len(marks(tab, "#explorer-chart", "mark-symbol")) == 1
+    tab.run("document.querySelector('#filter [type=reset]').click(), new Promise((done) => setTimeout(done, 20))")
+    drawn(tab)
+    click = """(() => { const entry = [...document.querySelectorAll("#explorer-chart .role-legend-label text")]
+        .find((text) => text.textContent === "Aq_r0"); entry.scrollIntoView({ block: "center" });
+        const box = entry.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"""
+    x, y = tab.run(click)
+    for kind in ("mousePressed", "mouseReleased"):
+        tab.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    tab.run("new Promise((done) => setTimeout(done, 100))")
+    assert len(marks(tab, "#explorer-chart", "mark-symbol")) == 1
+    assert quiet(tab)
+
+
+def test_training_curves_are_bands_or_trials_and_logarithmic_or_not(tab, ours):
+    opened(tab, ours.path)
+    drawn(tab)
+    assert visible(tab, ".chart h3") == ["ours: coloring", "ours: recall"]
+    chart = '[data-chart="0"]'
+    assert labels(tab, chart, "axis-title") == ["step", "train_loss"]
+    assert labels(tab, chart, "legend-label") == ["AE_R q=1 m=2", "Aq_R q=3 m=2", "Aq_r0 q=3 m=1"]
+    assert len(marks(tab, chart, "mark-line")) == 3
+    ticks = labels(tab, chart, "axis-label")
+    choose(tab, log=False)
+    assert labels(tab, chart, "axis-label") != ticks
+    choose(tab, mode="each trial")
+    assert len(marks(tab, chart, "mark-line")) == 4
+    said = [pointed(tab, chart, "mark-symbol", number) for number in range(3)]
+    assert any("step: 100" in one and "value: 0.2" in one and "status: finished" in one for one in said)
     # The filter hides lines, and charts without any.
     tab.run("document.querySelector('#filter input[value=Aq_r0]').click()")
+    drawn(tab)
     assert visible(tab, ".chart h3") == ["ours: coloring"]
-    assert [text.split()[0] for text in visible(tab, ".legend li")] == ["Aq_r0"]
-    shown = "[...document.querySelectorAll('.series')].filter((e) => e.getBoundingClientRect().width > 0).length"
-    assert tab.run(shown) == 1
-    assert tab.methods("Runtime.exceptionThrown", "Log.entryAdded") == []
+    assert labels(tab, chart, "legend-label") == ["Aq_r0 q=3 m=1"]
+    assert len(marks(tab, chart, "mark-line")) == 1
+    assert quiet(tab)
 
 
 def test_a_live_page_is_loaded_again_as_its_reader_left_it(tab, tmp_path, ours):
@@ -239,21 +313,22 @@ def test_a_live_page_is_loaded_again_as_its_reader_left_it(tab, tmp_path, ours):
     try:
         opened(tab, path)
         tab.run("document.querySelector('#filter input[value=coloring]').click()")
-        tab.run("[...document.querySelectorAll('.modes button')].at(-1).click()")
+        choose(tab, mode="each trial", y="success_p5")
         tab.run("document.querySelector('#trial-rows th button').click()")
         tab.run("document.querySelector('#trial-rows th button').click()")
         tab.run("document.querySelector('#provenance details').open = true")
         tab.run("document.querySelector('figure .zoom').click()")
         tab.run("document.querySelector('#trial-rows').closest('.scroll').scrollTo(40, 0)")
         tab.run("document.getElementById('trials').scrollIntoView(), scrollBy(0, 137)")
-        look = """[location.hash, document.getElementById("curves").classList.contains("each"),
+        look = """[location.hash,
+            ["mode", "y"].map((name) => document.querySelector(`[name=${name}]`).selectedOptions[0].text),
             document.querySelector("#provenance details").open, document.querySelector("#trial-rows th").ariaSort,
             document.querySelectorAll("figure.enlarged").length,
             document.querySelector("#trial-rows").closest(".scroll").scrollLeft,
             document.getElementById("trials").getBoundingClientRect().top,
             [...document.querySelectorAll("#trial-rows tbody tr")].map((row) => row.innerText)]"""
         before = tab.run(look)
-        assert before[:6] == ["#task=coloring", True, True, "descending", 1, 40]
+        assert before[:6] == ["#task=coloring", ["each trial", "success_p5"], True, "descending", 1, 40]
         assert -60 < before[6] < 0
         # Meanwhile the page has grown above the reader's place.
         table = Table("Guidance", (Column("baseline"),), (("Aq_R",),) * 30)
@@ -268,23 +343,25 @@ def test_a_live_page_is_loaded_again_as_its_reader_left_it(tab, tmp_path, ours):
             with contextlib.suppress(RuntimeError):  # the page that was asked is gone
                 tab.run("new Promise((done) => setTimeout(done, 50))")
         assert visible(tab, "#table-1-title") == ["Guidance"]
+        drawn(tab)
         after = tab.run(look)
         assert after == [*before[:6], pytest.approx(before[6], abs=1), before[7]]
-        assert tab.methods("Runtime.exceptionThrown", "Log.entryAdded") == []
+        assert quiet(tab)
     finally:
         tab.call("Page.removeScriptToEvaluateOnNewDocument", identifier=held["identifier"])
         tab.call("Emulation.clearDeviceMetricsOverride")
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [400, 1280])
 def test_the_page_is_never_wider_than_the_window_and_can_be_read_without_scripts(tab, ours, width):
     tab.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 500)
     try:
         opened(tab, ours.path)
+        drawn(tab)
         assert tab.run("document.documentElement.scrollWidth") <= width
         tab.call("Emulation.setScriptExecutionDisabled", value=True)
         opened(tab, ours.path)
-        assert [len(visible(tab, seen)) for seen in ("#trial-rows tbody tr", "figure", ".chart h3")] == [5, 2, 2]
+        assert [len(visible(tab, seen)) for seen in ("#trial-rows tbody tr", "figure", "noscript")] == [5, 2, 1]
         assert visible(tab, "#filter") == []
     finally:
         tab.call("Emulation.setScriptExecutionDisabled", value=False)
@@ -320,7 +397,9 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
     page.write(tmp_path / "page.html", page.render(store, store.trials(), sections, [("", table)]))
     opened(tab, tmp_path / "page.html", "#task=%3Cscript%3Ewindow.hit=3%3C/script%3E&=&task=")
     assert tab.run("window.hit") is None
-    assert tab.run("[document.scripts.length, document.styleSheets.length]") == [1, 1]
+    drawn(tab)
+    assert tab.run("window.hit") is None
+    assert tab.run("[document.scripts.length, document.styleSheets.length]") == [2, 1], "the second script is Vega"
     assert tab.run("document.querySelectorAll('img[src=x]').length") == 0
     # All of it is there, as text.
     text = tab.run("document.body.textContent")

@@ -1,4 +1,4 @@
-"""The training curves of the page: from rows and from checkpoints, with bands, labels, scales and limits."""
+"""The training curves of the page: from rows and from checkpoints, with labels, colours and limits."""
 
 import math
 import re
@@ -8,19 +8,25 @@ import numpy as np
 import pytest
 
 from sweeper.analysis import page
-from sweeper.analysis.figures.style import Scale
-from sweeper.analysis.page import training_curves
-from sweeper.analysis.page.training_curves import Limits, charts
+from sweeper.analysis.figures import PALETTES
+from sweeper.analysis.page import Limits
+from sweeper.analysis.results import named
+from sweeper.analysis.sweeps import starts_by_name
 from sweeper.packs import checkpoint
 from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.space.search_space import read
 from sweeper.store.store import Store
 from sweeper.training import gradient
 from sweeper.trial.trial import trial_id
+from tests.analysis.test_page import charted
 from tests.filled_stores import commit, plan
 from tests.results import failure, result
 from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
+
+pytestmark = pytest.mark.usefixtures("vega")
+
+LOOK = PALETTES["paper"]
 
 SPACE = "name: ours" + with_seeds(2).replace("q: 3", "q: {choice: [3, 10]}").replace("steps: 300", "steps: 400")
 
@@ -62,48 +68,46 @@ def trains(store, trial_ids, step=200, losses=(0.5, 0.25), notes=None):
     checkpoint.save(store, "0123456789", trial_ids, None, weights, sound if notes is None else notes)
 
 
-def shown(store, **limits):
-    latest = {record.name: record for record in store.sweeps()}
-    return charts(store, latest, store.trials().to_pylist(), Limits(**limits))
+def shown(store, shades=None, **limits):
+    rows = named(store.trials())
+    starts = starts_by_name(store.sweeps())
+    return page.curves(
+        store, starts, rows.to_pylist(), rows.to_pandas(), [], {"ours": shades or {}}, LOOK, Limits(**limits)
+    )
 
 
-def test_a_setting_has_a_line_a_band_and_a_line_for_each_trial(half_done, planned):
+def loss(series, trial=None):
+    """The steps and losses of a setting, of one of its trials or of all."""
+    curve = series["curves"]["train_loss"]
+    return curve["steps"], curve["values"] if trial is None else curve["values"][trial]
+
+
+def test_a_setting_has_the_curve_of_each_of_its_trials(half_done, planned):
     (chart,) = shown(half_done)
-    assert chart.title == "ours"
-    three, ten = chart.series
-    assert (three.label, ten.label) == ("q=3", "q=10")
-    assert three.steps == [100, 200, 300, 400]
-    assert three.means == pytest.approx([1.5 / step for step in three.steps])
-    assert [(trial.trial_id, trial.seed, trial.status) for trial in three.trials] == [
-        (key, seed, "finished") for seed, key in enumerate(list(planned)[:2])
+    assert (chart["title"], chart["note"]) == ("ours", "")
+    assert {name: chart["facets"][name] for name in ("sweep", "task", "baseline")} == {
+        "sweep": ["ours"], "task": ["coloring"], "baseline": ["Aq_R"],
+    }  # fmt: skip
+    assert chart["metrics"] == ["train_loss", "accuracy"]
+    three, ten = chart["series"]
+    assert (three["label"], ten["label"]) == ("q=3", "q=10")
+    assert three["trials"] == [
+        {"id": key, "seed": seed, "status": "finished"} for seed, key in enumerate(list(planned)[:2])
     ]
-    assert three.trials[1].values == pytest.approx([2 / step for step in three.steps])
-    assert three.band.count("L") == 7
-    assert three.band.endswith("Z")
-    assert (ten.steps, ten.band, ten.trials[0].status) == ([100], "", "failed")
-    assert chart.up.logarithmic
-    assert chart.note == ""
+    assert loss(three) == ([100, 200, 300, 400], [[0.01, 0.005, 0.003333, 0.0025], [0.02, 0.01, 0.006667, 0.005]])
+    assert three["curves"]["accuracy"] == {"steps": [100], "values": [[1.0], [1.0]]}
+    assert (loss(ten), ten["trials"][0]["status"]) == (([100], [[1.0]]), "failed")
 
 
-def test_a_point_between_those_of_other_trials_moves_neither_line_nor_band(tmp_path, planned):
+def test_a_point_between_those_of_other_trials_moves_no_mean(tmp_path, planned):
+    """Between its own points a curve is linear, and after its last it has none."""
     store, trials = Store.open(tmp_path / "store"), list(planned.values())
     for seed, losses in enumerate(({100: 3.0, 200: 2.0, 300: 1.0}, {100: 5.0, 150: 9.0})):
         commit(store, trials[seed], curves=[(step, "train_loss", loss) for step, loss in losses.items()])
     plan(store, planned, text=SPACE)
     (chart,) = shown(store)
-    (series,) = chart.series
-    assert series.steps == [100, 150, 200, 300]
-    assert series.means == pytest.approx([4.0, math.nan, 2.0, 1.0], nan_ok=True)
-
-    def path(*points):
-        across, up = (
-            scale.place(np.array(at)) for scale, at in zip(chart[1:3], zip(*points, strict=True), strict=True)
-        )
-        return "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, up, strict=True))
-
-    assert series.line == path((100, 4), (200, 2), (300, 1))
-    assert series.band == path((100, 5), (200, 2), (300, 1), (300, 1), (200, 2), (100, 3)) + "Z"
-    assert series.trials[1].values == pytest.approx([5.0, 9.0, math.nan, math.nan], nan_ok=True)
+    (series,) = chart["series"]
+    assert loss(series) == ([100, 150, 200, 300], [[3.0, 2.5, 2.0, 1.0], [5.0, 9.0, None, None]])
 
 
 def test_settings_of_two_models_are_called_by_their_models(tmp_path):
@@ -114,21 +118,25 @@ def test_settings_of_two_models_are_called_by_their_models(tmp_path):
         commit(store, trial)
     plan(store, map(trial_id, trials))
     (chart,) = shown(store)
-    assert {series.label for series in chart.series} == {"transformer", "deep_sets"}
+    assert {series["label"] for series in chart["series"]} == {"transformer", "deep_sets"}
+    assert [series["facets"]["model"] for series in chart["series"]] == [[each["label"]] for each in chart["series"]]
+
+
+def test_a_setting_has_the_colour_of_the_series_of_a_figure_that_shows_it(half_done, planned):
+    (chart,) = shown(half_done, dict.fromkeys(list(planned)[:2], "#2e8b57"))
+    colours = [series["colour"] for series in chart["series"]]
+    assert (colours[0], len({*colours})) == ("#2e8b57", 2)
 
 
 def test_what_trains_is_shown_up_to_its_checkpoint(store, planned):
     *_, failed, pending = planned
     trains(store, [failed, pending])
     (chart,) = shown(store)
-    ten = chart.series[1]
-    assert [(trial.trial_id, trial.status) for trial in ten.trials] == [(failed, "failed"), (pending, "unfinished")]
-    assert [trial.values for trial in ten.trials] == [pytest.approx([1.0, math.nan], nan_ok=True), [0.5, 0.25]]
-    assert ten.means == [0.75, 0.25]
-    assert chart.note.startswith("1 trial ")
-    text = page.render(store, store.trials(), [])
-    assert f'data-trial="{pending}" data-seed="1" data-status="unfinished" data-values="0.5 0.25"' in text
-    assert f'data-trial="{failed}" data-seed="0" data-status="failed" data-values="1 -"' in text
+    ten = chart["series"][1]
+    assert [(trial["id"], trial["status"]) for trial in ten["trials"]] == [(failed, "failed"), (pending, "unfinished")]
+    assert loss(ten) == ([100, 200], [[1.0, None], [0.5, 0.25]])
+    assert chart["note"].startswith("1 trial ")
+    assert charted(page.render(store, store.trials(), []))["charts"] == [chart]
 
 
 def test_the_points_of_a_checkpoint_are_those_of_the_finished_curve(store, planned):
@@ -142,16 +150,16 @@ def test_the_points_of_a_checkpoint_are_those_of_the_finished_curve(store, plann
 def test_a_checkpoint_that_makes_no_sense_is_passed_over(store, planned, notes):
     trains(store, list(planned)[3:], notes=notes)
     (chart,) = shown(store)
-    assert all(trial.status != "unfinished" for series in chart.series for trial in series.trials)
+    assert all(trial["status"] != "unfinished" for series in chart["series"] for trial in series["trials"])
 
 
 def test_a_chart_has_limits(store, planned):
     trains(store, list(planned)[3:])
     (chart,) = shown(store, settings=1, trials=1, points=3)
-    (series,) = chart.series
-    assert [trial.status for trial in series.trials] == ["unfinished"]
-    assert series.steps == [100, 200]
-    sentences = chart.note.removesuffix(".").split(". ")
+    (series,) = chart["series"]
+    assert [trial["status"] for trial in series["trials"]] == ["unfinished"]
+    assert loss(series)[0] == [100, 200]
+    sentences = chart["note"].removesuffix(".").split(". ")
     assert [re.findall(r"\b\d+\b|success\w*", sentence) for sentence in sentences] == [
         ["1"], ["1", "success_p5"], ["1", "1"],
     ]  # fmt: skip
@@ -160,7 +168,7 @@ def test_a_chart_has_limits(store, planned):
 def test_a_long_curve_keeps_its_ends_and_points_that_are_evenly_spread(store, planned):
     commit(store, list(planned.values())[3], curves=[(step, "train_loss", 1.0) for step in range(10, 80, 10)])
     (chart,) = shown(store, points=4)
-    assert [series.steps for series in chart.series] == [[100, 200, 300, 400], [10, 30, 60, 100]]
+    assert [loss(series)[0] for series in chart["series"]] == [[100, 200, 300, 400], [10, 30, 60, 100]]
 
 
 def test_a_chart_has_the_best_settings(tmp_path):
@@ -170,7 +178,7 @@ def test_a_chart_has_the_best_settings(tmp_path):
         commit(store, trial, metrics={"success": success, "success_p5": success})
     plan(store, map(trial_id, trials))
     (chart,) = shown(store, settings=1)
-    assert [series.trials[0].trial_id for series in chart.series] == [trial_id(trials[1])]
+    assert [series["trials"][0]["id"] for series in chart["series"]] == [trial_id(trials[1])]
 
 
 def test_an_adaptive_search_shows_what_is_committed(store, planned):
@@ -178,7 +186,7 @@ def test_an_adaptive_search_shows_what_is_committed(store, planned):
     store.record_sweep(store.sweeps()[0].model_copy(update={"text": text}))
     trains(store, list(planned)[3:])
     (chart,) = shown(store)
-    assert {trial.status for series in chart.series for trial in series.trials} == {"finished", "failed"}
+    assert {trial["status"] for series in chart["series"] for trial in series["trials"]} == {"finished", "failed"}
 
 
 def test_a_page_without_curves_has_no_chart(tmp_path):
@@ -188,39 +196,9 @@ def test_a_page_without_curves_has_no_chart(tmp_path):
     assert 'id="curves"' not in page.render(store, store.trials(), [])
 
 
-@pytest.mark.parametrize(
-    ("scale", "ticks"),
-    [
-        (Scale(0, 20_000), [0, 4_000, 8_000, 12_000, 16_000, 20_000]),
-        (Scale(-0.1, 0.25), [-0.08, 0, 0.08, 0.16, 0.24]),
-        (Scale.over(np.array([3.0, 3.0])), [1.8, 2.4, 3, 3.6, 4.2]),
-        (Scale.over(np.array([0.0, math.nan])), [-0.4, -0.2, 0, 0.2, 0.4]),
-        (Scale(0.0004, 2, True), [0.001, 0.01, 0.1, 1]),
-        (Scale(0.0011, 0.11, True), [0.003, 0.01, 0.03, 0.1]),
-        (Scale(2, 9, True), [3, 4.5, 6, 7.5, 9]),
-        (Scale(1e-12, 1, True), [1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 0.01, 1]),
-    ],
-)
-def test_ticks_are_round_values_between_the_ends(scale, ticks):
-    places, values = zip(*scale._replace(begin=226, end=10).ticks(), strict=True)
-    assert values == pytest.approx(ticks)
-    assert places == pytest.approx(226 - 216 * scale.place(np.array(values)))
-    assert min(places) >= 10 - 1e-6
-    assert max(places) <= 226 + 1e-6
-
-
-def test_ticks_of_a_chart_are_written_as_people_do(half_done, monkeypatch):
-    (chart,) = shown(half_done)
-    chart = chart._replace(across=chart.across._replace(high=3e6), up=chart.up._replace(low=1e-9, high=2e3))
-    monkeypatch.setattr(training_curves, "charts", lambda *arguments: [chart])
-    (drawing,) = re.findall('class="chart".*?</svg>', page.render(half_done, half_done.trials(), []), re.S)
-    up, across = "1e-9 1e-7 1e-5 0.001 0.1 10 1,000", "0 600,000 1.2e6 1.8e6 2.4e6 3e6"
-    assert re.findall("<text[^>]*>([^<]*)</text>", drawing) == [*up.split(), *across.split(), "step"]
-
-
 def test_curves_that_cannot_be_drawn_are_a_sentence(half_done, monkeypatch):
     def broken(*arguments):
         raise ValueError("a point of <nonsense>")
 
-    monkeypatch.setattr(training_curves, "charts", broken)
+    monkeypatch.setattr(page, "curves", broken)
     assert "ValueError: a point of &lt;nonsense&gt;" in page.render(half_done, half_done.trials(), [])

@@ -68,6 +68,7 @@ def test_status_shows_them(store):
     assert any(line.startswith("quick") and "keep" in line and line.endswith("was wrong") for line in lines)
 
 
+@pytest.mark.usefixtures("vega")
 def test_the_page_shows_them(store):
     done(store, "note", "quick", "the <b>rate</b> was wrong")
     done(store, "note", IDS[0], "look here")

@@ -13,11 +13,14 @@ import pytest
 from sweeper.analysis import advice
 from sweeper.analysis.figures.curves import Curves
 from sweeper.commands.report import app
+from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store
 from sweeper.trial.trial import trial_id
 from tests import filled_stores, results
 from tests.processes import refusal, told
 from tests.trials import coloring_trial
+
+pytestmark = pytest.mark.usefixtures("vega")
 
 PANELS = r"""
 panels:
@@ -203,3 +206,22 @@ def test_nothing_to_report_is_one_clear_line(tmp_path):
     for arguments in ([], ["--html", tmp_path / "page.html"], ["--space", space_of(tmp_path)]):
         assert str(store) in refusal(app, "--results", store, *arguments)
     assert not list(store.iterdir())
+
+
+@pytest.mark.slow  # writes three pages
+def test_a_page_is_written_again_only_if_something_has_changed(local, tmp_path):
+    swept(local, result())
+    page, figure = tmp_path / "page.html", tmp_path / "results" / "figures" / "ours" / "inputs.png"
+
+    def rewritten() -> bool:
+        before = page.stat().st_mtime_ns if page.exists() else 0
+        reported(local, "--html", page)
+        assert figure.exists()
+        return page.stat().st_mtime_ns != before
+
+    assert rewritten()
+    assert not rewritten()
+    annotate(local.files, Subject("ours"), tags=["keep"])
+    assert rewritten()
+    figure.unlink()
+    assert rewritten(), "and the figure is drawn again"

@@ -14,6 +14,8 @@ from sweeper.trial.trial import trial_id
 from tests.processes import ctrl_c, refusal, told
 from tests.results import record, result
 
+pytestmark = pytest.mark.usefixtures("vega")
+
 
 @pytest.fixture
 def store(tmp_path):
@@ -44,7 +46,7 @@ def followed(store, page, *rounds, clock=lambda: 0.0):
 
 
 def finished(page):
-    return page.read_text().count('data-status="finished"')
+    return page.read_text().count('<td class="finished">')
 
 
 @pytest.mark.slow  # writes the page six times

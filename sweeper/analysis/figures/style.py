@@ -148,26 +148,21 @@ def scale_for(wanted: str, values: Iterable[float], name: str) -> tuple[str, str
 
 
 class Scale(NamedTuple):
-    """An axis from `low` to `high`, which is larger, drawn from `begin` to `end`."""
+    """An axis from `low` at 0 to `high`, which is larger, at 1."""
 
     low: float
     high: float
     logarithmic: bool = False
-    begin: float = 0.0
-    end: float = 1.0
 
     @classmethod
-    def over(cls, values: np.ndarray, logarithmic: bool = False, begin: float = 0.0, end: float = 1.0) -> "Scale":
+    def over(cls, values: np.ndarray, logarithmic: bool = False) -> "Scale":
         """From the lowest to the highest of the values; a single value gets room on both sides."""
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         room = (abs(low) / 2 or 0.5) if equal_but_rounding(low, high) else 0.0
-        return cls(low - room, high + room, logarithmic, begin, end)
+        return cls(low - room, high + room, logarithmic)
 
     def place(self, values: np.ndarray) -> np.ndarray:
         """Where the values stand."""
-        return self.begin + self._shares(values) * (self.end - self.begin)
-
-    def _shares(self, values: np.ndarray) -> np.ndarray:
         scaled = np.log if self.logarithmic else np.asarray
         low, high = scaled(self.low), scaled(self.high)
         return (scaled(values) - low) / (high - low)
@@ -181,6 +176,6 @@ class Scale(NamedTuple):
         else:
             values = np.array(MaxNLocator(5).tick_values(self.low, self.high))
         values = values[(values > 0) | (not self.logarithmic)]
-        shares = self._shares(values)
+        shares = self.place(values)
         values = values[(shares >= -1e-9) & (shares <= 1 + 1e-9)]
         return list(zip(self.place(values).tolist(), values.tolist(), strict=True))
