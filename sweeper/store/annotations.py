@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.schema import SCHEMA_VERSION, TRIAL_ID, sweep_file
-from sweeper.store.seal import check_version
+from sweeper.store.schema import SCHEMA_VERSION, TRIAL_ID, check_version, sweep_file
 
 logger = logging.getLogger(__name__)
 

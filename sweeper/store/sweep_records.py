@@ -17,8 +17,8 @@ from pydantic_core import from_json
 from sweeper.messages import did_you_mean, nearest_name, printable
 from sweeper.store.annotations import rename_annotations
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.schema import SCHEMA_VERSION, SWEEP_FILE, sweep_file
-from sweeper.store.seal import check_version, set_aside
+from sweeper.store.schema import SCHEMA_VERSION, SWEEP_FILE, check_version, sweep_file
+from sweeper.store.seal import set_aside
 from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)
