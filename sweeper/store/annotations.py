@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.schema import SCHEMA_VERSION, TRIAL_ID, check_version, sweep_file
+from sweeper.store.schema import SCHEMA_VERSION, TRIAL_ID, check_version
+from sweeper.store.sweep_records import start_files
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ def annotate(files: DurableFiles, subject: Subject, note: str = "", tags: Collec
     ids = tuple(sorted(subject.trial_ids))
     new = Annotation(sweep=subject.sweep, trial_ids=ids, note=note, tags=tuple(tags), made=made)
     _change(files, lambda every: [*every, new])
-    if subject.sweep is None or files.read(sweep_file(subject.sweep)) is not None:
+    if subject.sweep is None or start_files(files, subject.sweep):
         return
     # A renaming has taken the annotation along, or has looked before it came.
     if new in _annotations(files.read(FILE)):

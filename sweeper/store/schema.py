@@ -108,12 +108,6 @@ _EVALUATION = re.compile(rf"evaluations/{_PLACE}/({TRIAL_ID})-{TRIAL_ID}\.parque
 
 SNAPSHOT_FILE = "snapshots/trials.parquet"
 
-SWEEP_FILE = re.compile(r"sweeps/([A-Za-z0-9_][\w.-]*)\.json", re.ASCII)
-
-
-def sweep_file(name: str) -> str:
-    return f"sweeps/{name}.json"
-
 
 def trial_file_name(task: str, baseline: str, trial_id: str) -> str:
     return f"trials/task={task}/baseline={baseline}/{trial_id}.parquet"

@@ -3,7 +3,7 @@
     trials/task=<t>/baseline=<b>/<trial_id>.parquet   a trial: its row, curves, outcomes and network
     evaluations/…/<trial_id>-<protocol>.parquet       an evaluation of its network by another protocol
     snapshots/trials.parquet                          a copy of all rows and curves, to be read fast
-    sweeps/<name>.json                                the starts of a sweep, and the trials that they planned
+    sweeps/<name>/                                    the starts of a sweep, and the trials that they planned
     annotations.json                                  notes and tags on sweeps and trials
     checkpoints/                                      of unfinished packs
     quarantine/                                       damaged files, set aside
