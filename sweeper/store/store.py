@@ -4,7 +4,7 @@
     evaluations/…/<trial_id>-<protocol>.parquet       an evaluation of its network by another protocol
     snapshots/trials.parquet                          a copy of all rows and curves, to be read fast
     sweeps/<name>/                                    the starts of a sweep, and the trials that they planned
-    annotations.json                                  notes and tags on sweeps and trials
+    annotations/                                      notes and tags on sweeps and trials
     checkpoints/                                      of unfinished packs
     quarantine/                                       damaged files, set aside
     superseded/                                       trials that are computed again, set aside

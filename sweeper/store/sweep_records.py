@@ -11,7 +11,7 @@ read, and never written.
 import hashlib
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json
@@ -93,19 +93,13 @@ def read_records(files: DurableFiles, strict: bool = False) -> list[SweepRecord]
 
     A file that cannot be read is left out with a warning, or is a `StoreError` for those who need all (`strict`).
     """
-
-    def read(path: str) -> list[SweepRecord]:
-        try:
-            return _starts_in(files, path)
-        except ValueError as error:
-            if strict:
-                raise _unreadable(path) from error
-            logger.warning("%r is not the file of a sweep: %s", path, _one_line(error))
-            return []
-
     paths = [path for path in files.listing("sweeps") if _EARLIER.fullmatch(path) or _START.fullmatch(path)]
-    records = [record for read_in in in_threads(read, sorted(paths)) for record in read_in]
-    return sorted(records, key=lambda record: record.name)
+    return sorted(_starts(files, sorted(paths), strict), key=lambda record: record.name)
+
+
+def history(files: DurableFiles, sweep: str) -> list[SweepRecord]:
+    """The starts of a sweep in order; a file that cannot be read is a `StoreError`."""
+    return _starts(files, start_files(files, sweep), strict=True)
 
 
 def start_files(files: DurableFiles, sweep: str) -> list[str]:
@@ -115,15 +109,18 @@ def start_files(files: DurableFiles, sweep: str) -> list[str]:
     return there if files.read(earlier) is None else [earlier, *there]
 
 
-def history(files: DurableFiles, sweep: str) -> list[SweepRecord]:
-    """The starts of a sweep in order; a file that cannot be read is a `StoreError`."""
-    records = []
-    for path in start_files(files, sweep):
+def _starts(files: DurableFiles, paths: Sequence[str], strict: bool) -> list[SweepRecord]:
+    def read(path: str) -> list[SweepRecord]:
         try:
-            records += _starts_in(files, path)
+            return _starts_in(files, path)
         except ValueError as error:
-            raise _unreadable(path) from error
-    return records
+            if strict:
+                unknown = "so that nobody knows which trials it planned"
+                raise StoreError(f"{path!r} cannot be read, {unknown}: mend or remove it first") from error
+            logger.warning("%r is not the file of a sweep: %s", path, _one_line(error))
+            return []
+
+    return [record for starts in in_threads(read, paths) for record in starts]
 
 
 def _starts_in(files: DurableFiles, path: str) -> list[SweepRecord]:
@@ -163,20 +160,17 @@ def write_record(files: DurableFiles, record: SweepRecord) -> None:
     """
     check_name(record.name)
     paths = [path for path in start_files(files, record.name) if _START.fullmatch(path)]
-    if paths:
-        try:
-            latest = _starts_in(files, paths[-1])
-            known = [each.trial_ids for each in latest if _without_trials(each) == _without_trials(record)]
-        except ValueError:
-            known = []
-        for trial_ids in known:
-            if record.trial_ids[: len(trial_ids)] == trial_ids:
-                _write_start(files, paths[-1], record)
-                if trial_ids != record.trial_ids:
-                    _remove_plan(files, record.name, _digest(trial_ids))
-                return
-    number = 1 + int(paths[-1].split("/")[2].split("-")[0]) if paths else 1
-    write_start(files, number, record)
+    try:
+        latest = _starts_in(files, paths[-1]) if paths else []
+    except ValueError:
+        latest = []
+    known = latest[0].trial_ids if latest else ()
+    if latest and latest[0] == record.model_copy(update={"trial_ids": record.trial_ids[: len(known)]}):
+        _write_start(files, paths[-1], record)
+        if known != record.trial_ids:
+            _remove_plan(files, record.name, _digest(known))
+    else:
+        write_start(files, 1 + int(paths[-1].split("/")[2].split("-")[0]) if paths else 1, record)
 
 
 def write_start(files: DurableFiles, number: int, record: SweepRecord) -> str:
@@ -249,17 +243,8 @@ def _hidden(record: SweepRecord) -> SweepRecord:
     return record.model_copy(update={"provenance": record.provenance.model_copy(update={"command": command})})
 
 
-def _without_trials(record: SweepRecord) -> SweepRecord:
-    return record.model_copy(update={"trial_ids": ()})
-
-
 def _plan_file(sweep: str, plan: str) -> str:
     return f"sweeps/{sweep}/{plan}.txt"
-
-
-def _unreadable(path: str) -> StoreError:
-    unknown = "so that nobody knows which trials it planned"
-    return StoreError(f"{path!r} cannot be read, {unknown}: mend or remove it first")
 
 
 def _one_line(error: ValueError) -> str:

@@ -8,7 +8,7 @@ from sweeper.__main__ import app
 from sweeper.analysis import page, sql
 from sweeper.analysis.views import write_view
 from sweeper.commands import query, status
-from sweeper.store.annotations import FILE
+from sweeper.store.annotations import FOLDER
 from sweeper.store.store import Store
 from tests.filled_stores import IDS
 from tests.processes import told
@@ -31,9 +31,9 @@ def test_a_sweep_its_trials_and_one_trial_are_named(store):
     assert done(store, "tag", "quick", *two, "odd").startswith("2 trials of quick: ")
     assert IDS[1] in done(store, "tag", IDS[1][:8], "odd", "best")
     assert tags_of(store) == {1: ["best", "odd"], 4: ["odd"]}
-    before = store.read_bytes(FILE)
+    before = store.listing(FOLDER)
     done(store, "tag", "quick", "--where", "seed = 1", "odd")
-    assert store.read_bytes(FILE) == before, "the trial has the tag already"
+    assert store.listing(FOLDER) == before, "the trial has the tag already"
 
 
 def test_queries_choose_by_tags(store):
