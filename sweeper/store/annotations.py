@@ -157,8 +157,7 @@ def _write(files: DurableFiles, annotation: Annotation) -> list[str]:
     for single in _singles(annotation):
         digits = hashlib.sha256(single.model_dump_json().encode()).hexdigest()[:20]
         names.append(f"{FOLDER}/{digits}.json")
-        # A file that is there comes from a copy, or a renaming, that was killed.
-        files.write(names[-1], _encoded([single]), keep=lambda present: present is not None)
+        files.write(names[-1], _encoded([single]))
     return names
 
 

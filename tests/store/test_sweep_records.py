@@ -1,5 +1,6 @@
 """A sweep keeps its history of starts, also under another name, beside other starts, and after crashes."""
 
+import functools
 import itertools
 import json
 import shutil
@@ -11,7 +12,7 @@ from sweeper.store.copying import copy
 from sweeper.store.deletion import delete, of_sweep
 from sweeper.store.renaming import rename_sweep
 from sweeper.store.store import Store, StoreError
-from sweeper.store.sweep_records import start_files
+from sweeper.store.sweep_records import remove_starts, start_files
 from sweeper.trial import fingerprint
 from tests import results
 from tests.filled_stores import IDS
@@ -90,6 +91,22 @@ def test_a_start_whose_plan_is_deleted_meanwhile_writes_it_again(local):
     before_next(local.files, "write", lambda: Store.open(local.url).delete(plan))
     local.record_sweep(record(captured="2028"))
     assert planned(local, "quick") == [record().trial_ids] * 2
+
+
+def test_a_start_that_grows_while_it_is_read_is_read(local):
+    """Between the reading of the start and that of its plan."""
+    local.record_sweep(record(ids=IDS[:1]))
+    grow = functools.partial(Store.open(local.url).record_sweep, record(ids=IDS[:3]))
+    before_next(local.files, "read", lambda: before_next(local.files, "read", grow))
+    assert planned(local, "quick") == [tuple(IDS[:3])]
+
+
+def test_a_start_that_comes_while_others_are_deleted_keeps_its_plan(local):
+    local.record_sweep(record())
+    paths, late = start_files(local.files, "quick"), record(captured="2028")
+    before_next(local.files, "listing", lambda: Store.open(local.url).record_sweep(late))
+    remove_starts(local.files, "quick", paths)
+    assert local.sweeps() == [late]
 
 
 def test_a_record_from_before_objectives_were_plug_ins_is_read(local):
