@@ -135,10 +135,10 @@ def remove_annotations(files: DurableFiles, subject: Subject) -> None:
 
 
 def rename_annotations(files: DurableFiles, old: str, new: str) -> None:
-    for annotation in _every(files):
-        if annotation.sweep == old:
-            _write(files, annotation.model_copy(update={"sweep": new}))
-    remove_annotations(files, Subject(old))
+    moved = [single for each in _every(files) if each.sweep == old for single in _singles(each)]
+    for annotation in moved:
+        _write(files, annotation.model_copy(update={"sweep": new}))
+    _take(files, Subject(old), lambda each: each in moved)  # others have come meanwhile
 
 
 def copy_annotations(

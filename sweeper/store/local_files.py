@@ -110,9 +110,10 @@ class LocalFiles(DurableFiles):
     def opened(self, relative: str) -> pa.NativeFile | None:
         if (file := self._opened(relative)) is None:
             return None
-        # Pyarrow reads a row in sixty small parts, fastest from memory.
-        small = os.fstat(file.fileno()).st_size <= _BUFFER
-        return pa.BufferReader(file.read()) if small else pa.PythonFile(file, "r")
+        if os.fstat(file.fileno()).st_size > _BUFFER:
+            return pa.PythonFile(file, "r")
+        with file:  # pyarrow reads a row in sixty small parts, fastest from memory
+            return pa.BufferReader(file.read())
 
     def _opened(self, relative: str) -> io.BufferedReader | None:
         path = self.path(relative)

@@ -137,4 +137,4 @@ def test_what_was_written_is_taken_away(store):
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(made, arguments):
     assert done(made, *arguments, code=2)
-    assert made.read_bytes(FILE) is None
+    assert made.listing(FOLDER) == []
