@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from chaos import pack
 from chaos.finding import Finding
@@ -128,7 +129,7 @@ DAMAGED_TRIALS = 230
 
 
 def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """Files of trials and snapshots are truncated, emptied or have a bit flipped, with their times kept."""
+    """Files of trials and the snapshot are truncated, emptied or have a bit flipped, with their times kept."""
     results = folder / "results"
     store = Store.open(results)
     trials = {trial_id(done.trial): done for done in map(_result, range(DAMAGED_TRIALS))}
@@ -136,6 +137,7 @@ def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random)
         store.commit(done)
     store.compact()
     missed = lost = 0
+    whole = _said(store)
     for _ in range(times):
         before = set(store.committed())
         path = draw.choice(
@@ -150,7 +152,7 @@ def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random)
         store.verify()  # a reader that takes a row from a snapshot does not open the file of the trial
         after = set(store.committed())
         hit, copied = before - after, path.parent.name == "snapshots"
-        missed += not hit and not copied
+        missed += not hit and not copied and _said(store) != whole  # a few bits of a file mean nothing
         lost += len(hit) > (not copied) or not after <= sound
         for key in sorted(hit):
             store.commit(trials[key])
@@ -161,6 +163,10 @@ def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random)
     return Finding(
         times, len(trials), lost, len(ids) - len(set(ids)), 0, complete, f"{missed} not found; the damaged ran again"
     )
+
+
+def _said(store: Store) -> tuple[pa.Table, ...]:
+    return store.trials(), store.curves(), store.outcomes()
 
 
 _provenance = functools.cache(lambda: provenance.capture("chaos"))

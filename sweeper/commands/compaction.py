@@ -1,4 +1,4 @@
-"""`python -m sweeper compact`: write a snapshot of a store, from which many trials are read fast.
+"""`python -m sweeper compact`: write the snapshot of a store, from which many trials are read fast.
 
 Exit codes: 0; 2 for a store that cannot be read or written.
 """
@@ -11,9 +11,9 @@ app = CommandLine()
 
 @app.command()
 def compact(results: Results = "results") -> None:
-    """Write a snapshot of the trials that have none, so that they are read fast; the store may be in use meanwhile."""
+    """Replace the snapshot by one of all trials, which are read fast then; the store may be in use meanwhile."""
     from sweeper.store.store import Store
 
     with errors_told():
         copied = Store.existing(results).compact()
-    print(f"{counted(copied, 'trial')} copied into a snapshot")
+    print(f"{counted(copied, 'trial')} copied into the snapshot")

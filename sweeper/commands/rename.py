@@ -23,8 +23,9 @@ def rename(
 ) -> None:
     """Give a sweep another name in its store."""
     from sweeper.analysis.sweeps import drivers
+    from sweeper.store.renaming import rename_sweep
     from sweeper.store.store import Store, StoreError
-    from sweeper.store.sweep_records import latest_starts, rename_records
+    from sweeper.store.sweep_records import latest_starts
 
     with errors_told():
         store = Store.existing(results)
@@ -34,5 +35,5 @@ def rename(
         for driver in drivers(store):
             if driver.lives and driver.sweep == old:
                 raise StoreError(f"{old} runs: stop it first (python -m sweeper stop {old})")
-        rename_records(store.files, old, new)
+        rename_sweep(store.files, old, new)
     print(f"{old} is called {new} now; write `name: {new}` in its search space, or the next start makes {old} anew")

@@ -1,32 +1,31 @@
-"""Notes and tags on sweeps and trials, in one file beside the trials, whose files never change.
+"""Notes and tags on sweeps and trials, beside the trials, whose files never change.
 
-    annotations.json
+    annotations/<digits>.json
 
-The file is a list of annotations, each a note or some tags on a sweep or on trials. Every change reads the list and
-replaces it, unless another process has replaced it meanwhile, and then starts again: two changes at once are one after
-the other.
+A note is a file, and so is a tag, with the sweep or the trials that have it. Its name is the digest of what was first
+written. Afterwards trials are only taken out of it, and an empty file is deleted; so two changes at once are one after
+the other. Earlier stores have one file with all annotations, `annotations.json`, in the same form.
 """
 
 import collections
 import datetime
+import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.schema import SCHEMA_VERSION, TRIAL_ID, sweep_file
-from sweeper.store.seal import check_version
+from sweeper.store.files import DurableFiles, StoreError, in_threads
+from sweeper.store.schema import SCHEMA_VERSION, TRIAL_ID, check_version
+from sweeper.store.sweep_records import start_files
 
 logger = logging.getLogger(__name__)
 
-FILE = "annotations.json"
-
-LARGEST_FILE = 64 * 2**20
-"""Bytes of the largest file that is read; the ids of a million trials take 25 million."""
+FOLDER = "annotations"
+EARLIER = "annotations.json"
 
 LONGEST_NOTE = 10_000  # characters of a note
 TAG = r"\w[\w.:/+-]{0,99}"  # what a tag may be: a word without blanks, commas and quotes
@@ -81,11 +80,15 @@ class AllAnnotations(NamedTuple):
 
 def read_annotations(files: DurableFiles) -> AllAnnotations:
     """What every sweep and every trial of a store has; a file that makes no sense is left out with a warning."""
-    try:
-        every = _annotations(files.read(FILE))
-    except ValueError as error:
-        logger.warning("%r is left out: %s", FILE, error)
-        every = ()
+
+    def read(name: str) -> tuple[Annotation, ...]:
+        try:
+            return _annotations(files.read(name), name)
+        except ValueError as error:
+            logger.warning("%r is left out: %s", name, error)
+            return ()
+
+    every = [annotation for each in in_threads(read, _names(files)) for annotation in each]
     sweeps: dict[str, list[Annotation]] = collections.defaultdict(list)
     trials: dict[str, list[Annotation]] = collections.defaultdict(list)
     for annotation in every:
@@ -109,94 +112,115 @@ def annotate(files: DurableFiles, subject: Subject, note: str = "", tags: Collec
     """Put a note or tags on a sweep or on trials; also refused if the sweep is renamed or deleted meanwhile."""
     made = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
     ids = tuple(sorted(subject.trial_ids))
-    new = Annotation(sweep=subject.sweep, trial_ids=ids, note=note, tags=tuple(tags), made=made)
-    _change(files, lambda every: [*every, new])
-    if subject.sweep is None or files.read(sweep_file(subject.sweep)) is not None:
+    written = _write(files, Annotation(sweep=subject.sweep, trial_ids=ids, note=note, tags=tuple(tags), made=made))
+    if subject.sweep is None or start_files(files, subject.sweep):
         return
     # A renaming has taken the annotation along, or has looked before it came.
-    if new in _annotations(files.read(FILE)):
-        _change(files, lambda every: [each for each in every if each != new])
+    if left := [name for name in written if files.read(name) is not None]:
+        for name in left:
+            files.delete(name)
         raise StoreError(f"{subject.sweep} was renamed or deleted meanwhile")
 
 
 def remove_tags(files: DurableFiles, subject: Subject, tags: Collection[str]) -> None:
-    _change_of(
-        files, subject, lambda each: each.model_copy(update={"tags": tuple(t for t in each.tags if t not in tags)})
-    )
+    _take(files, subject, lambda each: not set(tags).isdisjoint(each.tags))
 
 
 def remove_notes(files: DurableFiles, subject: Subject, notes: Collection[str]) -> None:
-    _change_of(files, subject, lambda each: None if each.note in notes else each)
+    _take(files, subject, lambda each: each.note in notes)
 
 
 def remove_annotations(files: DurableFiles, subject: Subject) -> None:
-    _change_of(files, subject, lambda each: None)
+    _take(files, subject, lambda each: True)
 
 
 def rename_annotations(files: DurableFiles, old: str, new: str) -> None:
-    _change(
-        files, lambda every: [each.model_copy(update={"sweep": new}) if each.sweep == old else each for each in every]
-    )
+    moved = [single for each in _every(files) if each.sweep == old for single in _singles(each)]
+    for annotation in moved:
+        _write(files, annotation.model_copy(update={"sweep": new}))
+    _take(files, Subject(old), lambda each: each in moved)  # others have come meanwhile
 
 
 def copy_annotations(
     source: DurableFiles, target: DurableFiles, sweeps: Collection[str], trial_ids: Collection[str]
 ) -> None:
     """Copy the notes and tags of these sweeps and trials; those of the target stay."""
-    copied = []
-    for annotation in _annotations(source.read(FILE)):
+    for annotation in _every(source):
         kept = tuple(trial_id for trial_id in annotation.trial_ids if trial_id in trial_ids)
         if kept or annotation.sweep in sweeps:
-            copied.append(annotation.model_copy(update={"trial_ids": kept}))
-    _change(target, lambda every: [*every, *copied])
+            _write(target, annotation.model_copy(update={"trial_ids": kept}))
 
 
-def _change_of(files: DurableFiles, subject: Subject, change: Callable[[Annotation], Annotation | None]) -> None:
-    _change(files, lambda every: [part for each in every for part in _parted(each, subject, change)])
+def _write(files: DurableFiles, annotation: Annotation) -> list[str]:
+    """Write a file for the note, and one for each tag; their names."""
+    names = []
+    for single in _singles(annotation):
+        digits = hashlib.sha256(single.model_dump_json().encode()).hexdigest()[:20]
+        names.append(f"{FOLDER}/{digits}.json")
+        files.write(names[-1], _encoded([single]))
+    return names
 
 
-def _parted(
-    annotation: Annotation, subject: Subject, change: Callable[[Annotation], Annotation | None]
-) -> Iterable[Annotation]:
-    """The annotation with a change for the sweep or the trials of the subject, and without it for all others."""
+def _singles(annotation: Annotation) -> list[Annotation]:
+    """The note and the tags one by one."""
+    tags = [annotation.model_copy(update={"note": "", "tags": (tag,)}) for tag in annotation.tags]
+    return [annotation.model_copy(update={"tags": ()}), *tags] if annotation.note else tags
+
+
+def _take(files: DurableFiles, subject: Subject, chosen: Callable[[Annotation], bool]) -> None:
+    """Take the chosen notes and tags from a sweep or from trials; others that have them keep them."""
+
+    def take(name: str) -> None:
+        def rest(present: bytes | None) -> bytes | None:
+            every = [single for each in _strict(present, name) for single in _singles(each)]
+            left = [_without(each, subject) if chosen(each) else each for each in every]
+            return None if left == every else _encoded([each for each in left if each is not None])
+
+        files.update(name, rest)
+        if files.read(name) == _encoded([]):
+            files.delete(name)
+
+    in_threads(take, _names(files))
+
+
+def _without(annotation: Annotation, subject: Subject) -> Annotation | None:
+    """The annotation without the sweep or the trials; None if nothing else has it."""
     if subject.sweep is not None:
-        parts = [change(annotation) if annotation.sweep == subject.sweep else annotation]
-    else:
-        chosen, others = [], []
-        for trial_id in annotation.trial_ids:
-            (chosen if trial_id in subject.trial_ids else others).append(trial_id)
-        if not chosen:
-            return [annotation]
-        parts = [
-            annotation.model_copy(update={"trial_ids": tuple(others)}) if others else None,
-            change(annotation.model_copy(update={"trial_ids": tuple(chosen)})),
-        ]
-    return [part for part in parts if part is not None and (part.note or part.tags)]
+        return None if annotation.sweep == subject.sweep else annotation
+    left = tuple(trial_id for trial_id in annotation.trial_ids if trial_id not in subject.trial_ids)
+    if left == annotation.trial_ids:
+        return annotation
+    return annotation.model_copy(update={"trial_ids": left}) if left else None
 
 
-def _change(files: DurableFiles, change: Callable[[Sequence[Annotation]], Sequence[Annotation]]) -> None:
-    def changed(present: bytes | None) -> bytes | None:
-        try:
-            every = _annotations(present)
-        except ValueError as error:
-            raise StoreError(f"{FILE!r} cannot be changed: {error}; mend or remove it first") from error
-        # Equal annotations come from a copy that was made before.
-        new = tuple(dict.fromkeys(change(every)))
-        return None if new == every else json.dumps(_File(annotations=new).model_dump(), indent=1).encode()
-
-    files.update(FILE, changed)
+def _names(files: DurableFiles) -> list[str]:
+    there = list(files.listing(FOLDER))
+    return there if files.read(EARLIER) is None else [EARLIER, *there]
 
 
-def _annotations(data: bytes | None) -> tuple[Annotation, ...]:
+def _every(files: DurableFiles) -> list[Annotation]:
+    return [each for name in _names(files) for each in _strict(files.read(name), name)]
+
+
+def _strict(data: bytes | None, name: str) -> tuple[Annotation, ...]:
+    try:
+        return _annotations(data, name)
+    except ValueError as error:
+        raise StoreError(f"{name!r} cannot be changed: {error}; mend or remove it first") from error
+
+
+def _encoded(annotations: Sequence[Annotation]) -> bytes:
+    return json.dumps(_File(annotations=tuple(annotations)).model_dump(), indent=1).encode()
+
+
+def _annotations(data: bytes | None, name: str) -> tuple[Annotation, ...]:
     """The annotations in a file; none without a file. A file that holds something else is a `ValueError`."""
     if data is None:
         return ()
-    if len(data) > LARGEST_FILE:
-        raise ValueError(f"it has {len(data):,} bytes, too many")
     values = from_json(data)
     if not isinstance(values, dict):
         raise ValueError("it holds no notes and tags")
-    check_version(values.get("schema_version"), FILE)
+    check_version(values.get("schema_version"), name)
     try:
         return _File.model_validate(values).annotations
     except ValidationError as error:

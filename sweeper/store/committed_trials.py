@@ -1,8 +1,8 @@
 """The committed trials of a store: rows and curves of all of them, or of some.
 
-Each trial is one file, and its tail holds the row and the curves. A reading of the whole store lists the files, takes
-from snapshots what they hold of exactly these files, and decodes the tails of the others; if those are many, it leaves
-a new snapshot for the next reader. Damaged files are set aside.
+Each trial is one file, of which the wanted columns are read. A reading of the whole store lists the files, takes from
+the snapshot what it holds of exactly these files, and reads the others; if those are many, it replaces the snapshot for
+the next reader. Damaged files are set aside.
 """
 
 import dataclasses
@@ -15,8 +15,7 @@ import pyarrow as pa
 from sweeper.store import snapshots
 from sweeper.store.files import DurableFiles, FileState, StoreError, in_threads
 from sweeper.store.schema import TRIAL_FILE, named_trial
-from sweeper.store.seal import DamagedError, Tail, TrialSeal, set_aside, tail_of, text_of, unsealed
-from sweeper.store.trial_file import decoded
+from sweeper.store.seal import DamagedError, TrialSeal, row_of, set_aside, text_of, unsealed
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +30,9 @@ class Reading:
     """Largest number of trials whose files are tried in every partition, which is then cheaper than listing the store.
     """
     some: int = 300
-    """Largest number of trials whose files are read although snapshots may hold them."""
+    """Largest number of trials whose files are read although the snapshot may hold them."""
     enough: int = 500
-    """Number of files without a snapshot from which a reading of the whole store leaves one."""
+    """Number of files that the snapshot lacks from which a reading of the whole store replaces it."""
 
 
 def read(
@@ -48,26 +47,32 @@ def read(
     listed = _trials(files.listing("trials"), wanted)
     if wanted is not None and len(listed) <= reading.some:
         return _sorted(rows_in(files, list(listed), columns))
-    covered, tables = snapshots.covered(files, listed, columns)
-    left = [name for name in listed if name not in covered]
-    keep = wanted is None and len(left) >= reading.enough
-    rows = rows_in(files, left, snapshots.COLUMNS.names if keep else columns)
-    if keep and rows.num_rows:
-        try:
-            snapshots.add(files, listed, rows)
-        except StoreError as error:
-            logger.info("a snapshot could not be written: %s", error)
-    return _sorted(pa.concat_tables([*tables, rows.select(columns)]))
+    held, names = snapshots.held(files, listed, columns)
+    left = [name for name in listed if name not in names]
+    if wanted is not None or len(left) < reading.enough:
+        return _sorted(pa.concat_tables([held, rows_in(files, left, columns)]))
+    rows, _ = _whole(files, listed)
+    try:
+        snapshots.write(files, listed, rows)
+    except StoreError as error:
+        logger.info("the snapshot could not be replaced: %s", error)
+    return rows.select(columns)
 
 
 def compact(files: DurableFiles) -> int:
-    """Write a snapshot of the trials that have none; returns how many these are."""
+    """Replace the snapshot by one of all trials; returns how many of them it lacked."""
     listed = _trials(files.listing("trials"), None)
-    covered, _ = snapshots.covered(files, listed, ["trial_id"])
-    rows = rows_in(files, [name for name in listed if name not in covered], snapshots.COLUMNS.names)
-    if rows.num_rows:
-        snapshots.add(files, listed, rows)
-    return rows.num_rows
+    rows, lacked = _whole(files, listed)
+    if lacked:
+        snapshots.write(files, listed, rows)
+    return lacked
+
+
+def _whole(files: DurableFiles, listed: Mapping[str, FileState]) -> tuple[pa.Table, int]:
+    """The rows of all listed files with all columns of a snapshot, and how many of them the snapshot lacks."""
+    held, names = snapshots.held(files, listed, snapshots.ROWS.names)
+    rows = rows_in(files, [name for name in listed if name not in names], snapshots.ROWS.names)
+    return _sorted(pa.concat_tables([held, rows])), rows.num_rows
 
 
 def _sorted(rows: pa.Table) -> pa.Table:
@@ -87,38 +92,29 @@ def _trials(listed: Mapping[str, FileState], wanted: Collection[str] | None) -> 
     return names
 
 
+def row_in(files: DurableFiles, name: str, columns: Iterable[str]) -> tuple[TrialSeal, pa.Table] | None:
+    """The seal and some columns of a trial's file; None if it is gone, or damaged and set aside."""
+    try:
+        return files.parsed(name, lambda file: (unsealed(file, TrialSeal, name), row_of(file, TRIAL_FILE, columns)))
+    except DamagedError as error:
+        set_aside(files, name, error)
+        return None
+
+
 def rows_in(files: DurableFiles, names: Sequence[str], columns: Sequence[str], joined: int = JOINED) -> pa.Table:
-    """Some of `snapshots.COLUMNS` of the trials in these files; files that are gone are left out."""
-    tables = [snapshots.COLUMNS.empty_table().select(columns)]
+    """Some columns of `snapshots.ROWS` of the trials in these files; files that are gone are left out."""
+    tables = [snapshots.ROWS.empty_table().select(columns)]
     stored = [name for name in columns if name in TRIAL_FILE.names]
     waiting = iter(names)
     while group := list(itertools.islice(waiting, joined)):
-        rows = []
-        # Threads wait for files; they would only get into each other's way while they decode.
-        for name, tail in zip(group, in_threads(lambda name: tail_of(files, name), group), strict=True):
-            if tail is not None:
-                try:
-                    seal = unsealed(tail, TrialSeal, name)
-                    rows.append((seal, tail, decoded(tail.padded(), seal, stored)))
-                except DamagedError as error:
-                    set_aside(files, name, error)
-        if rows:
+        if rows := [row for row in in_threads(lambda name: row_in(files, name, stored), group) if row is not None]:
             tables.append(_joined(rows, columns))
     return pa.concat_tables(tables)
 
 
-def _joined(rows: Sequence[tuple[TrialSeal, Tail, pa.Table]], columns: Sequence[str]) -> pa.Table:
-    values = pa.concat_tables([table for _, _, table in rows]).combine_chunks()
-    further = {
-        "file": lambda seal, tail: seal.name, "size": lambda seal, tail: tail.size,
-        "digest": lambda seal, tail: tail.digest, "seal": lambda seal, tail: text_of(seal),
-        "task": lambda seal, tail: seal.task, "baseline": lambda seal, tail: seal.baseline,
-        "version": lambda seal, tail: "",
-    }  # fmt: skip
-    arrays = [
-        pa.array([further[name](seal, tail) for seal, tail, _ in rows], snapshots.COLUMNS.field(name).type)
-        if name in further
-        else values[name]
-        for name in columns
-    ]
+def _joined(rows: Sequence[tuple[TrialSeal, pa.Table]], columns: Sequence[str]) -> pa.Table:
+    values = pa.concat_tables([row for _, row in rows]).combine_chunks()
+    seals = [seal for seal, _ in rows]
+    further = {"seal": map(text_of, seals), "task": (s.task for s in seals), "baseline": (s.baseline for s in seals)}
+    arrays = [pa.array(further[name], pa.string()) if name in further else values[name] for name in columns]
     return pa.table(arrays, list(columns))

@@ -20,7 +20,7 @@ from sweeper.store.annotations import copy_annotations
 from sweeper.store.evaluations import evaluation_file, stored_evaluations
 from sweeper.store.files import in_threads
 from sweeper.store.schema import TRIAL_FILE
-from sweeper.store.seal import TrialSeal
+from sweeper.store.seal import DamagedError, TrialSeal, row_of, set_aside, unsealed
 from sweeper.store.store import Store, StoreError, stands
 from sweeper.store.sweep_records import copy_records, latest_starts
 from sweeper.store.trial_file import outcome_values, sealed_row
@@ -90,9 +90,15 @@ def _check_names(seals: Mapping[str, TrialSeal], outcomes: Kept) -> None:
 
 def _copied(source: Store, target: Store, seal: TrialSeal, outcomes: Kept, hide_folders: bool) -> TrialSeal | None:
     """Copy a trial; the seal of the copy, or None if the trial is damaged or gone."""
-    if (parts := source.parts(seal, *TRIAL_FILE.names)) is None:
+    data = source.files.read(seal.name)
+    try:
+        if data is None:
+            return None
+        seal = unsealed(pa.BufferReader(data), TrialSeal, seal.name)
+        row = row_of(pa.BufferReader(data), TRIAL_FILE, TRIAL_FILE.names)
+    except DamagedError as error:
+        set_aside(source.files, seal.name, error)
         return None
-    data, seal, row = parts
     wanted = outcomes.get(seal.trial_id, ()) if isinstance(outcomes, Mapping) else outcomes
     kept = tuple(name for name in seal.outcomes if wanted is None or name in wanted)
     shown = _without_folders(row) if hide_folders else row

@@ -6,7 +6,7 @@ left are invisible, and the next deletion removes them.
 
 A trial that was chosen by its status, or because no sweep plans it, stays if a start has run it again meanwhile.
 
-The file of a sweep goes at the end: until then the same deletion can be asked for again.
+The starts of a sweep go at the end: until then the same deletion can be asked for again.
 """
 
 from collections.abc import Collection, Iterable
@@ -15,9 +15,16 @@ from typing import NamedTuple
 from sweeper.store.annotations import Subject, remove_annotations
 from sweeper.store.committed_trials import rows_in
 from sweeper.store.files import DurableFiles
-from sweeper.store.schema import Status, evaluated_trial, named_trial, sweep_file
+from sweeper.store.schema import Status, evaluated_trial, named_trial
 from sweeper.store.store import Store
-from sweeper.store.sweep_records import SweepRecord, latest_starts, read_records, unknown_sweep
+from sweeper.store.sweep_records import (
+    SweepRecord,
+    latest_starts,
+    read_records,
+    remove_starts,
+    start_files,
+    unknown_sweep,
+)
 
 
 class Deletion(NamedTuple):
@@ -85,7 +92,7 @@ def delete(store: Store, deletion: Deletion) -> int:
             left += trial_id not in deletion.planned
     if deletion.sweep is not None:
         remove_annotations(files, Subject(deletion.sweep))
-        files.delete(sweep_file(deletion.sweep))
+        remove_starts(files, deletion.sweep, start_files(files, deletion.sweep))
     return left
 
 

@@ -15,14 +15,12 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pydantic_core import from_json
 
 from sweeper.store.files import DurableFiles, in_threads
 from sweeper.store.schema import SCHEMA_VERSION, evaluated_trial, evaluation_file_name
-from sweeper.store.seal import LARGEST_TAIL, DamagedError, EvaluationSeal, proven_whole, sealed, set_aside
+from sweeper.store.seal import DamagedError, EvaluationSeal, row_of, sealed, set_aside, unsealed
 from sweeper.store.store import Store
-from sweeper.store.trial_file import ROW_LIMIT, json_text, spelt_out
+from sweeper.store.trial_file import json_text, spelt_out
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_id
@@ -65,11 +63,7 @@ class StoredEvaluation(NamedTuple):
 
 def protocol_id(protocol: Evaluation) -> str:
     """Twenty hexadecimal digits that name a protocol."""
-    return _id_of_text(json_text(canonical(protocol)))
-
-
-def _id_of_text(protocol: str) -> str:
-    return hashlib.sha256(protocol.encode()).hexdigest()[:20]
+    return hashlib.sha256(json_text(canonical(protocol)).encode()).hexdigest()[:20]
 
 
 def commit_evaluation(store: Store, result: EvaluationResult) -> None:
@@ -100,7 +94,7 @@ def commit_evaluation(store: Store, result: EvaluationResult) -> None:
 
 def evaluation_file(row: pa.Table, seal: EvaluationSeal) -> bytes:
     options = {"use_dictionary": False, "write_statistics": False, "compression": "none"}
-    return sealed(row, seal, options, first_of_tail="trial_id")
+    return sealed(row, seal, options)
 
 
 def stored_evaluation(store: Store, trial: TrialSpec, protocol: Evaluation) -> EvaluationSeal | None:
@@ -108,7 +102,7 @@ def stored_evaluation(store: Store, trial: TrialSpec, protocol: Evaluation) -> E
     name = evaluation_file_name(*trial.folder, trial_id(trial), protocol_id(protocol))
     data = store.read_bytes(name)
     try:
-        return None if data is None else proven_whole(data, EvaluationSeal, name)
+        return None if data is None else _sound(data, name).seal
     except DamagedError:
         return None
 
@@ -119,12 +113,10 @@ def stored_evaluations(store: Store, networks: Mapping[str, str | None]) -> list
     Damaged files are set aside, with one warning each.
     """
     names = []
-    for name, state in sorted(store.files.listing("evaluations").items()):
+    for name in sorted(store.files.listing("evaluations")):
         trial = evaluated_trial(name)
         if trial is None:
             logger.warning("%r is not a file of this store: ignored", name)
-        elif state.size > LARGEST_TAIL:
-            set_aside(store.files, name, f"has {state.size:,} bytes, too many for an evaluation")
         elif trial in networks:
             names.append(name)
     found = in_threads(lambda name: _read(store.files, name), names)
@@ -138,28 +130,14 @@ def evaluations_table(evaluations: Iterable[StoredEvaluation]) -> pa.Table:
 def _read(files: DurableFiles, name: str) -> StoredEvaluation | None:
     """The evaluation of this name; None if it is gone, or damaged and set aside."""
     data = files.read(name)
-    if data is None:
-        return None
     try:
-        seal = proven_whole(data, EvaluationSeal, name)
-        return StoredEvaluation(seal, data, _decoded(data, seal))
-    except (DamagedError, pa.ArrowException, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        return None if data is None else _sound(data, name)
+    except DamagedError as error:
         set_aside(files, name, error)
         return None
 
 
-def _decoded(data: bytes, seal: EvaluationSeal) -> pa.Table:
-    """The row of an evaluation. A row that disagrees with the seal is a `DamagedError`; pyarrow's errors pass."""
-    file = pq.ParquetFile(pa.BufferReader(data))
-    group = file.metadata.row_group(0) if file.metadata.num_row_groups == 1 else None
-    if file.metadata.num_rows != 1 or group is None or group.total_byte_size > ROW_LIMIT:
-        raise DamagedError("is no single row, or has too many bytes")
-    table = file.read(IN_FILE.names, use_threads=False).replace_schema_metadata(None).select(IN_FILE.names)
-    (row,) = table.cast(IN_FILE).to_pylist()
-    if row["trial_id"] != seal.trial_id or row["network"] != seal.network:
-        raise DamagedError("has another trial or network than its seal")
-    if _id_of_text(row["protocol"]) != seal.protocol:
-        raise DamagedError("has another protocol than its seal")
-    if not all(isinstance(from_json(row[name]), dict) for name in ("protocol", "metrics")):
-        raise DamagedError("has no readable protocol or metrics")
-    return table.cast(IN_FILE)
+def _sound(data: bytes, name: str) -> StoredEvaluation:
+    """The evaluation in a file; a damaged one is a `DamagedError`."""
+    file = pa.BufferReader(data)
+    return StoredEvaluation(unsealed(file, EvaluationSeal, name), data, row_of(file, IN_FILE, IN_FILE.names))

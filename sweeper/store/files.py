@@ -71,17 +71,17 @@ class Retries:
                 self.sleep(wait)
 
 
+class Replaced(StoreTrouble):
+    """A file that was replaced while parts of it were read; to be read again."""
+
+
 class FileState(NamedTuple):
-    """Bytes of a file, its last modification in nanoseconds, and its ETag (empty on a disk)."""
+    """Bytes of a file, its last modification in nanoseconds, and what differs between two files of one name (empty if
+    the store cannot tell)."""
 
     size: int
     modified: int
-    etag: str = ""
-
-    @property
-    def version(self) -> str:
-        """What differs between two files of one name."""
-        return self.etag or str(self.modified)
+    version: str
 
 
 class DurableFiles(abc.ABC):
@@ -122,12 +122,15 @@ class DurableFiles(abc.ABC):
         """Content of a file, None where there is none."""
 
     @abc.abstractmethod
-    def read_end(self, relative: str, count: int) -> tuple[bytes, int] | None:
-        """The last `count` bytes of a file, or all of a shorter file, and its size; None where there is none."""
-
-    @abc.abstractmethod
     def opened(self, relative: str) -> pa.NativeFile | None:
-        """A file to read parts of; None where there is none."""
+        """A file to read parts of; None where there is none. Parts of another file are never read: see `Replaced`."""
+
+    def parsed(self, relative: str, parse: Callable[[pa.NativeFile], Result]) -> Result | None:
+        """The result of a parser that reads parts of a file; None where there is none."""
+        while (file := self.opened(relative)) is not None:
+            with contextlib.suppress(Replaced), file:
+                return parse(file)
+        return None
 
     @abc.abstractmethod
     def write(self, relative: str, data: bytes, keep: Callable[[bytes | None], bool] | None = None) -> bool:
@@ -188,11 +191,14 @@ _PASSING = {
 
 def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """`function` of every item, in the order of the items; it mostly waits for the disk or the network."""
-    begun = time.perf_counter()
-    first = [function(item) for item in items[:_PROBES]]
+    first, waits = [], []
+    for item in items[:_PROBES]:
+        begun = time.perf_counter() - time.thread_time()
+        first.append(function(item))
+        waits.append(time.perf_counter() - time.thread_time() - begun)
     rest = items[_PROBES:]
-    if time.perf_counter() - begun < _QUICK * len(first) or len(rest) < 2:
-        # To hand a file to a thread costs more than to read it from a warm disk.
+    if len(rest) < 2 or min(waits) < _QUICK:
+        # On a warm disk nothing waits, and threads would only get into each other's way.
         return first + [function(item) for item in rest]
     with ThreadPoolExecutor(_THREADS) as pool:
         return first + list(pool.map(function, rest))

@@ -9,15 +9,16 @@ Symbolic links below the root are neither read nor written through. (The root it
 import contextlib
 import errno
 import fcntl
+import io
 import logging
 import operator
 import os
 import secrets
 import stat
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
@@ -47,7 +48,9 @@ class LocalFiles(DurableFiles):
     def exists(self) -> bool:
         with explained("list", self.root):
             names = os.listdir(self.root) if os.path.isdir(self.root) else ["nothing"]
-        known = is_store(Path(self.root)) or not {"annotations.json", "snapshots", "sweeps"}.isdisjoint(names)
+        known = is_store(Path(self.root)) or not {"annotations", "annotations.json", "snapshots", "sweeps"}.isdisjoint(
+            names
+        )
         return known or all(name == "trials" or name.startswith(".") for name in names)
 
     def listing(self, folder: str) -> dict[str, FileState]:
@@ -80,7 +83,10 @@ class LocalFiles(DurableFiles):
                 except FileNotFoundError:
                     continue  # set aside or replaced since the folder was read
                 if stat.S_ISREG(status.st_mode):
-                    listed[f"{place}/{name}" if place else name] = FileState(status.st_size, status.st_mtime_ns)
+                    # A file that replaces another has another number, also in the same tick of the clock.
+                    version = f"{status.st_ctime_ns}-{status.st_ino}"
+                    state = FileState(status.st_size, status.st_mtime_ns, version)
+                    listed[f"{place}/{name}" if place else name] = state
         return folders
 
     def folders(self, folder: str) -> list[str]:
@@ -96,25 +102,25 @@ class LocalFiles(DurableFiles):
         return os.path.realpath(path) == path
 
     def read(self, relative: str) -> bytes | None:
-        found = self.read_end(relative, sys.maxsize)
-        return None if found is None else found[0]
+        if (file := self._opened(relative)) is None:
+            return None
+        with file:
+            return file.read()
 
-    def read_end(self, relative: str, count: int) -> tuple[bytes, int] | None:
+    def opened(self, relative: str) -> pa.NativeFile | None:
+        if (file := self._opened(relative)) is None:
+            return None
+        if os.fstat(file.fileno()).st_size > _BUFFER:
+            return pa.PythonFile(file, "r")
+        with file:  # pyarrow reads a row in sixty small parts, fastest from memory
+            return pa.BufferReader(file.read())
+
+    def _opened(self, relative: str) -> io.BufferedReader | None:
         path = self.path(relative)
         with explained("read", path), contextlib.suppress(FileNotFoundError):
             # A pipe or a device would block or never end.
             if self._is_plain(path) and os.path.isfile(path):
-                with open(path, "rb") as file:
-                    size = os.fstat(file.fileno()).st_size
-                    file.seek(max(0, size - count))
-                    return file.read(), size
-        return None
-
-    def opened(self, relative: str) -> pa.NativeFile | None:
-        path = self.path(relative)
-        with explained("read", path), contextlib.suppress(FileNotFoundError):
-            if self._is_plain(path) and os.path.isfile(path):
-                return pa.OSFile(path)
+                return io.BufferedReader(_File(path), _BUFFER)
         return None
 
     def write(self, relative: str, data: bytes, keep: Callable[[bytes | None], bool] | None = None) -> bool:
@@ -184,6 +190,19 @@ class LocalFiles(DurableFiles):
 
 
 _UNFINISHED = ".unfinished"  # folder of files that are being written
+_BUFFER = 64 * 2**10  # bytes that are read at a time; nearly every row with its curves is smaller
+
+
+class _File(io.FileIO):
+    """An open file. A disk in trouble is not taken for a damaged file: its error is no `OSError`."""
+
+    def readinto(self, buffer: Any) -> int | None:
+        with explained("read", str(self.name)):
+            return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        with explained("read", str(self.name)):
+            return super().readall()
 
 
 def _held(path: str) -> bool:

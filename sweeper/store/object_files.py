@@ -7,6 +7,7 @@ replacement are two steps.
 
 import contextlib
 import datetime
+import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -19,9 +20,10 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError,
 from pyarrow import fs
 
 from sweeper.messages import did_you_mean, nearest_name, redacted
-from sweeper.store.files import DurableFiles, FileState, StoreError, StoreTrouble, within
+from sweeper.store.files import DurableFiles, FileState, Replaced, StoreError, StoreTrouble, within
 
 PART = 10_000_000  # bytes from which a file that replaces any other goes up in parts
+END = 64 * 2**10  # bytes that are read from the end of an object at first: nearly every row with its curves is smaller
 
 ANSWER_SECONDS = 60.0
 """The longest silence of a server within one request: a busy one takes long to list a hundred thousand files."""
@@ -109,20 +111,10 @@ class ObjectFiles(DurableFiles):
             return bytes(obstore.get(self._store, self._key(relative)).bytes())
         return None
 
-    def read_end(self, relative: str, count: int) -> tuple[bytes, int] | None:
-        key = self._key(relative)
-        try:
-            found = obstore.get(self._store, key, options={"range": {"suffix": count}})
-            return bytes(found.bytes()), found.meta["size"]
-        except FileNotFoundError:
-            return None
-        except (BaseError, ValueError):
-            data = self.read(relative)  # an empty object has no range, and some stores know no range from the end
-            return None if data is None else (data[-count:], len(data))
-
     def opened(self, relative: str) -> pa.NativeFile | None:
-        data = self.read(relative)
-        return None if data is None else pa.BufferReader(data)
+        with _explained("read", f"{self.root}/{relative}"), contextlib.suppress(FileNotFoundError):
+            return pa.PythonFile(_Object(self._store, self._key(relative), f"{self.root}/{relative}"), "r")
+        return None
 
     def write(self, relative: str, data: bytes, keep: Callable[[bytes | None], bool] | None = None) -> bool:
         key = self._key(relative)
@@ -160,6 +152,43 @@ class ObjectFiles(DurableFiles):
 
     def remove_leftovers(self) -> None:
         """Does nothing: an object appears whole or not at all."""
+
+
+class _Object(io.RawIOBase):
+    """An object of which parts are read; its end comes with the first request."""
+
+    def __init__(self, store: Any, key: str, what: str) -> None:
+        self._store, self._key, self._what, self._at = store, key, what, 0
+        try:
+            found = obstore.get(store, key, options={"range": {"suffix": END}})
+        except (BaseError, ValueError):
+            found = obstore.get(store, key)  # an empty object has no range, and some stores know no range from the end
+        self._end, self._size, self._etag = bytes(found.bytes()), found.meta["size"], found.meta["e_tag"]
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        start, known = self._at, self._size - len(self._end)
+        self._at = self._size if size is None or size < 0 else min(start + size, self._size)
+        if start >= known:
+            return self._end[start - known : self._at - known]
+        options: Any = {"range": (start, self._at)} | ({"if_match": self._etag} if self._etag else {})
+        with _explained("read", self._what):
+            try:
+                return bytes(obstore.get(self._store, self._key, options=options).bytes())
+            except (PreconditionError, FileNotFoundError):
+                raise Replaced(f"{self._what} was replaced while it was read") from None
 
 
 @contextlib.contextmanager

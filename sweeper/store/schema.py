@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sweeper.events import Status
+from sweeper.store.files import StoreError
 from sweeper.trial.columns import COLUMNS, TIMINGS
 from sweeper.trial.plugins import IDENTIFIER
 from sweeper.trial.provenance import Provenance
@@ -89,6 +90,14 @@ class TrialResult:
             raise ValueError(f"a trial has an error if and only if it failed, not {self.status} with {self.error}")
 
 
+def check_version(version: Any, what: str) -> None:
+    """Refuse what a newer program has written; what is no version at all is a `ValueError`."""
+    if type(version) is not int:
+        raise ValueError(f"{version!r} is not a schema version")
+    if version > SCHEMA_VERSION:
+        raise StoreError(f"{what!r} has schema version {version}, this program knows up to {SCHEMA_VERSION}: update it")
+
+
 # Names of files, relative to the root of a store
 
 TRIAL_ID = r"[0-9a-f]{20}"
@@ -97,11 +106,7 @@ _PLACE = rf"task=({IDENTIFIER})/baseline=({IDENTIFIER})"
 _TRIAL = re.compile(rf"trials/{_PLACE}/({TRIAL_ID})\.parquet")
 _EVALUATION = re.compile(rf"evaluations/{_PLACE}/({TRIAL_ID})-{TRIAL_ID}\.parquet")
 
-SWEEP_FILE = re.compile(r"sweeps/([A-Za-z0-9_][\w.-]*)\.json", re.ASCII)
-
-
-def sweep_file(name: str) -> str:
-    return f"sweeps/{name}.json"
+SNAPSHOT_FILE = "snapshots/trials.parquet"
 
 
 def trial_file_name(task: str, baseline: str, trial_id: str) -> str:

@@ -1,53 +1,51 @@
-"""Seals: what a parquet file of a store is, and the proof that it is whole, in a few hundred bytes of its footer.
+"""Seals: what a parquet file of a store is, in its footer, and the proof that the file is as it was written.
 
 The footer carries, under the key `sweeper`, one object of JSON:
 
-    {"kind":"trial","schema_version":1,"trial_id":…,…,"proof":"000000524288-<32 digits>-<32 digits>"}
+    {"kind":"trial","schema_version":1,"trial_id":…,…,"footer":"<32 digits>"}
 
-The proof divides the file into its head, of so many bytes, and its tail, and has the digest of each: BLAKE2b of 16
-bytes, that of the tail with its own digits as zeros. The head holds the large columns, if there are any; the tail holds
-the small ones, and the footer with the seal. So a reader of the small columns reads the tail and proves what it has
-read, also in a bucket; and the digest of the tail, which covers that of the head, names the content of the whole file.
+Parquet proves its pages itself: each has a checksum, which is verified when the page is read. What is left is the
+footer, which says where the pages are and how to decode them. `footer` is its digest: BLAKE2b of 16 bytes, with its own
+digits as zeros. So a reader reads the footer and the columns that it wants, and has proven what it has read.
 
-Pages have checksums too, for readers that take a large column out of the middle of a file.
+In the seals of earlier files `"proof":"<12 digits>-<32 digits>-<32 digits>"` stands in the place of `footer`: their
+digest, the last digits, covers the file from the place on that the first digits name.
 """
 
 import dataclasses
 import hashlib
 import json
 import logging
-from typing import Annotated, Any, Literal, TypeVar
+import re
+from collections.abc import Iterable
+from typing import Any, Literal, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ConfigDict, Field, NonNegativeInt, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import from_json
 
 from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.schema import (
     SCHEMA_VERSION,
-    TRIAL_ID,
+    SNAPSHOT_FILE,
     Status,
+    check_version,
     evaluation_file_name,
     named_trial,
     trial_file_name,
 )
-from sweeper.trial.plugins import IDENTIFIER
 
 logger = logging.getLogger(__name__)
 
-LARGEST_TAIL = 16 * 2**20  # bytes of the largest tail that is read
-LARGEST_FILE = 2**32  # bytes of the largest file that is read
-END = 64 * 2**10  # bytes that are read from the end of a file at first; nearly every tail is smaller
+LARGEST_ROW = 2**31
+"""Bytes that the row of a file may take when it is decoded: a network of the largest size, and as much again."""
 
-_BEGIN, _PROOF, _STOP = b'{"kind":"', b',"proof":"', b'"}'
-_SIZE_DIGITS, _DIGEST_DIGITS = 12, 32
-_PROOF_LENGTH = _SIZE_DIGITS + 2 * (1 + _DIGEST_DIGITS)
+_END = 16 * 2**10  # bytes that are read from the end of a file at first; the footer of a trial is smaller
+_LARGEST_PROOF = 16 * 2**20  # bytes of the largest end of a file that is read for its digest
+_DIGITS = 32
 
-Identifier = Annotated[str, Field(pattern=f"^{IDENTIFIER}$")]
-TrialId = Annotated[str, Field(pattern=f"^{TRIAL_ID}$")]
-Digest = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+_SEAL = re.compile(rb'(\{"kind":".*),"(?:footer":"|proof":"(\d{12})-[0-9a-f]{32}-)([0-9a-f]{32})"\}', re.DOTALL)
 
 
 class DamagedError(Exception):
@@ -63,14 +61,14 @@ class TrialSeal:
 
     kind: Literal["trial"] = "trial"
     schema_version: int = SCHEMA_VERSION
-    trial_id: TrialId
-    task: Identifier
-    baseline: Identifier
+    trial_id: str
+    task: str
+    baseline: str
     status: Status
-    steps: NonNegativeInt = 0
+    steps: int = 0
     fingerprint: str | None = None
     outcomes: tuple[str, ...] = ()
-    network: Digest | None = None
+    network: str | None = None
 
     @property
     def name(self) -> str:
@@ -86,11 +84,11 @@ class EvaluationSeal:
 
     kind: Literal["evaluation"] = "evaluation"
     schema_version: int = SCHEMA_VERSION
-    trial_id: TrialId
-    task: Identifier
-    baseline: Identifier
-    protocol: TrialId
-    network: Digest
+    trial_id: str
+    task: str
+    baseline: str
+    protocol: str
+    network: str
     fingerprint: str | None
 
     @property
@@ -100,10 +98,16 @@ class EvaluationSeal:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotSeal:
+    """The seal of the snapshot."""
+
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     kind: Literal["snapshot"] = "snapshot"
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def name(self) -> str:
+        return SNAPSHOT_FILE
 
 
 Seal = TypeVar("Seal", TrialSeal, EvaluationSeal, SnapshotSeal)
@@ -112,7 +116,7 @@ _FORMS: dict[type, TypeAdapter[Any]] = {form: TypeAdapter(form) for form in (Tri
 
 
 def text_of(seal: TrialSeal | EvaluationSeal | SnapshotSeal) -> str:
-    """The seal as JSON, without the proof."""
+    """The seal as JSON, without the digest."""
     return json.dumps(dataclasses.asdict(seal), separators=(",", ":"))
 
 
@@ -124,154 +128,83 @@ def seal_of(text: str) -> TrialSeal:
 
 
 def sealed(
-    table: pa.Table,
-    seal: TrialSeal | EvaluationSeal | SnapshotSeal,
-    options: dict[str, Any],
-    first_of_tail: str | None,
-    rows: int | None = None,
+    table: pa.Table, seal: TrialSeal | EvaluationSeal | SnapshotSeal, options: dict[str, Any], rows: int | None = None
 ) -> bytes:
     """A parquet file of a table, sealed.
 
-    The tail begins with the column `first_of_tail`; without one it is the footer alone. `rows` is the size of a row
-    group (by default all rows are one), `options` are those of pyarrow's writer.
+    `rows` is the size of a row group (by default all rows are one), `options` are those of pyarrow's writer.
     """
-    place = "0" * _PROOF_LENGTH
-    text = text_of(seal)[:-1] + f',"proof":"{place}"}}'
+    text = text_of(seal)[:-1] + f',"footer":"{"0" * _DIGITS}"}}'
     buffer = pa.BufferOutputStream()
     with pq.ParquetWriter(buffer, table.schema, store_schema=False, write_page_checksum=True, **options) as writer:
         writer.write_table(table, rows)
         writer.add_key_value_metadata({"sweeper": text})
     data = bytearray(buffer.getvalue())
-    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    head = footer if first_of_tail is None else _column_start(data, first_of_tail)
-    start = data.rindex(_PROOF) + len(_PROOF)
-    digits = start + _PROOF_LENGTH - _DIGEST_DIGITS
-    data[start:digits] = f"{head:0{_SIZE_DIGITS}}-{_digest(memoryview(data)[:head])}-".encode()
-    data[digits : digits + _DIGEST_DIGITS] = _digest(memoryview(data)[head:]).encode()
+    start = len(data) - _footer_length(data)
+    found = _SEAL.search(data, start)
+    assert found is not None
+    place = found.start(3)
+    data[place : place + _DIGITS] = hashlib.blake2b(data[start:], digest_size=_DIGITS // 2).hexdigest().encode()
     return bytes(data)
 
 
-def _column_start(data: bytearray, name: str) -> int:
-    """Where the pages of a column begin in a file of one row group."""
-    group = pq.read_metadata(pa.BufferReader(data)).row_group(0)
-    for place in range(group.num_columns):
-        column = group.column(place)
-        if column.path_in_schema.partition(".")[0] == name:
-            pages = (column.dictionary_page_offset, column.data_page_offset)
-            return min(page for page in pages if page is not None)
-    raise KeyError(name)
+def _footer_length(end: bytes | bytearray) -> int:
+    """Bytes of a footer, with its length and the closing mark, from the bytes with which a file ends."""
+    return int.from_bytes(end[-8:-4], "little") + 8
 
 
-def _digest(*parts: Any) -> str:
-    digest = hashlib.blake2b(digest_size=_DIGEST_DIGITS // 2)
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest()
+# Read; what is damaged is a `DamagedError`
 
 
-# Read
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tail:
-    """The tail of a file, not proven yet: bytes that end with the tail, and the number of bytes of the whole file."""
-
-    data: bytes
-    size: int
-
-    @property
-    def digest(self) -> str | None:
-        """The digest that the file carries for its tail; None if it carries none."""
-        proof = _proof(self.data)
-        return None if proof is None else proof[2]
-
-    def padded(self) -> pa.Buffer:
-        """A file of the same size for parquet readers, with zeros in place of what is not here."""
-        if self.size > LARGEST_FILE:
-            raise DamagedError(f"has {self.size:,} bytes, too many for a trial")
-        padded = np.zeros(self.size, np.uint8)  # of which the system gives memory only to what is written
-        padded[self.size - len(self.data) :] = np.frombuffer(self.data, np.uint8)
-        return pa.py_buffer(padded)
-
-
-def tail_of(files: DurableFiles, name: str) -> Tail | None:
-    """The tail of a file, unproven, or only the end of one that is too large; None where there is no file."""
-    count = END
-    while (found := files.read_end(name, count)) is not None:
-        tail = Tail(*found)
-        proof = _proof(tail.data)
-        needed = 0 if proof is None else tail.size - proof[0]
-        if needed <= len(tail.data) or len(tail.data) == tail.size or needed > LARGEST_TAIL:
-            return tail
-        count = needed
-    return None
-
-
-def unsealed(tail: Tail, form: type[Seal], name: str) -> Seal:
-    """The seal of a file, which must be of this form, after proof that its tail is whole.
-
-    A tail that is not whole, or a trial or an evaluation in another file than its seal names, is a `DamagedError`.
-    """
-    if not tail.size:
+def unsealed(file: pa.NativeFile, form: type[Seal], name: str) -> Seal:
+    """The seal of a file, which must be of this form and of this name, after proof that the footer is whole."""
+    if not (size := file.size()):
         raise DamagedError("is empty")
-    data, proof = tail.data, _proof(tail.data)
-    begin, end = _place(data)
-    needed = tail.size - (0 if proof is None else proof[0])
-    if proof is not None and needed > max(len(data), LARGEST_TAIL):
-        raise DamagedError(f"has a row of {needed:,} bytes, too many")
-    start = len(data) - needed
-    if proof is None or not 0 <= start <= begin:
+    end = file.read_at(min(_END, size), max(0, size - _END))
+    length = _footer_length(end)
+    if not end.endswith(b"PAR1") or length > min(size, _LARGEST_PROOF):
         raise DamagedError("is truncated or was not written by a sweep")
-    digits = end - len(_STOP) - _DIGEST_DIGITS
-    view = memoryview(data)
-    if _digest(view[start:digits], b"0" * _DIGEST_DIGITS, view[digits + _DIGEST_DIGITS :]) != proof[2]:
+    footer = end[-length:] if length <= len(end) else file.read_at(length, size - length)
+    if (found := _SEAL.search(footer)) is None:
+        raise DamagedError("is truncated or was not written by a sweep")
+    seal, place, digits = found.groups()
+    proven = length if place is None else size - int(place)
+    if not length <= proven <= _LARGEST_PROOF:
+        raise DamagedError("is truncated or was not written by a sweep")
+    covered = footer if proven == length else file.read_at(proven, size - proven)
+    start = proven - length + found.start(3)
+    blank = covered[:start] + b"0" * _DIGITS + covered[start + _DIGITS :]
+    if hashlib.blake2b(blank, digest_size=_DIGITS // 2).hexdigest().encode() != digits:
         raise DamagedError("was altered: its digest does not fit")
     try:
-        text = data[begin : end - len(_STOP) - _PROOF_LENGTH - len(_PROOF)] + b"}"
-        check_version(from_json(text)["schema_version"], name)
-        seal: Seal = _FORMS[form].validate_json(text)
-    except (ValueError, TypeError, LookupError) as error:
+        check_version(from_json(seal + b"}").get("schema_version"), name)
+        made: Seal = _FORMS[form].validate_json(seal + b"}")
+    except ValueError as error:
         raise DamagedError("has a seal of no known form") from error
-    if not isinstance(seal, SnapshotSeal) and seal.name != name:
-        raise DamagedError(f"belongs to another file, {seal.name!r}")
-    return seal
+    if made.name != name:
+        raise DamagedError(f"belongs to another file, {made.name!r}")
+    return made
 
 
-def proven_whole(data: bytes, form: type[Seal], name: str) -> Seal:
-    """The seal of a file, after proof that every byte is as it was written; arguments and errors as of `unsealed`."""
-    seal = unsealed(Tail(data, len(data)), form, name)
-    proof = _proof(data)
-    assert proof is not None
-    if _digest(memoryview(data)[: proof[0]]) != proof[1]:
-        raise DamagedError("was altered: its digest does not fit")
-    return seal
+def row_of(file: pa.NativeFile, schema: pa.Schema, columns: Iterable[str], largest: int = LARGEST_ROW) -> pa.Table:
+    """Some columns of a file of one row, whose pages are proven; columns that an older program did not know are null.
 
-
-def _place(data: bytes) -> tuple[int, int]:
-    """Where the last seal in some bytes begins and ends."""
-    begin = data.rfind(_BEGIN)
-    return begin, data.find(_STOP, begin) + len(_STOP)
-
-
-def _proof(data: bytes) -> tuple[int, str, str] | None:
-    """Size of the head, its digest and that of the tail, as the seal says; None if there is no seal."""
-    begin, end = _place(data)
-    start = end - len(_STOP) - _PROOF_LENGTH
-    if begin < 0 or not data.endswith(b"PAR1") or data[start - len(_PROOF) : start] != _PROOF:
-        return None
+    A file that would take more than `largest` bytes is not decoded.
+    """
+    wanted = list(columns)
     try:
-        head, *digests = data[start : start + _PROOF_LENGTH].decode().split("-")
-        return int(head), digests[0], digests[1]
-    except (ValueError, IndexError):
-        return None
-
-
-def check_version(version: Any, what: str) -> None:
-    """Refuse what a newer program has written; what is no version at all is a `ValueError`."""
-    if type(version) is not int:
-        raise ValueError(f"{version!r} is not a schema version")
-    if version > SCHEMA_VERSION:
-        raise StoreError(f"{what!r} has schema version {version}, this program knows up to {SCHEMA_VERSION}: update it")
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        size = parquet.metadata.row_group(0).total_byte_size if parquet.metadata.num_row_groups == 1 else 0
+        if parquet.metadata.num_rows != 1 or size > largest:
+            raise DamagedError(f"does not hold one row of at most {largest:,} bytes")
+        known = set(parquet.schema_arrow.names)
+        row = parquet.read(columns=[name for name in wanted if name in known], use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedError(" ".join(str(error).split())) from error
+    for name in wanted:
+        if name not in known:
+            row = row.append_column(schema.field(name), pa.nulls(1, schema.field(name).type))
+    return row.select(wanted).replace_schema_metadata(None)
 
 
 # Set aside

@@ -2,9 +2,9 @@
 
     trials/task=<t>/baseline=<b>/<trial_id>.parquet   a trial: its row, curves, outcomes and network
     evaluations/…/<trial_id>-<protocol>.parquet       an evaluation of its network by another protocol
-    snapshots/                                        copies of many rows and curves, to be read fast
-    sweeps/<name>.json                                the starts of a sweep, and the trials that they planned
-    annotations.json                                  notes and tags on sweeps and trials
+    snapshots/trials.parquet                          a copy of all rows and curves, to be read fast
+    sweeps/<name>/                                    the starts of a sweep, and the trials that they planned
+    annotations/                                      notes and tags on sweeps and trials
     checkpoints/                                      of unfinished packs
     quarantine/                                       damaged files, set aside
     superseded/                                       trials that are computed again, set aside
@@ -12,8 +12,8 @@
 A file never moves while it counts and never changes its meaning. A `finished` trial is never replaced. A `stopped` one
 gives way to a finished one and to one that was trained longer, a `failed` one to any other.
 
-Every file is sealed (`seal`): its bytes alone show whether it is damaged. A damaged file of a trial is set aside with a
-warning, and the trial is pending again.
+Every file is sealed (`seal`): a reader of any part notices damage to that part. A damaged file of a trial is set aside
+with a warning, and the trial is pending again.
 
 The modules of this room: `files` with `local_files` and `object_files` are the operations on files, `schema` their
 names and columns, `trial_file` the file of a trial, `committed_trials` and `snapshots` read many of them.
@@ -30,6 +30,7 @@ from urllib.request import url2pathname
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import safetensors.numpy
 
 from sweeper.messages import redacted
 from sweeper.store import committed_trials, trial_file
@@ -51,7 +52,7 @@ from sweeper.store.schema import (
     named_trial,
     trial_file_name,
 )
-from sweeper.store.seal import DamagedError, Tail, TrialSeal, seal_of, set_aside, unsealed
+from sweeper.store.seal import DamagedError, TrialSeal, seal_of, unsealed
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
 from sweeper.trial.trial import Trial, trial_id
 
@@ -157,7 +158,7 @@ class Store:
             self._files.move(seal.name, free)
 
     def compact(self) -> int:
-        """Write a snapshot of the trials that have none; returns how many these are."""
+        """Replace the snapshot by one of all trials; returns how many of them it lacked."""
         return committed_trials.compact(self._files)
 
     # Read
@@ -198,8 +199,8 @@ class Store:
         return pa.concat_tables([table for table in tables if table is not None], promote_options="default")
 
     def _outcomes(self, seal: TrialSeal) -> pa.Table | None:
-        parts = self.parts(seal, OUTCOMES_COLUMN.name)
-        values = {} if parts is None else trial_file.outcome_values(parts.columns)
+        found = committed_trials.row_in(self._files, seal.name, [OUTCOMES_COLUMN.name])
+        values = {} if found is None else trial_file.outcome_values(found[1])
         if not values:
             return None
         count = len(next(iter(values.values())))
@@ -233,30 +234,20 @@ class Store:
             raise NoNetworkError("failed, and has no network")
         if seal.network is None:
             raise NoNetworkError("has no network: it was trained with resources.networks: false")
-        parts = self.parts(seal, NETWORK_COLUMN.name)
-        if parts is None or parts.seal.network != seal.network:
+        found = committed_trials.row_in(self._files, seal.name, [NETWORK_COLUMN.name])
+        if found is None or found[0].network != seal.network:
             raise NoNetworkError("has no network any more: its file is damaged, or was replaced")
-        return parts.columns[NETWORK_COLUMN.name][0].as_py()
+        return found[1][NETWORK_COLUMN.name][0].as_py()
 
     def weights(self, seal: TrialSeal) -> dict[str, np.ndarray]:
         """The weights of a committed trial's network by name, which can only be read; raises as `network` does."""
-        return trial_file.weights_of(self.network(seal))
-
-    def parts(self, seal: TrialSeal, *columns: str) -> trial_file.Parts | None:
-        """A trial's file with some columns, proven to the last byte; None if it is gone, or damaged and set aside."""
-        data = self._files.read(seal.name)
-        try:
-            return None if data is None else trial_file.parts(data, seal.name, columns)
-        except DamagedError as error:
-            set_aside(self._files, seal.name, error)
-            return None
+        return safetensors.numpy.load(self.network(seal))
 
     def verify(self) -> list[str]:
-        """Read the files of trials to the last byte; the ids of those that are damaged, and now set aside."""
-        named = {trial[2] for name in self._files.listing("trials") if (trial := named_trial(name))}
-        seals = self.seals()
-        whole = in_threads(lambda seal: self.parts(seal, *TRIAL_FILE.names) is not None, list(seals.values()))
-        return sorted(named.difference(key for key, sound in zip(seals, whole, strict=True) if sound))
+        """Read all columns of all trials; the ids of those that are damaged, and now set aside."""
+        named = {name: trial[2] for name in self._files.listing("trials") if (trial := named_trial(name))}
+        rows = in_threads(lambda name: committed_trials.row_in(self._files, name, TRIAL_FILE.names), list(named))
+        return sorted(key for key, row in zip(named.values(), rows, strict=True) if row is None)
 
     # Sweeps, and files of other modules
 
@@ -309,7 +300,7 @@ def _stands(present: bytes | None, new: TrialSeal) -> bool:
     if present is None:
         return False
     try:
-        old = unsealed(Tail(present, len(present)), TrialSeal, new.name)
+        old = unsealed(pa.BufferReader(present), TrialSeal, new.name)
     except DamagedError:
         return False
     return stands(old, new)

@@ -1,30 +1,31 @@
-"""Sweeps: a file each, with all starts of the sweep and the trials that each of them planned.
+"""Sweeps: every start is a file, and so is every plan, the list of trials that a start planned.
 
-    sweeps/<name>.json
+    sweeps/<name>/<number>-<digits>.json    a start
+    sweeps/<name>/<digest>.txt              a plan, an id a line, named by the digest of its text
 
-A start is added at the end: the file is read and replaced, unless another process has replaced it meanwhile, and then
-read again. Starts of an unchanged sweep share a list of trials, which is named by its digest.
+So two starts at once are two files, and starts of an unchanged sweep share a plan. A plan is written before the start
+that names it. Earlier stores have one file for a sweep, `sweeps/<name>.json`, with all starts and plans; that file is
+read, and never written.
 """
 
 import hashlib
-import json
 import logging
+import re
 from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json
 
 from sweeper.messages import did_you_mean, nearest_name, printable
-from sweeper.store.annotations import rename_annotations
-from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.schema import SCHEMA_VERSION, SWEEP_FILE, sweep_file
-from sweeper.store.seal import check_version, set_aside
+from sweeper.store.files import DurableFiles, StoreError, in_threads
+from sweeper.store.schema import SCHEMA_VERSION, check_version
 from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)
 
-LARGEST_FILE = 256 * 2**20
-"""Bytes of the largest file that is read; a list of a million trials takes 24 million."""
+_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
+_START = re.compile(rf"sweeps/({_NAME.pattern})/(\d{{6,}})-[0-9a-f]{{8}}\.json", re.ASCII)
+_EARLIER = re.compile(rf"sweeps/({_NAME.pattern})\.json", re.ASCII)
 
 
 class SweepRecord(BaseModel):
@@ -40,8 +41,8 @@ class SweepRecord(BaseModel):
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot be the name of a file below `sweeps/`, with a `StoreError`."""
-    if not SWEEP_FILE.fullmatch(sweep_file(name)):
+    """Refuse a name that cannot be the name of a folder below `sweeps/`, with a `StoreError`."""
+    if not _NAME.fullmatch(name):
         raise StoreError(f"{name!r} cannot name a sweep: letters, digits, '_', '-' and '.' only")
 
 
@@ -66,58 +67,25 @@ class _Start(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+    schema_version: int = SCHEMA_VERSION
     text: str
     overrides: tuple[str, ...]
     provenance: Provenance
     plan: str
 
 
-class _File(BaseModel):
-    """The file of a sweep: its starts in order, the lists of trials by digest, and the name that it is about to get."""
+class _Earlier(BaseModel):
+    """The one file of a sweep in an earlier store: its starts in order, and the lists of trials by digest."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int
     renamed: str = ""
     starts: tuple[_Start, ...] = ()
     plans: dict[str, tuple[str, ...]] = {}
 
-    def with_starts(self, others: Sequence[_Start], plans: dict[str, tuple[str, ...]]) -> "_File":
-        starts = (*self.starts, *others)
-        every = self.plans | plans
-        return _File(starts=starts, plans={start.plan: every[start.plan] for start in starts})
 
-    def with_start(self, start: _Start, trial_ids: tuple[str, ...]) -> "_File":
-        *earlier, last = self.starts or (start,)
-        known = self.plans.get(last.plan, ())
-        grown = start == last.model_copy(update={"plan": start.plan}) and trial_ids[: len(known)] == known
-        sweep = self.model_copy(update={"starts": tuple(earlier)}) if grown else self
-        return sweep.with_starts([start], {start.plan: trial_ids})
-
-    def encoded(self) -> bytes:
-        return json.dumps(self.model_dump(), indent=1).encode()
-
-
-def write_record(files: DurableFiles, record: SweepRecord) -> None:
-    """Add one start to the history of the sweep that the record names; a file that cannot be read is set aside.
-
-    The latest start, recorded again with more trials, as an adaptive search does, stays one start. A sweep that is
-    being renamed takes none.
-    """
-    check_name(record.name)
-    name, digest = sweep_file(record.name), _digest(record.trial_ids)
-    start = _Start(text=record.text, overrides=record.overrides, provenance=record.provenance, plan=digest)
-
-    def added(present: bytes | None) -> bytes:
-        try:
-            sweep = _sweep(present, name)
-        except ValueError as error:
-            set_aside(files, name, _one_line(error))
-            sweep = _File()
-        _check_stays(record.name, sweep)
-        return sweep.with_start(start, record.trial_ids).encoded()
-
-    files.update(name, added)
+# Read
 
 
 def read_records(files: DurableFiles, strict: bool = False) -> list[SweepRecord]:
@@ -125,24 +93,123 @@ def read_records(files: DurableFiles, strict: bool = False) -> list[SweepRecord]
 
     A file that cannot be read is left out with a warning, or is a `StoreError` for those who need all (`strict`).
     """
-    records = []
-    for path, state in files.listing("sweeps").items():
-        if (found := SWEEP_FILE.fullmatch(path)) is None:
-            continue
+    paths = [path for path in files.listing("sweeps") if _EARLIER.fullmatch(path) or _START.fullmatch(path)]
+    return sorted(_starts(files, sorted(paths), strict), key=lambda record: record.name)
+
+
+def history(files: DurableFiles, sweep: str) -> list[SweepRecord]:
+    """The starts of a sweep in order; a file that cannot be read is a `StoreError`."""
+    return _starts(files, start_files(files, sweep), strict=True)
+
+
+def start_files(files: DurableFiles, sweep: str) -> list[str]:
+    """The files with the starts of a sweep, in order."""
+    earlier = f"sweeps/{sweep}.json"
+    there = [path for path in files.listing(f"sweeps/{sweep}") if _START.fullmatch(path)]
+    return there if files.read(earlier) is None else [earlier, *there]
+
+
+def _starts(files: DurableFiles, paths: Sequence[str], strict: bool) -> list[SweepRecord]:
+    def read(path: str) -> list[SweepRecord]:
         try:
-            if state.size > LARGEST_FILE:
-                raise ValueError(f"it has {state.size:,} bytes, too many")
-            sweep = _sweep(files.read(path), path)
+            return _starts_in(files, path)
         except ValueError as error:
             if strict:
                 unknown = "so that nobody knows which trials it planned"
                 raise StoreError(f"{path!r} cannot be read, {unknown}: mend or remove it first") from error
             logger.warning("%r is not the file of a sweep: %s", path, _one_line(error))
-            continue
-        for start in sweep.starts:
-            fields = {key: getattr(start, key) for key in ("text", "overrides", "provenance")}
-            records.append(SweepRecord(name=found[1], trial_ids=sweep.plans[start.plan], **fields))
-    return sorted(records, key=lambda record: record.name)
+            return []
+
+    return [record for starts in in_threads(read, paths) for record in starts]
+
+
+def _starts_in(files: DurableFiles, path: str) -> list[SweepRecord]:
+    """The starts in a file, none if it is gone. A file that holds no whole start is a `ValueError`."""
+    if (data := files.read(path)) is None:
+        return []
+    values = from_json(data)
+    if not isinstance(values, dict):
+        raise ValueError("it holds no sweep")
+    check_version(values.get("schema_version"), path)
+    if (match := _EARLIER.fullmatch(path)) is not None:
+        earlier = _Earlier.model_validate_json(data)
+        if any(start.plan != _digest(earlier.plans.get(start.plan, ())) for start in earlier.starts):
+            raise ValueError("a list of planned trials is missing or damaged")
+        return [_record(match[1], start, earlier.plans.get(start.plan, ())) for start in earlier.starts]
+    start, name = _Start.model_validate_json(data), path.split("/")[1]
+    plan = (files.read(_plan_file(name, start.plan)) or b"").decode()
+    if _digest(plan.splitlines()) != start.plan:
+        if files.read(path) != data:  # it has grown meanwhile
+            return _starts_in(files, path)
+        raise ValueError("the list of planned trials is missing or damaged")
+    return [_record(name, start, tuple(plan.splitlines()))]
+
+
+def _record(name: str, start: _Start, trial_ids: tuple[str, ...]) -> SweepRecord:
+    fields = {key: getattr(start, key) for key in ("text", "overrides", "provenance")}
+    return SweepRecord(name=name, trial_ids=trial_ids, **fields)
+
+
+# Write
+
+
+def write_record(files: DurableFiles, record: SweepRecord) -> None:
+    """Add one start to the history of the sweep that the record names.
+
+    The latest start, recorded again with more trials, as an adaptive search does, stays one start.
+    """
+    check_name(record.name)
+    paths = [path for path in start_files(files, record.name) if _START.fullmatch(path)]
+    try:
+        latest = _starts_in(files, paths[-1]) if paths else []
+    except ValueError:
+        latest = []
+    known = latest[0].trial_ids if latest else ()
+    if latest and latest[0] == record.model_copy(update={"trial_ids": record.trial_ids[: len(known)]}):
+        _write_start(files, paths[-1], record)
+        if known != record.trial_ids:
+            _remove_plan(files, record.name, _digest(known))
+    else:
+        write_start(files, 1 + int(paths[-1].split("/")[2].split("-")[0]) if paths else 1, record)
+
+
+def write_start(files: DurableFiles, number: int, record: SweepRecord) -> str:
+    """Write a start, which is the one of this number, counted from 1; its file."""
+    own = record.model_dump_json(exclude={"name", "trial_ids"})
+    path = f"sweeps/{record.name}/{number:06}-{hashlib.sha256(own.encode()).hexdigest()[:8]}.json"
+    _write_start(files, path, record)
+    return path
+
+
+def _write_start(files: DurableFiles, path: str, record: SweepRecord) -> None:
+    plan, text = _digest(record.trial_ids), "\n".join(record.trial_ids).encode()
+    start = _Start(text=record.text, overrides=record.overrides, provenance=record.provenance, plan=plan)
+
+    def keep_plan() -> None:
+        if files.read(_plan_file(record.name, plan)) != text:
+            files.write(_plan_file(record.name, plan), text)
+
+    keep_plan()
+    files.write(path, start.model_dump_json(indent=1).encode())
+    keep_plan()  # another process may have removed it before a start named it
+
+
+def remove_starts(files: DurableFiles, sweep: str, paths: Iterable[str]) -> None:
+    """Delete starts of a sweep, which are in order, and then the plans if the sweep has no other start."""
+    for path in paths:
+        files.delete(path)
+    for path in files.listing(f"sweeps/{sweep}"):
+        if not _START.fullmatch(path):
+            files.delete(path, keep=lambda: bool(start_files(files, sweep)))
+
+
+def _remove_plan(files: DurableFiles, sweep: str, plan: str) -> None:
+    """Delete a plan that no start names any more."""
+
+    def named() -> bool:
+        return any(plan.encode() in (files.read(path) or b"") for path in start_files(files, sweep))
+
+    files.delete(_plan_file(sweep, plan), keep=named)
 
 
 def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str], hide_folders: bool = False) -> None:
@@ -151,96 +218,33 @@ def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str
     With `hide_folders` the commands of the copied starts lose the folders of absolute paths. If the target has a sweep
     of the same name with another history, whose latest start planned other trials, nothing is copied (`StoreError`).
     """
-
-    def united(name: str, present: bytes | None) -> bytes | None:
-        ours, theirs = (_readable(data, sweep_file(name)) for data in (source.read(sweep_file(name)), present))
-        _check_stays(name, theirs)
-        count = min(len(ours.starts), len(theirs.starts))
-        if list(map(_hidden, ours.starts[:count])) != list(map(_hidden, theirs.starts[:count])):
-            latest = [set(each.plans[each.starts[-1].plan]) for each in (ours, theirs)]
-            if latest[0] != latest[1]:
-                raise StoreError(
-                    f"both stores have a sweep {name!r}, and their latest starts planned other trials "
-                    f"({len(latest[0]):,} here, {len(latest[1]):,} there): rename one of the two"
-                )
-            return None
-        missing = ours.starts[count:]
-        return theirs.with_starts(list(map(_hidden, missing)) if hide_folders else missing, ours.plans).encoded()
-
-    names = list(names)
-    for name in names:
-        united(name, target.read(sweep_file(name)))
-    for name in names:
-        target.update(sweep_file(name), lambda present, name=name: united(name, present))
+    lacking = [_lacking(history(source, name), history(target, name)) for name in names]
+    for count, records in lacking:
+        for number, record in enumerate(records, count + 1):
+            write_start(target, number, _hidden(record) if hide_folders else record)
 
 
-def _check_stays(name: str, sweep: _File) -> None:
-    """Refuses to add a start to a sweep that is about to have another name."""
-    if sweep.renamed:
+def _lacking(ours: list[SweepRecord], theirs: list[SweepRecord]) -> tuple[int, list[SweepRecord]]:
+    """How many starts another store has of a sweep, and which of ours it lacks."""
+    count = min(len(ours), len(theirs))
+    if list(map(_hidden, ours[:count])) == list(map(_hidden, theirs[:count])):
+        return len(theirs), ours[count:]
+    latest = [set(each[-1].trial_ids) for each in (ours, theirs)]
+    if latest[0] != latest[1]:
         raise StoreError(
-            f"{name} is being renamed, or was killed at it: python -m sweeper rename {name} {sweep.renamed}"
+            f"both stores have a sweep {ours[0].name!r}, and their latest starts planned other trials "
+            f"({len(latest[0]):,} here, {len(latest[1]):,} there): rename one of the two"
         )
+    return len(theirs), []
 
 
-def _hidden(start: _Start) -> _Start:
-    command = without_folders(start.provenance.command)
-    return start.model_copy(update={"provenance": start.provenance.model_copy(update={"command": command})})
+def _hidden(record: SweepRecord) -> SweepRecord:
+    command = without_folders(record.provenance.command)
+    return record.model_copy(update={"provenance": record.provenance.model_copy(update={"command": command})})
 
 
-def rename_records(files: DurableFiles, old: str, new: str) -> None:
-    """Give a sweep another name, with its notes and tags.
-
-    From the first step on, the old name takes no start any more. A renaming that was killed is carried on by the same
-    call. A name that is taken, maybe meanwhile, or a sweep that cannot be read and would be lost, is refused.
-    """
-    check_name(new)
-    taken = StoreError(f"there is a sweep {new!r} already")
-
-    def has(sweep: _File) -> bool:
-        there = _readable(files.read(sweep_file(new)), sweep_file(new))
-        return there.starts[: len(sweep.starts)] == sweep.starts
-
-    def marked(present: bytes | None) -> bytes:
-        sweep = _readable(present, sweep_file(old))
-        if not sweep.starts:
-            raise StoreError(f"the store has no sweep {old!r}")
-        if _readable(files.read(sweep_file(new)), sweep_file(new)).starts and not (sweep.renamed == new and has(sweep)):
-            raise taken
-        return sweep.model_copy(update={"renamed": new}).encoded()
-
-    files.update(sweep_file(old), marked)
-    sweep = _readable(files.read(sweep_file(old)), sweep_file(old)).model_copy(update={"renamed": ""})
-    written = files.write(sweep_file(new), sweep.encoded(), keep=lambda there: there is not None)
-    if not written and not has(sweep):
-        files.update(sweep_file(old), lambda present: present and sweep.encoded())  # which takes starts again
-        raise taken
-    rename_annotations(files, old, new)
-    files.delete(sweep_file(old))
-    rename_annotations(files, old, new)
-
-
-def _sweep(data: bytes | None, file: str) -> _File:
-    """The sweep in a file; one without starts if there is none. A file that holds no whole sweep is a `ValueError`."""
-    if data is None:
-        return _File()
-    values = from_json(data)
-    if not isinstance(values, dict):
-        raise ValueError("it holds no sweep")
-    check_version(values.get("schema_version"), file)
-    sweep = _File.model_validate_json(data)
-    if any(start.plan not in sweep.plans for start in sweep.starts):
-        raise ValueError("a list of planned trials is missing")
-    if any(_digest(trial_ids) != digest for digest, trial_ids in sweep.plans.items()):
-        raise ValueError("a list of planned trials is damaged")
-    return sweep
-
-
-def _readable(data: bytes | None, file: str) -> _File:
-    """The sweep in a file that is about to be changed; one that cannot be read is refused, as it would be lost."""
-    try:
-        return _sweep(data, file)
-    except ValueError as error:
-        raise StoreError(f"{file!r} cannot be read, and would be lost: mend or remove it first") from error
+def _plan_file(sweep: str, plan: str) -> str:
+    return f"sweeps/{sweep}/{plan}.txt"
 
 
 def _one_line(error: ValueError) -> str:

@@ -1,22 +1,18 @@
-"""The file of a trial: from the result that a worker commits to one parquet file, and from the file back to its parts.
+"""The file of a trial: from the result that a worker commits to one parquet file, and from its columns back to values.
 
-The file has one row (`schema.TRIAL_FILE`). Its head holds the network and the outcomes, its tail the curves and the
-columns of `trials` (`seal`). A file may be whole, with the digests that belong to its bytes, and still make no sense:
-values of another trial or status than the seal says, a specification that is no JSON, or a few kilobytes that would be
-decoded to gigabytes. All of that is damage.
+The file has one row (`schema.TRIAL_FILE`): the network and the outcomes, which are large, then the curves and the
+columns of `trials`, so that most readers need the end of the file alone.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import safetensors.numpy
-from pydantic_core import from_json
 from safetensors import SafetensorError
 
 from sweeper.store.schema import (
@@ -29,30 +25,18 @@ from sweeper.store.schema import (
     TRIAL_FILE,
     TrialResult,
 )
-from sweeper.store.seal import DamagedError, TrialSeal, proven_whole, sealed
+from sweeper.store.seal import TrialSeal, sealed
 from sweeper.trial.columns import METRICS, TIMINGS
 from sweeper.trial.record import canonical
-from sweeper.trial.trial import Folder, folder_of, trial_id
+from sweeper.trial.trial import trial_id
 
 LARGEST_NETWORK = 2**30  # bytes of the largest network that is kept
 
-ROW_LIMIT = 64 * 2**20
-"""Bytes that the columns of `trials` in a file may take when they are decoded; they take about four thousand."""
-
-DETAIL_LIMIT = LARGEST_NETWORK + 2**30
-"""Bytes that all columns of a file may take when they are decoded; outcomes of a colouring trial take eight million."""
-
-COMPARED = ("trial_id", "status", "spec", "extra_metrics")
-"""Columns that must agree with the seal, or be readable."""
-
-_DETAILS = (NETWORK_COLUMN.name, OUTCOMES_COLUMN.name, CURVES_COLUMN.name)
-_KEYS = [f"{name}.key_value.key" for name in _DETAILS[1:]]
+_KEYS = ["outcomes.key_value.key", "curves.key_value.key"]
 _OUTCOME = "outcomes.key_value.value.list.element"
 _POINT = "curves.key_value.value.list.element"
 POINT_ENCODING = {f"{_POINT}.step": "DELTA_BINARY_PACKED", f"{_POINT}.value": "BYTE_STREAM_SPLIT"}
 """How the points of curves are encoded, by the path of their columns."""
-
-_LISTS = len([NETWORK_COLUMN.name, *_KEYS, _OUTCOME, *POINT_ENCODING])
 
 
 # Write
@@ -87,7 +71,7 @@ def sealed_row(
         "curves": curves,
     }
     columns |= {field.name: pa.array([row.get(field.name)], field.type) for field in ROW}
-    return sealed(pa.table(columns, TRIAL_FILE), seal, _OPTIONS, first_of_tail="curves")
+    return sealed(pa.table(columns, TRIAL_FILE), seal, _OPTIONS)
 
 
 _OPTIONS: dict[str, Any] = {
@@ -225,119 +209,7 @@ def network_digest(network: bytes) -> str:
     return hashlib.blake2b(network, digest_size=16).hexdigest()
 
 
-def weights_of(network: bytes) -> dict[str, np.ndarray]:
-    """The weights in the bytes of a network, by name; the arrays can only be read."""
-    try:
-        return safetensors.numpy.load(network)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise DamagedError(f"has a network that is no safetensors file: {error}") from error
-
-
-# Read
-
-
-class Parts(NamedTuple):
-    """The file of a trial, its seal, and some of its columns in one row."""
-
-    data: bytes
-    seal: TrialSeal
-    columns: pa.Table
-
-
-def parts(data: bytes, name: str, columns: Collection[str], largest: int = DETAIL_LIMIT) -> Parts:
-    """The parts of a file, which is proven to the last byte; arguments and errors as of `decoded`."""
-    seal = proven_whole(data, TrialSeal, name)
-    row = decoded(pa.py_buffer(data), seal, columns, largest)
-    if OUTCOMES_COLUMN.name in columns and tuple(outcome_values(row)) != seal.outcomes:
-        raise DamagedError("has other outcomes than its seal")
-    if NETWORK_COLUMN.name in columns:
-        network = row[NETWORK_COLUMN.name][0].as_py()
-        if seal.network != (None if network is None else network_digest(network)):
-            raise DamagedError("has another network than its seal")
-        if network is not None:
-            weights_of(network)
-    return Parts(data, seal, row)
-
-
-def decoded(file: pa.Buffer, seal: TrialSeal, columns: Iterable[str], largest: int = DETAIL_LIMIT) -> pa.Table:
-    """Some columns of `TRIAL_FILE`, in one row; a column that an older program did not know is null.
-
-    The padded tail of a file is enough if only columns of the tail are wanted. A row that contradicts its seal, has
-    other types, or would take too much memory (`largest` bytes for the whole file) is a `DamagedError`.
-    """
-    wanted = list(dict.fromkeys(columns))
-    try:
-        parquet = pq.ParquetFile(file)
-        stored = parquet.schema_arrow
-        ours = stored.equals(TRIAL_FILE)
-        _check_size(parquet.metadata, ours, largest)
-        known = list(dict.fromkeys([*COMPARED, *wanted]))
-        if not ours:  # of another version, or of a stranger
-            known = [name for name in known if name in stored.names]
-            if any(stored.field(name).type != TRIAL_FILE.field(name).type for name in known):
-                raise DamagedError("has columns of other types than a trial's row")
-        row = parquet.read(columns=known, use_threads=False)
-        row.validate(full=True)  # texts are UTF-8
-    except (pa.ArrowException, OSError) as error:
-        raise DamagedError(" ".join(str(error).split())) from error
-    check_agreement(row, seal)
-    for name in set(wanted).difference(known):
-        row = row.append_column(TRIAL_FILE.field(name), pa.nulls(1, TRIAL_FILE.field(name).type))
-    return row.select(wanted).replace_schema_metadata(None)
-
-
-def _check_size(metadata: pq.FileMetaData, ours: bool, largest: int) -> None:
-    """Refuse a file that is no single row, or that would take too much memory, as damaged.
-
-    In a file with `TRIAL_FILE`'s columns (`ours`) only the first ones hold lists, and need a look.
-    """
-    if metadata.num_rows != 1 or metadata.num_row_groups != 1:
-        raise DamagedError("does not hold the row of a trial")
-    group = metadata.row_group(0)
-    chunks = [group.column(place) for place in range(_LISTS if ours else group.num_columns)]
-    if group.total_byte_size > ROW_LIMIT:
-        size = group.total_byte_size - sum(
-            chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.partition(".")[0] in _DETAILS
-        )
-        if size > ROW_LIMIT:
-            raise DamagedError(f"would take {size:,} bytes, too many for a row")
-    # Equal values of a list take next to nothing in the file.
-    size = group.total_byte_size + 8 * sum(chunk.num_values for chunk in chunks)
-    if size > largest:
-        raise DamagedError(f"would take {size:,} bytes, too many for a trial")
-
-
-def check_agreement(row: pa.Table, seal: TrialSeal) -> None:
-    """Refuse a row that disagrees with its seal, or with itself, as damaged."""
-    if missing := {"trial_id", "status", "spec"}.difference(row.column_names):
-        raise DamagedError(f"has no column {min(missing)!r}")
-    for column in ("trial_id", "status"):
-        if row[column][0].as_py() != getattr(seal, column):
-            raise DamagedError(f"has another {column} than its seal")
-    check_specs(row["spec"].to_pylist(), [(seal.task, seal.baseline)])
-    check_metrics(row["extra_metrics"].to_pylist() if "extra_metrics" in row.column_names else [])
-
-
-def check_specs(specs: Iterable[str | None], named: Iterable[tuple[str, str]]) -> None:
-    """Refuse specifications that are no JSON, or not of these tasks and baselines, as damaged."""
-    for spec, (task, baseline) in zip(specs, named, strict=True):
-        try:
-            same = folder_of(from_json(spec or "")) == Folder(task, baseline)
-        except (ValueError, TypeError, LookupError):
-            raise DamagedError("has no readable specification") from None
-        if not same:
-            raise DamagedError("has the specification of another task or baseline")
-
-
-def check_metrics(metrics: Iterable[str | None]) -> None:
-    """Refuse metrics without a column of their own that are no JSON, as damaged."""
-    for text in metrics:
-        try:
-            readable = text is None or isinstance(from_json(text), dict)
-        except ValueError:
-            readable = False
-        if not readable:
-            raise DamagedError("has no readable metrics")
+# Curves and outcomes of rows
 
 
 def points(rows: pa.Table) -> pa.Table:

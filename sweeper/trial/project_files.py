@@ -28,7 +28,7 @@ folders of these names as well, with files of other names."""
 _UNFINISHED = ".unfinished"
 """The folder that the first write into a store makes, by which a store is known as well."""
 
-_REST_OF_STORE = ("sweeps", "snapshots", "quarantine", "superseded", "annotations.json")
+_REST_OF_STORE = ("sweeps", "snapshots", "quarantine", "superseded", "annotations", "annotations.json")
 
 
 class ProjectFiles:

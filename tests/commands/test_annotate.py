@@ -8,7 +8,7 @@ from sweeper.__main__ import app
 from sweeper.analysis import page, sql
 from sweeper.analysis.views import write_view
 from sweeper.commands import query, status
-from sweeper.store.annotations import FILE
+from sweeper.store.annotations import FOLDER
 from tests.filled_stores import IDS
 from tests.processes import told
 
@@ -29,9 +29,9 @@ def test_a_sweep_its_trials_and_one_trial_are_named(store):
     assert done(store, "tag", "quick", *two, "odd").startswith("2 trials of quick: ")
     assert IDS[1] in done(store, "tag", IDS[1][:8], "odd", "best")
     assert tags_of(store) == {1: ["best", "odd"], 4: ["odd"]}
-    before = store.read_bytes(FILE)
+    before = store.listing(FOLDER)
     done(store, "tag", "quick", "--where", "seed = 1", "odd")
-    assert store.read_bytes(FILE) == before, "the trial has the tag already"
+    assert store.listing(FOLDER) == before, "the trial has the tag already"
 
 
 def test_queries_choose_by_tags(store):
@@ -128,4 +128,4 @@ def test_what_was_written_is_taken_away(store):
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(made, arguments):
     assert done(made, *arguments, code=2)
-    assert made.read_bytes(FILE) is None
+    assert made.listing(FOLDER) == []

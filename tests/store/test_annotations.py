@@ -1,10 +1,12 @@
 """Notes and tags last, are changed one after the other, and go where their sweeps and trials go, also under crashes."""
 
+import shutil
+
 import pytest
 
 from sweeper.store.annotations import (
-    FILE,
-    LARGEST_FILE,
+    EARLIER,
+    FOLDER,
     Annotations,
     Subject,
     annotate,
@@ -15,11 +17,13 @@ from sweeper.store.annotations import (
 )
 from sweeper.store.copying import copy
 from sweeper.store.deletion import delete, of_status, of_sweep
+from sweeper.store.renaming import rename_sweep
 from sweeper.store.store import Store, StoreError
 from tests.filled_stores import IDS
 from tests.power_cuts import power_cuts
 from tests.results import record
 from tests.store.meanwhile import before_next
+from tests.store.test_store_0_1_0 import FIXTURE
 
 QUICK = Subject("quick")
 
@@ -64,12 +68,14 @@ def test_what_is_taken_away_stays_on_others(local):
     annotated(local)
     remove_tags(local.files, of_trials(1, 2, 5), ["stuck", "best"])
     assert said(local) == EVERYTHING | {1: "keep", 2: "keep"}
-    assert local.read_bytes(FILE).count(IDS[0].encode()) == 2, "its tags and its note: nothing piles up"
+    holding = [name for name in local.listing(FOLDER) if IDS[0].encode() in local.read_bytes(name)]
+    assert len(holding) == 3, "its tags and its note: nothing piles up"
     remove_notes(local.files, of_trials(4), ["look here"])
     remove_notes(local.files, QUICK, ["too short"])
     assert said(local) == {"quick": "first", "other": "second", 0: "keep stuck look here", 1: "keep", 2: "keep"}
     remove_annotations(local.files, of_trials(*range(5)))
     assert said(local) == {"quick": "first", "other": "second"}
+    assert len(local.listing(FOLDER)) == 2
 
 
 def test_two_changes_at_once_are_one_after_the_other(local):
@@ -78,11 +84,12 @@ def test_two_changes_at_once_are_one_after_the_other(local):
 
     def meanwhile():
         remove_tags(other.files, of_trials(0), ["keep"])
+        remove_tags(other.files, of_trials(1), ["stuck"])
         annotate(other.files, QUICK, note="meanwhile")
 
     before_next(local.files, "write", meanwhile)
     remove_tags(local.files, of_trials(0), ["stuck"])
-    assert said(local) == EVERYTHING | {"quick": "first too short meanwhile", 0: "look here"}
+    assert said(local) == EVERYTHING | {"quick": "first too short meanwhile", 0: "look here", 1: "best keep"}
 
 
 def test_notes_are_in_the_order_of_their_writing(local):
@@ -94,30 +101,35 @@ def test_notes_are_in_the_order_of_their_writing(local):
 BROKEN = [b"", b"[]", b"{}", b'{"schema_version": 1, "annotations": [{"sweep": "quick"}]}', b"[" * 200_000, b"\xff"]
 
 
+@pytest.mark.parametrize("name", [EARLIER, f"{FOLDER}/{'0' * 20}.json"], ids=["earlier", "own"])
 @pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
-def test_a_broken_file_is_left_out_loudly_and_never_written_over(local, caplog, data):
-    local.write_bytes(FILE, data)
-    assert said(local) == {}
+def test_a_broken_file_is_left_out_loudly_and_never_written_over(local, caplog, data, name):
+    local.write_bytes(name, data)
+    local.record_sweep(record("quick"))
+    annotate(local.files, QUICK, tags=["first"])
+    assert said(local) == {"quick": "first"}
     (line,) = [record.getMessage() for record in caplog.records]
-    assert FILE in line
+    assert name in line
     assert line.isprintable()
-    with pytest.raises(StoreError, match=FILE):
-        annotate(local.files, QUICK, tags=["first"])
-    assert local.read_bytes(FILE) == data
+    with pytest.raises(StoreError, match=name):
+        remove_tags(local.files, QUICK, ["first"])
+    assert local.read_bytes(name) == data
 
 
-def test_a_huge_file_is_not_decoded(local, caplog):
-    data = b'{"schema_version": 1, "annotations": [{"sweep": "quick", "note": "x", "made": "2027"}]}'
-    local.write_bytes(FILE, data)
-    assert said(local) == {"quick": "x"}
-    local.write_bytes(FILE, data.ljust(LARGEST_FILE + 1))
-    assert said(local) == {}
-    assert FILE in caplog.text
+def test_notes_of_an_earlier_store_are_taken_away_and_moved(tmp_path):
+    store = Store.open(shutil.copytree(FIXTURE, tmp_path / "store"))
+    sweeps, trials = read_annotations(store.files)
+    assert (sweeps["quick"].texts, {each.tags for each in trials.values()}) == (["the first"], {("keep",)})
+    rename_sweep(store.files, "quick", "best")
+    remove_tags(store.files, Subject(trial_ids=frozenset(list(trials)[:1])), ["keep"])
+    assert read_annotations(store.files) == ({"best": sweeps["quick"]}, dict(list(trials.items())[1:]))
+    remove_tags(store.files, Subject(trial_ids=frozenset(trials)), ["keep"])
+    assert store.read_bytes(EARLIER) is None, "nothing is left in it"
 
 
 def test_a_newer_file_is_not_misread(local):
-    local.write_bytes(FILE, b'{"schema_version": 99}')
-    with pytest.raises(StoreError, match=FILE):
+    local.write_bytes(EARLIER, b'{"schema_version": 99}')
+    with pytest.raises(StoreError, match=EARLIER):
         read_annotations(local.files)
 
 
@@ -126,7 +138,7 @@ def test_a_crash_at_every_operation_loses_no_tag_of_others(tmp_path):
         store = annotated(Store.open(folder))
         cut(remove_tags, store.files, of_trials(1), ["stuck", "best"])
         now = said(store)
-        assert now.pop(1) in ("best keep stuck", "keep"), folder
+        assert now.pop(1) in ("best keep stuck", "keep stuck", "best keep", "keep"), folder
         assert now == {name: text for name, text in EVERYTHING.items() if name != 1}, folder
         remove_tags(store.files, of_trials(1), ["stuck", "best"])
         assert said(store) == EVERYTHING | {1: "keep"}

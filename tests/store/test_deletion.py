@@ -8,6 +8,7 @@ from sweeper.store.annotations import Subject, annotate, read_annotations
 from sweeper.store.committed_trials import Reading
 from sweeper.store.deletion import delete, of_no_sweep, of_status, of_sweep
 from sweeper.store.store import Store, StoreError
+from sweeper.store.sweep_records import start_files
 from sweeper.trial.trial import trial_id
 from tests.filled_stores import IDS, contents, evaluate, sound
 from tests.power_cuts import power_cuts
@@ -32,7 +33,7 @@ def test_a_sweep_goes_with_its_own_trials(source):
     assert source.committed().keys() == OTHERS
     assert contents(source, OTHERS) == before
     assert traces(source, OWN) == []
-    assert source.listing("sweeps") == ["sweeps/other.json"]
+    assert source.listing("sweeps") == source.listing("sweeps/other")
     with pytest.raises(StoreError, match=r"'quick'.*other"):
         of_sweep(source, "quick")
     delete(source, of_sweep(source, "other"))
@@ -103,7 +104,10 @@ def test_evaluations_that_a_killed_deletion_has_left_go_with_the_next(source):
 
 @pytest.mark.parametrize(
     "choose",
-    [lambda store: of_sweep(store, "quick"), pytest.param(of_no_sweep, marks=pytest.mark.long)],
+    [
+        pytest.param(lambda store: of_sweep(store, "quick"), marks=pytest.mark.slow),
+        pytest.param(of_no_sweep, marks=pytest.mark.long),
+    ],
     ids=["sweep", "unplanned"],
 )
 def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, source, choose):
@@ -119,7 +123,7 @@ def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, source, choose)
         ended = cut(delete, store, chosen)
         assert contents(store, left) == before, folder
         assert set(left) <= read_annotations(store.files).trials.keys() <= store.committed().keys(), folder
-        if not ended and (chosen.sweep is None or store.read_bytes("sweeps/quick.json")):
+        if not ended and (chosen.sweep is None or start_files(store.files, "quick")):
             delete(store, choose(store))
         assert sorted(store.committed()) == left, folder
         assert traces(store, chosen.trials) == [], folder
@@ -128,7 +132,8 @@ def test_a_crash_at_every_operation_takes_nothing_else(tmp_path, source, choose)
 @pytest.mark.parametrize("choose", [lambda store: of_sweep(store, "quick"), of_no_sweep], ids=["sweep", "unplanned"])
 def test_nothing_is_deleted_while_a_record_cannot_be_read(source, choose):
     """Nobody knows which trials it planned."""
-    source.write_bytes("sweeps/other.json", b"{}")
-    with pytest.raises(StoreError, match=r"sweeps/other\.json"):
+    (start,) = start_files(source.files, "other")
+    source.write_bytes(start, b"{}")
+    with pytest.raises(StoreError, match=start):
         choose(source)
     assert of_status(source, ["failed"]).trials

@@ -40,7 +40,7 @@ def elsewhere(files):
 
 def test_where_nothing_was_written_nothing_is_found_or_made(files):
     assert (files.listing("trials"), files.folders("trials")) == ({}, [])
-    assert [read(NAME) for read in (files.read, files.opened, lambda name: files.read_end(name, 9))] == [None] * 3
+    assert [files.read(NAME), files.opened(NAME), files.parsed(NAME, pytest.fail)] == [None] * 3
     files.delete(NAME)
     files.remove_leftovers()
     assert not files.exists()
@@ -52,16 +52,28 @@ def test_a_file_is_read_whole_and_in_parts_by_every_process(files):
     for each in (files, elsewhere(files)):
         assert each.url == files.url
         assert each.read(NAME) == b"0123456789"
-        assert [each.read_end(NAME, count) for count in (3, 10, 99)] == [
-            (b"789", 10), (b"0123456789", 10), (b"0123456789", 10),
-        ]  # fmt: skip
         with each.opened(NAME) as part:
-            part.seek(4)
-            assert part.read(2) == b"45"
+            assert (part.size(), part.read_at(2, 4), part.read_at(99, 8)) == (10, b"45", b"89")
+        assert each.parsed(NAME, lambda file: file.read()) == b"0123456789"
         with each.filesystem.open_input_file(f"{each.root}/{NAME}") as whole:
             assert whole.read() == b"0123456789"
     assert files.write(NAME, b"")
-    assert (files.read(NAME), files.read_end(NAME, 9)) == (b"", (b"", 0))
+    assert (files.read(NAME), files.parsed(NAME, lambda file: file.size())) == (b"", 0)
+
+
+def test_parts_of_two_files_are_never_read_as_one(files):
+    """A file is replaced between two readings of its parts, the end first."""
+    old, new = (bytes([letter]) * 200_000 for letter in b"ab")
+    files.write(NAME, old)
+
+    def read(file):
+        end = file.read_at(10, file.size() - 10)
+        if files.read(NAME) == old:
+            elsewhere(files).write(NAME, new)
+        return end + file.read_at(10, 0)
+
+    assert files.parsed(NAME, read) in (b"a" * 20, b"b" * 20)
+    assert files.read(NAME) == new
 
 
 def test_files_are_listed_at_any_depth_with_their_state_and_folders_one_by_one(files):
@@ -141,7 +153,7 @@ def test_a_file_is_moved_over_another_and_one_that_is_gone_moves_nothing(files):
 def test_names_that_climb_out_are_refused_by_every_operation(files):
     files.write("x", b"")
     operations = {
-        "read": (), "read_end": (9,), "opened": (), "write": (b"",), "delete": (), "move": ("x",), "listing": (),
+        "read": (), "opened": (), "write": (b"",), "delete": (), "move": ("x",), "listing": (),
         "folders": (),
     }  # fmt: skip
     for (operation, arguments), name in itertools.product(
@@ -235,7 +247,7 @@ def test_links_below_the_root_are_neither_read_nor_written_through(disk, tmp_pat
     assert disk.listing("checkpoints") == {}
     assert disk.folders("trials") == ["trials/a"]
     for name in ("trials/a/y", "trials/b/secret", "checkpoints/secret"):
-        assert [disk.read(name), disk.read_end(name, 9), disk.opened(name)] == [None] * 3
+        assert [disk.read(name), disk.opened(name)] == [None] * 2
     disk.delete("checkpoints/secret")
     disk.move("checkpoints/secret", "trials/a/z")
     for name in ("checkpoints/new", "checkpoints/deeper/new", "trials/b/new"):

@@ -12,6 +12,7 @@ import pytest
 from sweeper.store.annotations import Subject, annotate, read_annotations
 from sweeper.store.copying import copy
 from sweeper.store.store import Store
+from tests.damage import flipped
 from tests.filled_stores import IDS, contents, filled, sound
 from tests.results import result
 
@@ -50,6 +51,22 @@ def test_it_is_compacted_copied_and_added_to(store, tmp_path):
     assert copy(store, target, outcomes=["success"]).trials == 8
     assert sound(target)
     assert before < target.committed().keys()
+
+
+def test_a_flipped_bit_in_its_files_gives_no_other_value(tmp_path):
+    """Their digest covers the rows and the footer."""
+    store = Store.open(shutil.copytree(FIXTURE, tmp_path / "store"))
+    seal = next(iter(store.seals().values()))
+    (expected,) = store.trials([seal.trial_id]).to_pylist()
+    path = Path(store.root, seal.name)
+    whole = path.read_bytes()
+    for position in range(4, len(whole), 97):
+        path.write_bytes(flipped(whole, position, position % 8))
+        rows = store.trials([seal.trial_id]).to_pylist()
+        assert rows in ([], [expected]), position
+        assert rows == [] or position < len(whole) / 3, "in the row and the footer every one is found"
+    path.write_bytes(whole)
+    assert sound(store)
 
 
 def _write() -> None:

@@ -13,8 +13,8 @@ from sweeper.store.annotations import Subject, annotate, read_annotations
 from sweeper.store.committed_trials import Reading
 from sweeper.store.copying import copy
 from sweeper.store.deletion import delete, of_sweep
+from sweeper.store.renaming import rename_sweep
 from sweeper.store.store import Store
-from sweeper.store.sweep_records import rename_records
 from tests.damage import flipped
 from tests.filled_stores import IDS, contents, filled, sound
 from tests.results import failure, result
@@ -55,7 +55,7 @@ def test_the_life_of_a_store_in_a_bucket(s3, source, local):
 
     # Notes, another name, a copy, a deletion
     annotate(store.files, Subject("quick"), tags=["first"])
-    rename_records(store.files, "quick", "best")
+    rename_sweep(store.files, "quick", "best")
     assert read_annotations(store.files).sweeps["best"].tags == ("first",)
     assert copy(store, local).trials == 7
     assert contents(local) == contents(store)

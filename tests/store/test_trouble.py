@@ -1,15 +1,18 @@
 """Commits wait for a store in trouble, for some minutes; commands for which a person waits do not."""
 
 import errno
+import io
+import itertools
 import os
 
+import numpy as np
 import pytest
 from obstore.exceptions import GenericError, PermissionDeniedError
 
-from sweeper.store import object_files
+from sweeper.store import local_files, object_files
 from sweeper.store.files import Retries, StoreError, StoreTrouble
 from sweeper.store.store import Store
-from tests.results import result
+from tests.results import outcomes, result
 
 
 class Waiting:
@@ -61,6 +64,27 @@ def test_a_network_disk_that_is_away_is_waited_for(tmp_path, monkeypatch):
     assert store.commit(result())
     assert len(waiting.waits) == 1
     assert list(store.committed().values()) == ["finished"]
+
+
+@pytest.mark.parametrize("reads", range(3))
+def test_a_disk_in_trouble_is_not_taken_for_a_damaged_file(tmp_path, monkeypatch, reads):
+    """Wherever the parts of a file are read: for its seal, and by pyarrow for its columns."""
+    store = Store.open(tmp_path)
+    store.commit(result(outcomes=outcomes(100_000, loss=np.random.default_rng(0).random(100_000))))
+    count = itertools.count()
+
+    class Stale(io.FileIO):
+        def readinto(self, buffer):
+            if next(count) >= reads:
+                raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+            return super().readinto(buffer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(local_files, "_File", type("_File", (local_files._File, Stale), {}))
+        with pytest.raises(StoreTrouble):
+            store.verify()
+    assert store.verify() == []
+    assert store.listing("quarantine") == []
 
 
 @pytest.mark.parametrize(
