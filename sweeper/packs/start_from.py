@@ -67,8 +67,8 @@ def copy_start(trial: Trial, source: Store, target: Store) -> None:
     """Copy what a trial starts from, if it does, into a store in which the trial is to be trained."""
     if (name := _start_of(trial)) is not None:
         (seal,) = _seals(source, [name]).values()
-        if (parts := source.parts(seal)) is not None:
-            target.publish(seal, parts.data)
+        if (data := source.files.read(seal.name)) is not None:
+            target.publish(seal, data)
 
 
 def _start_of(trial: Trial) -> str | None:
