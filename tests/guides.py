@@ -47,8 +47,9 @@ def forget(*modules: str) -> None:
     plugins.load.cache_clear()
     for module in modules:
         sys.modules.pop(module, None)
-    loaded_code._first.clear()
-    loaded_code._loaded.clear()
+        files = loaded_code._loaded.pop(module, {}).keys() - loaded_code._loaded.get("sweeper", {}).keys()
+        for file in files & loaded_code._first.keys():
+            del loaded_code._first[file]
 
 
 def check_style(folder: str) -> None:

@@ -92,7 +92,7 @@ def retrained(lines) -> tuple[dict, list[int]]:
 
 @pytest.mark.parametrize(
     "text",
-    [SPACE, NESTED, UNWRITTEN, VARIANTS, FORMULAS],
+    [SPACE, NESTED, UNWRITTEN, pytest.param(VARIANTS, marks=pytest.mark.slow), FORMULAS],
     ids=["leaves", "nested", "unwritten", "variants", "formulas"],
 )
 def test_the_command_trains_the_best_setting_with_other_seeds(searched, text):

@@ -81,6 +81,7 @@ def test_a_page_that_takes_long_to_write_is_written_less_often(store, page):
     assert followed(store, page, lambda: None, lambda: None, clock=lambda: next(moments)) == [7, 90, 90]
 
 
+@pytest.mark.slow  # writes three pages
 def test_a_store_in_trouble_is_tried_again(store, page, tmp_path, capsys):
     away = tmp_path / "away"
 
