@@ -130,14 +130,6 @@ Row = Mapping[str, Any]
 Facets = Mapping[str, Sequence[str]]
 
 
-class SearchFigure(NamedTuple):
-    """The settings of a search as parallel coordinates: what is shown, the files, PNG first, and the trials behind."""
-
-    caption: str
-    paths: tuple[Path, ...]
-    trials: pd.DataFrame
-
-
 class Section(NamedTuple):
     """The figures of a sweep or a search space, with the panels and the trials that they were drawn from."""
 
@@ -145,11 +137,6 @@ class Section(NamedTuple):
     panels: tuple[Panel, ...]
     results: Results
     report: FigureReport
-    search: SearchFigure | None = None
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        return self.report.paths + (self.search.paths if self.search else ())
 
 
 def write(path: Path, text: str) -> None:
@@ -715,10 +702,6 @@ def chapter(section: Section, facets: Sequence[str]) -> Chapter:
     for drawing in section.report.drawn:
         name, caption = drawing.panel.name, figures.plain(drawing.panel.title)
         show(name, caption, drawing.trials, drawing.alternative, files[name])
-    if (search := section.search) is not None:
-        caption = f"{search.caption}, one line a setting: the darker the better, the best in red"
-        alternative = f"Parallel coordinates of the entries that differ and of the metric: {search.caption}."
-        show("parallel coordinates", caption, search.trials, lambda: alternative, search.paths[0])
     left_out += [f"{note.panel} is not shown: {note.text}" for note in failed]
     return Chapter(section.name, [figure for figure in shown if figure], left_out)
 

@@ -1,7 +1,6 @@
 """A report on a store: figures, advice on m and votes, and a comparison with published values.
 
-`sweeper.analysis.report_sources` chooses the panels, and the trials that they show. Of a search that draws its settings
-the report has parameter importance and parallel coordinates, whether the search declares panels or not.
+`sweeper.analysis.report_sources` chooses the panels, and the trials that they show.
 
 The figures of a sweep go to a folder of that sweep, figures of several sweeps to the folder above, and with `--compare`
 the comparison of all published numbers to `comparison.csv` and `comparison.md`. With `--html` all of these, and the
@@ -23,10 +22,9 @@ import pandas as pd
 import pyarrow as pa
 from rich.console import Console
 
-from sweeper.analysis import comparison, difference, figures, importance, page
+from sweeper.analysis import comparison, difference, figures, page
 from sweeper.analysis.advice import advice_tables
-from sweeper.analysis.figures import parallel_coordinates
-from sweeper.analysis.ranking import Goal, best_first, goal_of, ranking
+from sweeper.analysis.ranking import Goal, best_first
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
@@ -90,13 +88,20 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     _make_folder(folder, "" if options.out else "; name another folder with --out")
     if html:
         _make_folder(html.parent)
-    drawn = [_section(source, folder, options.palette) for source in drawn_from if source.panels or source.searched]
-    sections = [section for section, _ in drawn]
+    sections = [
+        page.Section(
+            source.name,
+            source.panels,
+            source.results,
+            figures.draw(source.results, source.panels, folder / source.name, options.palette),
+        )
+        for source in drawn_from
+        if source.panels
+    ]
     together, notes = figures.draw_together([section.report for section in sections], folder, options.palette)
     _compare(printer, sections, folder, options.compare)
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
-    tables = [(section.name, table) for section, table in drawn if table]
-    tables += [("", table) for table in advice_tables(everything.only(trial_ids))]
+    tables = [("", table) for table in advice_tables(everything.only(trial_ids))]
     for _, table in tables:
         if html is None or not table.columns:
             printer.line("")
@@ -108,7 +113,7 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     if stopped := rows["status"].to_pylist().count("stopped"):
         store_has = f"stopped early: {counted(stopped, 'trial')} of the store"
         printer.line(f"{store_has}; only finished trials are in figures and averages")
-    paths = [path for section in sections for path in section.paths]
+    paths = [path for section in sections for path in section.report.paths]
     for path in [*paths, *together]:
         printer.line(f"figure: {path}")
     write_page = None
@@ -125,7 +130,7 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
         write(every)
         printer.line(f"page: {html}")
     if not paths:
-        printer.line("nothing to draw: no panel or search of these sweeps has a finished trial")
+        printer.line("nothing to draw: no panel of these sweeps has a finished trial")
     return Reported(bool(paths), write_page)
 
 
@@ -143,28 +148,6 @@ def _made_from(store: Store, rows: pa.Table, options: ReportOptions, folder: Pat
     for row in rows.sort_by("trial_id").to_pylist():
         digest.update(repr(row).encode())
     return digest.hexdigest()
-
-
-def _section(source: Source, folder: Path, palette: figures.PaletteName) -> tuple[page.Section, Table | None]:
-    """The figures of a sweep or space, drawn into a folder of their own, and what decided the settings of a search."""
-    report = figures.draw(source.results, source.panels, folder / source.name, palette)
-    section = page.Section(source.name, source.panels, source.results, report)
-    space, trials, title = source.space, source.results.trials, f"What decides the settings of {source.name}"
-    if space is None or not source.searched:
-        return section, None
-    if not len(trials):
-        return section, Table(title, (), (), "no trial is finished")
-    ranked = ranking(trials, goal_of(space.search, trials))
-    if not ranked.ranked:
-        return section, Table(title, (), (), f"no trial has {ranked.goal.metric}")
-    notes = list(report.notes)
-    paths = figures.attempted(
-        "parallel coordinates", notes, lambda: parallel_coordinates.draw(ranked, space, folder / source.name, palette)
-    )
-    caption = f"{counted(len(ranked.ranked), 'setting')} by {ranked.goal.text()}"
-    search = page.SearchFigure(caption, tuple(paths), trials) if paths else None
-    section = section._replace(search=search, report=report._replace(notes=tuple(notes)))
-    return section, attempted(title, lambda: importance.importance_table(source.name, ranked, space))
 
 
 def _note_lines(sections: Iterable[page.Section], together: Sequence[figures.Note], planned: bool) -> Iterator[str]:

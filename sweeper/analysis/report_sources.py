@@ -48,11 +48,6 @@ class Source(NamedTuple):
     remark: str = ""  # about an unusual choice of trials, or about trials that are missing
     command: str = ""  # runs the trials that are missing
 
-    @property
-    def searched(self) -> bool:
-        """Whether the settings were drawn, so that parameter importance can be computed."""
-        return self.space is not None and self.space.search.DRAWS
-
 
 def sources(
     store: Store,
@@ -81,7 +76,7 @@ def sources(
                 raise
             left_out = "; ".join(filter(None, (left_out, one_line(str(error), 1000))))
         listed.append(Source(name, panels, results, ids, space, left_out))
-    if panels_needed and not any(source.panels or source.searched for source in listed):
+    if panels_needed and not any(source.panels for source in listed):
         named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
         unreadable = [f"\n{source.name}: {source.remark}" for source in listed if source.remark]
         refusal = f"no panels are declared in {named}{''.join(unreadable)}"

@@ -63,9 +63,6 @@ class Hole(BaseModel):
     BOUNDED: ClassVar[bool] = True
     """Whether the values that are probed hold or enclose every other value."""
 
-    LOGARITHMIC: ClassVar[bool] = False
-    """Whether the hole is uniform, or symmetric, on a logarithmic scale."""
-
     _content: Node = PrivateAttr()  # what stands under the key of the hole
 
     def model_post_init(self, context: Any) -> None:
@@ -257,8 +254,6 @@ class Linspace(Hole):
 class Logspace(Linspace):
     """Numbers at equal distances in the logarithm; the ends are values, not exponents."""
 
-    LOGARITHMIC = True
-
     spacing: Spacing = Field(alias="logspace")
 
     @classmethod
@@ -277,6 +272,9 @@ WholeEnd = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 class _Range(Hole):
     """A number between two ends, which a setting holds."""
+
+    LOGARITHMIC: ClassVar[bool] = False
+    """Whether it is uniform on a logarithmic scale."""
 
     ends: Annotated[list[float], TWO]
 
@@ -427,8 +425,6 @@ class Normal(Hole):
 
 class LogNormal(Normal):
     """A real number whose logarithm has a mean and a standard deviation."""
-
-    LOGARITHMIC = True
 
     moments: Annotated[list[float], TWO] = Field(alias="log_normal")
 

@@ -8,12 +8,10 @@ a marker of its own.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
-from matplotlib.ticker import LogLocator, MaxNLocator
 
 from sweeper.messages import counted
 from sweeper.panels.axes import Color
@@ -145,37 +143,3 @@ def scale_for(wanted: str, values: Iterable[float], name: str) -> tuple[str, str
     if lost == len(finite):
         return "linear", f"{name} is linear, as no value is above 0"
     return "log", f"{counted(lost, 'value')} of 0 or less not shown, as {name} is logarithmic"
-
-
-class Scale(NamedTuple):
-    """An axis from `low` at 0 to `high`, which is larger, at 1."""
-
-    low: float
-    high: float
-    logarithmic: bool = False
-
-    @classmethod
-    def over(cls, values: np.ndarray, logarithmic: bool = False) -> "Scale":
-        """From the lowest to the highest of the values; a single value gets room on both sides."""
-        low, high = float(np.nanmin(values)), float(np.nanmax(values))
-        room = (abs(low) / 2 or 0.5) if equal_but_rounding(low, high) else 0.0
-        return cls(low - room, high + room, logarithmic)
-
-    def place(self, values: np.ndarray) -> np.ndarray:
-        """Where the values stand."""
-        scaled = np.log if self.logarithmic else np.asarray
-        low, high = scaled(self.low), scaled(self.high)
-        return (scaled(values) - low) / (high - low)
-
-    def ticks(self) -> list[tuple[float, float]]:
-        """Place and value of each tick."""
-        decades = math.log10(self.high / self.low) if self.logarithmic else 0.0
-        if decades >= 1:
-            between = (1, 2, 5) if decades < 2 else (1, 3) if decades < 3.5 else (1,)
-            values = np.array(LogLocator(subs=between, numticks=8).tick_values(self.low, self.high))
-        else:
-            values = np.array(MaxNLocator(5).tick_values(self.low, self.high))
-        values = values[(values > 0) | (not self.logarithmic)]
-        shares = self.place(values)
-        values = values[(shares >= -1e-9) & (shares <= 1 + 1e-9)]
-        return list(zip(self.place(values).tolist(), values.tolist(), strict=True))
