@@ -180,7 +180,7 @@ def test_what_ends_tune_ends_the_launch(cluster, monkeypatch, tmp_path, raised, 
 
 @pytest.mark.long
 def test_a_long_list_runs_in_waves_that_grow_with_the_workers(cluster, monkeypatch, tmp_path):
-    """Packs that have nothing to do: waves of five to ten packs, after a first of at least three."""
+    """Packs that have nothing to do: waves of five to ten packs; the first has three, if its workers are not there yet."""
     scratch, begun = tune_driver.scratch, []
     monkeypatch.setattr(tune_driver, "scratch", lambda: begun.append(None) or scratch())
     trials = _seeds(30)
@@ -188,4 +188,4 @@ def test_a_long_list_runs_in_waves_that_grow_with_the_workers(cluster, monkeypat
     assert not done.losses
     ends = [event.pack_id for event in heard.all(events.PackEnded)]
     assert len(ends) == len(set(ends)) == 30
-    assert 4 <= len(begun) <= 7
+    assert 3 <= len(begun) <= 7

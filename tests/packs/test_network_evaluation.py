@@ -260,7 +260,14 @@ def test_protocols_have_ids_by_what_they_say():
 
 
 def test_panels_draw_evaluations_like_trials(store, full):
-    keys = {"kind": "curve", "name": "seeds", "rows": "evaluations", "x": "seeds", "metric": "success", "split": "q"}
+    keys = {
+        "kind": "curve",
+        "name": "seeds",
+        "rows": "evaluations",
+        "x": "evaluation_seeds",
+        "metric": "success",
+        "split": "q",
+    }
     (panel,) = TypeAdapter(Panels).validate_python([keys])
     without = figures.drawing(panel, Results.of_store(store))
     assert not without.series

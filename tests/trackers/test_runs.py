@@ -50,7 +50,7 @@ def test_a_watched_store_is_exported_again_and_again(store, tmp_path, capsys):
 
 def test_ctrl_c_in_a_watch_is_an_exit_code(made, tmp_path):
     logs = tmp_path / "logs"
-    with ctrl_c(when=logs.exists):
+    with ctrl_c(when=lambda: len([*logs.rglob("events.out.*")]) == 2):  # both runs are written
         told(export.app, logs, "--to", "tensorboard", "--results", made.url, "--watch", "30", code=130)
 
 

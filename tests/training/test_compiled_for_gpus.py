@@ -93,7 +93,7 @@ MEASURED = {
 @pytest.mark.parametrize(
     ("space", "program"),
     [
-        pytest.param(*names, marks=pytest.mark.long if names[0] == "gridworld_imitation" else pytest.mark.slow)
+        pytest.param(*names, marks=pytest.mark.slow if names[0] == "ski_rental" else pytest.mark.long)
         for names in MEASURED
     ],
 )

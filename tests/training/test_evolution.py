@@ -64,7 +64,7 @@ def _lane(leaves):
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], leaves)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_update_is_evosaxs():
     """One generation equals evosax's own tell, given our population and its objectives."""
     trial = _trial()
@@ -132,7 +132,7 @@ RATES = {"center_learning_rate": 0.02, "std_learning_rate": 0.02, "initial_std":
 COLORING = {"name": "coloring", "vertices": 5}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("task", "optimizer", "below"),
     [
