@@ -180,7 +180,7 @@ def test_what_ends_tune_ends_the_launch(cluster, monkeypatch, tmp_path, raised, 
 
 @pytest.mark.long
 def test_a_long_list_runs_in_waves_that_grow_with_the_workers(cluster, monkeypatch, tmp_path):
-    """Packs that have nothing to do: waves of five to ten packs; the first has three, if its workers are not there yet."""
+    """Packs that have nothing to do: waves of five to ten packs, after a first of at least three."""
     scratch, begun = tune_driver.scratch, []
     monkeypatch.setattr(tune_driver, "scratch", lambda: begun.append(None) or scratch())
     trials = _seeds(30)
