@@ -20,7 +20,7 @@ SPACE = (
 
 
 def command(name, *arguments):
-    return python("-m", f"sweeper.{name}", *arguments)
+    return python("-m", "sweeper", name, *arguments)
 
 
 @pytest.mark.long
