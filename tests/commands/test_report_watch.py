@@ -76,6 +76,7 @@ def test_the_page_follows_the_store(store, page, monkeypatch, capsys):
     assert [path.name for path in page.parent.iterdir() if path.name.startswith(".page")] == []
 
 
+@pytest.mark.slow  # writes three pages
 def test_a_page_that_takes_long_to_write_is_written_less_often(store, page):
     moments = itertools.count(step=10)
     assert followed(store, page, lambda: None, lambda: None, clock=lambda: next(moments)) == [7, 90, 90]

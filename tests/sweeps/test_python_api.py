@@ -219,6 +219,7 @@ def test_the_record_of_an_optuna_search_has_all_trials_before_they_are_committed
     assert deletion.of_no_sweep(store).trials == {}
 
 
+@pytest.mark.slow
 def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space, tmp_path, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("no such colour")

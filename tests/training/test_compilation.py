@@ -129,7 +129,7 @@ def test_sums_do_not_depend_on_the_threads_of_the_process(tmp_path, scipy):
     assert one.split() == several.split()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_plug_in_that_a_program_has_imported_with_several_threads_is_refused(tmp_path):
     said = _printed(tmp_path, BEFORE, PJRT_NPROC="4", XLA_FLAGS="")
     assert "sample_seeds gives another program" in said

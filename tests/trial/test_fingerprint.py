@@ -178,6 +178,7 @@ def test_what_no_plug_in_names_is_nothing_to_any(checkout):
         assert _changed(lambda text=text: _written(checkout, dict.fromkeys(NOBODYS, text))) == set()
 
 
+@pytest.mark.slow
 def test_results_and_what_git_ignores_do_not_count(checkout):
     _replace(checkout / "tasks" / "coloring.py", "import functools\n", "import functools\nFOLDER = 'data/x'\n")
     _written(checkout, {".gitignore": "*.log\n", "data/x": "1"})
