@@ -47,6 +47,7 @@ def test_what_a_terminal_would_obey_is_spelt_out(text, shown):
     assert messages.printable("a\nb") == "a\\nb"
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_printable_text_is_printable_and_stays_as_it_is(text):
     shown = messages.printable(text)

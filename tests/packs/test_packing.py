@@ -25,6 +25,7 @@ def _distinct(changes):
     return list(dict.fromkeys(coloring_trial(**change) for change in changes))
 
 
+@pytest.mark.slow
 @given(st.lists(settings, max_size=8), st.one_of(st.none(), st.integers(1, 4)))
 def test_every_trial_is_in_exactly_one_pack_of_its_own_structure(changes, lanes):
     trials = _distinct(changes)

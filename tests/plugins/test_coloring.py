@@ -70,6 +70,7 @@ def test_a_fixed_training_set_is_small_and_the_same_for_every_key():
     assert len(drawn) == 3
 
 
+@pytest.mark.slow
 def test_one_bad_edge_costs_one_over_three_n():
     task = Task(vertices=5)
     colors = jnp.array([0, 1, 0, 1, 1])

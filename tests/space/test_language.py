@@ -577,6 +577,7 @@ _SPACES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(data=_SPACES, excluded=st.sampled_from(["trial.a > trial.b", "trial.c % 2 == 0", "trial.a == 1 or trial.b < 3"]))
 @settings(max_examples=60)
 def test_a_space_has_the_settings_of_a_plain_second_implementation(data, excluded):

@@ -247,6 +247,7 @@ def test_a_plug_in_that_is_a_single_module_counts(checkout, site):
     assert _digests([_edited(site / "mazes.py")]) == [True]
 
 
+@pytest.mark.slow
 def test_libraries_count_by_version_and_own_packages_by_their_files(checkout, site, tmp_path_factory, monkeypatch):
     source = tmp_path_factory.mktemp("elsewhere")
     _written(site, {"mazes/__init__.py": "", "mazes/maze.py": "import library, own, loose, from_git\n"})
