@@ -11,8 +11,8 @@ specifications of these charts are Altair's, and Vega draws them. Its JavaScript
 the file, compressed.
 
 The filter chooses values of *facets*: the columns of the trials with few different words, such as `task` or `sweep`.
-A row has the facets of its columns; a figure or a chart has those of its trials. What does not have a facet is never
-hidden by it. A table that cannot be made is a note on the page; it never ends the report.
+A row has the facets of its columns; a figure or a chart has those of its trials. A facet hides nothing that lacks it. A
+table that cannot be made is a note on the page; it never ends the report.
 """
 
 import base64

@@ -101,8 +101,8 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     together, notes = figures.draw_together([section.report for section in sections], folder, options.palette)
     _compare(printer, sections, folder, options.compare)
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
-    tables = [("", table) for table in advice_tables(everything.only(trial_ids))]
-    for _, table in tables:
+    advice = advice_tables(everything.only(trial_ids))
+    for table in advice:
         if html is None or not table.columns:
             printer.line("")
             printer.table(table)
@@ -119,7 +119,8 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     write_page = None
     if html is not None:
         searched = [source.space for source in drawn_from if source.space is not None]
-        shown, of_sweeps = [*settings_tables(rows, drawn_from), *tables], () if options.spaces else options.sweeps
+        shown = [*settings_tables(rows, drawn_from), *(("", table) for table in advice)]
+        of_sweeps = () if options.spaces else options.sweeps
 
         def write(every: int | None) -> None:
             made_from = _made_from(store, rows, options, folder) if paths and every is None else ""

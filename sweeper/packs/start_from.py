@@ -8,8 +8,8 @@ Invariants:
     - Which trial is found depends on the space and on the store alone. Of a sweep the latest start counts.
     - A training starts from the network of a finished trial only, as this network stays for ever: a stopped trial may
       be trained on, and a failed one may be trained again.
-    - What is refused is refused by the plan, with the place in the space. A trial that has a row starts no more, so
-      nothing of its past is refused.
+    - The plan refuses a trial that cannot start, with the place in the space. A trial that has a row is not trained
+      again, so the plan does not ask whether it could start.
 """
 
 import collections

@@ -24,7 +24,7 @@ def made(kind: type, named: BaseModel, **arguments: Any) -> Any:
     """The sampler or pruner of this class, with the arguments that stand beside its name, and others."""
     import optuna
 
-    # Who names a sampler knows it; what it would warn of is for us to watch.
+    # The user chose the sampler in the space, so its warnings about itself would say nothing new.
     parameters = inspect.signature(kind).parameters.values()
     quiet = {each.name: False for each in parameters if each.name.startswith("warn_") and each.default is True}
     with warnings.catch_warnings():

@@ -189,14 +189,6 @@ def text_of(root: Node) -> str:
     return yaml.dump(plain(root), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
-def on_one_line(value: Any) -> str:
-    """Plain data as YAML on one line."""
-    text = yaml.dump(
-        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf, default_flow_style=True
-    )
-    return text.removesuffix("\n").removesuffix("\n...")
-
-
 def document_tree(text: str, path: str = "", override: str | None = None) -> Node:
     """The one YAML document in `text`, all aliases written out; refused if it is no YAML, or needlessly large."""
     try:

@@ -215,14 +215,6 @@ def trial_of(data: Any) -> Trial:
     return record_of(data).model_validate(data)
 
 
-def folder_of(spec: Mapping[str, Any]) -> Folder:
-    """`Trial.folder` of a canonical specification, also if this checkout lacks its plug-ins; a `LookupError` if it is
-    none."""
-    if "experiment" in spec:
-        return Folder(spec["experiment"]["name"], "experiment")
-    return Folder(spec["task"]["name"], spec["baseline"])
-
-
 def with_unwritten(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A canonical specification with the values at which `Unwritten` fields are not written.
 
