@@ -15,6 +15,7 @@ from chaos.code_faults import numbers_of
 from chaos.finding import Finding
 from chaos.sweeps import Books, Start, progress_files, space
 from sweeper.analysis.sql import table
+from sweeper.analysis.sweeps import drivers
 from sweeper.store.store import Store
 
 HALVING = "\nsearch: {{method: halving, starts: 4, rungs: {rungs}}}\n"
@@ -76,16 +77,14 @@ def deletions_beside_everything(checkout: Path, folder: Path, times: int, draw: 
     alone = folder / "alone"
     _undisturbed(checkout, file, alone)
     truth = numbers_of(alone)
+    folders = (folder / f"results-{number}" for number in itertools.count())
     for sweep in range(times):
-        results = folder / f"results-{sweep}"
-        books, start = Books(results), Start(checkout, file, results)
-        commands = ["delete --unplanned --yes", "delete --status failed --yes", "delete chaos --yes",
-                    "compact", "note chaos beside", "rename chaos other"]  # fmt: skip
-        start.until(lambda results=results: progress_files(results) > 0)
-        while start.process.poll() is None:
-            _command(checkout, results, draw.choice(commands))
-            books.check()
-        complete &= start.wait() == 0 and books.check() == packs * seeds and numbers_of(results) == truth
+        exit_code = None
+        while exit_code is None:
+            results = next(folders)
+            books, start = Books(results), Start(checkout, file, results)
+            exit_code = _commands_beside(start, checkout, results, books, draw)
+        complete &= exit_code == 0 and books.check() == packs * seeds and numbers_of(results) == truth
         _command(checkout, results, "compact")
         doomed = sorted(Path(results).glob("trials/*/*/*.parquet"))
         at_once = ["delete chaos --yes", "compact", "status", "compact", "note chaos late"]
@@ -97,6 +96,27 @@ def deletions_beside_everything(checkout: Path, folder: Path, times: int, draw: 
         print(f"  {sweep + 1:3}: {came_back} deleted trials came back", flush=True)
     trials = packs * seeds * times
     return _finding(times, trials, all_books, complete and not came_back, f"{came_back} deleted trials came back")
+
+
+def _commands_beside(start: Start, checkout: Path, results: Path, books: Books, draw: random.Random) -> int | None:
+    """Run commands on the store of a sweep until its process ends; the exit code of the process.
+
+    None if the sweep was deleted or renamed after its last heartbeat, but before its process had ended: a user may do
+    that, and the books say nothing then.
+    """
+    commands = ["delete --unplanned --yes", "delete --status failed --yes", "delete chaos --yes",
+                "compact", "note chaos beside", "rename chaos other"]  # fmt: skip
+    start.until(lambda: progress_files(results) > 0)
+    while start.process.poll() is None:
+        command = draw.choice(commands)
+        taken = _command(checkout, results, command)
+        if taken and "chaos" in command and not command.startswith("note"):
+            if drivers(Store.open(results)):
+                raise RuntimeError(f"{command} was taken beside a heartbeat")
+            start.wait()
+            return None
+        books.check()
+    return start.wait()
 
 
 def settings_changed(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
@@ -151,11 +171,12 @@ def _started(checkout: Path, results: Path, command: str) -> subprocess.Popen[st
     return subprocess.Popen(words, cwd=checkout, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def _command(checkout: Path, results: Path, command: str) -> None:
-    """Run a command, which may be refused in one sentence and never ends in a traceback."""
+def _command(checkout: Path, results: Path, command: str) -> bool:
+    """Run a command, which may be refused in one sentence and never ends in a traceback; whether it was taken."""
     output, _ = (process := _started(checkout, results, command)).communicate()
     if process.returncode not in (0, 2) or "Traceback" in output:
         raise RuntimeError(f"{command}: {json.dumps(output)}")
+    return process.returncode == 0
 
 
 def _finding(times: int, trials: int, all_books: list[Books], complete: bool, remark: str) -> Finding:
