@@ -79,11 +79,12 @@ def deletions_beside_everything(checkout: Path, folder: Path, times: int, draw: 
     truth = numbers_of(alone)
     folders = (folder / f"results-{number}" for number in itertools.count())
     for sweep in range(times):
-        exit_code = None
-        while exit_code is None:
+        while True:
             results = next(folders)
             books, start = Books(results), Start(checkout, file, results)
             exit_code = _commands_beside(start, checkout, results, books, draw)
+            if exit_code is not None:
+                break
         complete &= exit_code == 0 and books.check() == packs * seeds and numbers_of(results) == truth
         _command(checkout, results, "compact")
         doomed = sorted(Path(results).glob("trials/*/*/*.parquet"))

@@ -19,7 +19,7 @@ Values are certified: a value that the bounds do not reach is an error, never an
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.optimize
@@ -141,7 +141,8 @@ def deterministic(grid: Grid) -> int:
 def _best_mixture(costs: Float[np.ndarray, "strategy treasure"]) -> tuple[float, np.ndarray, np.ndarray]:
     """Value, mixture of strategies and distribution of treasures of the matrix game."""
     strategies, treasures = costs.shape
-    solved = scipy.optimize.linprog(
+    # scipy has no types, and those of this function take pyright 15 CPU seconds to infer.
+    solved = cast("Any", scipy.optimize).linprog(
         np.append(np.zeros(strategies), 1),
         A_ub=np.column_stack([costs.T, -np.ones(treasures)]),
         b_ub=np.zeros(treasures),
