@@ -1,8 +1,8 @@
 """The population of an evolution on Ray actors.
 
-A generation is cut into blocks (`sweeper.training.evolution`), and a worker computes a block from the trials, their
-search distributions, the generation and the block's number: kilobytes for each block, for any size of the population.
-Blocks go to the workers that are free.
+A generation is cut into blocks (`sweeper.learned_algorithms.evolution`), and a worker computes a block from the trials,
+their search distributions, the generation and the block's number: kilobytes for each block, for any size of the
+population. Blocks go to the workers that are free.
 
 Invariants:
     - The numbers of a block do not depend on the worker that computes it, on the order, or on repetitions.
@@ -25,14 +25,14 @@ from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeper.launch.failures import PluginRaised, reason
+from sweeper.learned_algorithms import evolution
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.packing import stack
-from sweeper.training import evolution
 from sweeper.training.trainer import Distribution, Evaluator
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial, used_plug_ins
-from sweeper.trial.trial_spec import TrialSpec
 
 STACKS = 8  # selections of the trials of a pack that are kept: a device that is too small trains group after group
 

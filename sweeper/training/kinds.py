@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from sweeper.learned_algorithms.kind import LearnedAlgorithms
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training.experiments import Experiments
 from sweeper.training.kind import Kind
-from sweeper.training.learned_algorithms import LearnedAlgorithms
 from sweeper.training.trainer import Trainer
 from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.trial import Trial
-from sweeper.trial.trial_spec import TrialSpec
 
 _KINDS: dict[type[Trial], Kind[Any]] = {ExperimentTrial: Experiments(), TrialSpec: LearnedAlgorithms()}
 

@@ -4,7 +4,7 @@ A trainer works on trials that are stacked along a lane axis. Its state is a pyt
 and after every stride the state is all that a checkpoint must hold. A lane that fails is frozen, with the number of its
 failure; the other lanes go on.
 
-Which optimiser is trained by which trainer stands in `sweeper.training.trainers`.
+Which optimiser is trained by which trainer stands in `sweeper.learned_algorithms.trainers`.
 """
 
 import dataclasses

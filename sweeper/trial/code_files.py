@@ -40,8 +40,7 @@ LIBRARIES = ("evosax", "flax", "jax", "jaxlib", "optax")
 """Packages that compute numbers for every trial, beside this one."""
 
 NUMERICS = (
-    "sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.record", "sweeper.trial.contracts",
-    "sweeper.trial.trial_spec",
+    "sweeper.learned_algorithms", "sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.record",
 )  # fmt: skip
 """Modules and packages that compute numbers for every trial; `pack_training` averages its curves."""
 

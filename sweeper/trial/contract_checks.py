@@ -11,10 +11,10 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from sweeper.learned_algorithms.contracts import Task
 from sweeper.messages import UserError, message_of, one_line
 from sweeper.trial import plugins
 from sweeper.trial.columns import OF_ENTRIES, TAKEN
-from sweeper.trial.contracts import Task
 
 
 class ContractError(UserError, ValueError):

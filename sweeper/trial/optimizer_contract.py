@@ -113,7 +113,7 @@ class EvolutionStrategy(Optimizer):
     """An optimiser without gradients: an algorithm of evosax, and what is done with its state around it.
 
     A strategy has a normal distribution over flattened weights, with a diagonal covariance. `init` makes its state,
-    `tell` moves it. All methods are for one lane. Who draws populations is `sweeper.training.evolution`.
+    `tell` moves it. All methods are for one lane. Who draws populations is `sweeper.learned_algorithms.evolution`.
 
     Rates and deviations are in the units of the weights. `steps` of a trial that a strategy trains are generations.
     """

@@ -48,9 +48,9 @@ Kind = Literal["task", "model", "objective", "optimizer", "experiment"]
 KINDS: tuple[Kind, ...] = ("task", "model", "objective", "optimizer", "experiment")
 
 CONTRACTS: Mapping[Kind, str] = {
-    "task": "sweeper.trial.contracts.Task",
-    "model": "sweeper.trial.contracts.Model",
-    "objective": "sweeper.trial.objective_contract.Objective",
+    "task": "sweeper.learned_algorithms.contracts.Task",
+    "model": "sweeper.learned_algorithms.contracts.Model",
+    "objective": "sweeper.learned_algorithms.objective_contract.Objective",
     "optimizer": "sweeper.trial.optimizer_contract.Optimizer",
     "experiment": "sweeper.trial.experiment_contract.Experiment",
 }

@@ -28,7 +28,7 @@ from sweeper.trial.start_from import StartFrom
 
 KINDS: Mapping[str, str] = {
     "experiment": "sweeper.trial.experiment_trial.ExperimentTrial",
-    "task": "sweeper.trial.trial_spec.TrialSpec",
+    "task": "sweeper.learned_algorithms.trial_spec.TrialSpec",
 }
 """The record of every kind of trial, by the entry that only trials of this kind have; the last is meant without one."""
 

@@ -4,8 +4,8 @@
 the step counter in the state, which is folded into the trial's keys. So the numbers do not depend on where a training
 is cut into chunks, by a checkpoint or by the death of a machine.
 
-A step of `policy_gradient` follows the gradient of a surrogate (`sweeper.training.policy_gradient`); all else is the
-same.
+A step of `policy_gradient` follows the gradient of a surrogate (`sweeper.learned_algorithms.policy_gradient`); all else
+is the same.
 
 A lane whose loss or gradient is not finite is frozen at that step, with its reason; the other lanes go on.
 """
@@ -20,15 +20,16 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from sweeper.training import compilation, policy_gradient
-from sweeper.training.objective import batch_of, drawn_pairs, next_state, own_curves
-from sweeper.training.policy_gradient import PolicyCurve
-from sweeper.training.trained_weights import trained, with_trained
+from sweeper.learned_algorithms import policy_gradient
+from sweeper.learned_algorithms.contracts import Network
+from sweeper.learned_algorithms.objective import batch_of, drawn_pairs, next_state, own_curves
+from sweeper.learned_algorithms.policy_gradient import PolicyCurve
+from sweeper.learned_algorithms.trained_weights import trained, with_trained
+from sweeper.learned_algorithms.trial_spec import TrialSpec
+from sweeper.training import compilation
 from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Network
 from sweeper.trial.optimizer_contract import GradientOptimizer
-from sweeper.trial.trial_spec import TrialSpec
 
 if TYPE_CHECKING:
     # The driver imports this module, trains nothing, and must not wait for optax, which is imported where it is used.

@@ -6,11 +6,11 @@ from typing import Any
 import jax
 from jaxtyping import PyTree
 
-from sweeper.training import evaluation
+from sweeper.learned_algorithms import evaluation
+from sweeper.learned_algorithms.trainers import trainer_by_optimizer
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training.kind import Kind, Names, Results
 from sweeper.training.trainer import Trainer
-from sweeper.training.trainers import trainer_by_optimizer
-from sweeper.trial.trial_spec import TrialSpec
 
 
 class LearnedAlgorithms(Kind[TrialSpec]):

@@ -1,18 +1,18 @@
 """The objective of one batch of a trial: the mean over the seeds r first, then what the trial's objective makes of it.
 
-The plug-in of `trial.objective` sees the losses of the inputs (`sweeper.trial.objective_contract`). Both trainers draw
-their pairs and make its batches here, and here the contract of a task's losses is checked: shapes and types while a
-program is traced, values by the number of a failure.
+The plug-in of `trial.objective` sees the losses of the inputs (`sweeper.learned_algorithms.objective_contract`). Both
+trainers draw their pairs and make its batches here, and here the contract of a task's losses is checked: shapes and
+types while a program is traced, values by the number of a failure.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from sweeper.learned_algorithms.contracts import Network
+from sweeper.learned_algorithms.objective_contract import Batch
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.trial.contract_checks import ROUNDING, check_array, check_batch
-from sweeper.trial.contracts import Network
-from sweeper.trial.objective_contract import Batch
-from sweeper.trial.trial_spec import TrialSpec
 
 
 def drawn_pairs(trial: TrialSpec, inputs_key: PRNGKeyArray, seeds_key: PRNGKeyArray) -> tuple[PyTree, PyTree]:

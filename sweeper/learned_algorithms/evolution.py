@@ -30,14 +30,14 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from sweeper.learned_algorithms.contracts import Network
+from sweeper.learned_algorithms.objective import batch_of, drawn_pairs, next_state, own_curves
+from sweeper.learned_algorithms.trained_weights import trained, with_trained
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training import compilation
-from sweeper.training.objective import batch_of, drawn_pairs, next_state, own_curves
-from sweeper.training.trained_weights import trained, with_trained
 from sweeper.training.trainer import Distribution, Evaluator, Trainer, over_lanes
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Network
 from sweeper.trial.optimizer_contract import EvolutionStrategy, deviations
-from sweeper.trial.trial_spec import TrialSpec
 
 BLOCK = 8
 """Pairs of individuals in a block; the last block of a population is filled up and cut again."""

@@ -24,10 +24,10 @@ import jax
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
+from sweeper.learned_algorithms.contracts import Model, Task
+from sweeper.learned_algorithms.objective_contract import Objective
 from sweeper.trial import plugins
-from sweeper.trial.contracts import Model, Task
 from sweeper.trial.field_types import Count, ListOf
-from sweeper.trial.objective_contract import Objective
 from sweeper.trial.optimizer_contract import AnyOptimizer, EvolutionStrategy
 from sweeper.trial.record import Spec, Traced, Unwritten
 from sweeper.trial.start_from import AnyStart
