@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.space import search_space
-from sweeper.trial.optimizer_contract import EvolutionStrategy
 from sweeper.trial.record import canonical
 
 SPACES = {

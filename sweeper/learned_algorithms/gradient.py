@@ -22,7 +22,14 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.learned_algorithms import policy_gradient
 from sweeper.learned_algorithms.contracts import Network
-from sweeper.learned_algorithms.objective import batch_of, drawn_pairs, next_state, own_curves
+from sweeper.learned_algorithms.objective import (
+    batch_of,
+    drawn_pairs,
+    failure_of,
+    names_of_own_curves,
+    next_state,
+    own_curves,
+)
 from sweeper.learned_algorithms.policy_gradient import PolicyCurve
 from sweeper.learned_algorithms.trained_weights import trained, with_trained
 from sweeper.learned_algorithms.trial_spec import TrialSpec
@@ -45,7 +52,7 @@ class TrainState(NamedTuple):
     network: Network
     optimizer: PyTree  # optax's state
     step: Int[Array, "*lane"]  # steps done
-    failure: Int[Array, "*lane"]  # 0, or a key of `trainer.FAILURES`
+    failure: Int[Array, "*lane"]  # 0, or a key of `objective.FAILURES`
     objective: PyTree  # the objective's state
 
 
@@ -75,7 +82,7 @@ def _init(trial: TrialSpec, network: Network | None) -> TrainState:
 def _value(
     trial: TrialSpec, key: PRNGKeyArray, step: Int[Array, ""], state: PyTree, network: Network
 ) -> tuple[Float[Array, ""], tuple[StepCurve, PyTree, Int[Array, ""]]]:
-    """The objective of a step; and its curve, the objective's next state, and a number of `trainer.FAILURES`."""
+    """The objective of a step; and its curve, the objective's next state, and a number of `objective.FAILURES`."""
     inputs, seeds = drawn_pairs(trial, *jax.random.split(key))
     batch, losses, broken = batch_of(trial, network, inputs, seeds, step)
     state = next_state(trial, batch, state)
@@ -171,6 +178,8 @@ TRAINER = Trainer(
     start=start,
     stride=stride,
     memory=memory,
+    failure=failure_of,
+    own_curves=names_of_own_curves,
 )
 
 POLICY_TRAINER = dataclasses.replace(TRAINER, curves=("train_loss", "mean_loss", "worst_loss", "entropy"))

@@ -99,7 +99,9 @@ def test_comments_docstrings_and_formatting_are_no_code(checkout):
         path = checkout / "tasks" / "coloring.py"
         path.write_text("# A remark.\n\n" + path.read_text().replace('"""Cycle 3-colouring.', '"""Other words.'))
         _replace(path, "COLORS = 3", 'COLORS = (\n    3\n)  # three\n"""How many."""')
-        _replace(checkout / "sweeper" / "learned_algorithms" / "objective.py", '"""The objective of one batch', '"""It is')
+        _replace(
+            checkout / "sweeper" / "learned_algorithms" / "objective.py", '"""The objective of one batch', '"""It is'
+        )
 
     assert _changed(reformat) == set()
 
