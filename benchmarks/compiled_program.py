@@ -28,13 +28,14 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
+from sweeper.learned_algorithms import evaluation, evolution, gradient
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.packing import stack
 from sweeper.space import search_space
-from sweeper.training import compilation, evaluation, evolution, gradient
+from sweeper.training import compilation
 from sweeper.training.kinds import trainer_of
 from sweeper.trial import vectorisation
 from sweeper.trial.record import canonical
-from sweeper.trial.trial_spec import TrialSpec
 
 COMPILER = Path(sys.prefix) / "cuda-compiler"
 """Where `make .venv/cuda-compiler` puts the compiler."""

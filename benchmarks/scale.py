@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.store.store import Store, TrialResult
 from sweeper.trial import provenance
-from sweeper.trial.trial_spec import TrialSpec
 
 TRIAL = {
     "task": {"name": "coloring", "vertices": 5},

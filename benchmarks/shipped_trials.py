@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.space import search_space
-from sweeper.trial.optimizer_contract import EvolutionStrategy
 from sweeper.trial.record import canonical
-from sweeper.trial.trial_spec import TrialSpec
 
 SPACES = {
     "colouring": "coloring",

@@ -21,11 +21,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from sweeper.learned_algorithms import evaluation, gradient, voting
+from sweeper.learned_algorithms.contracts import Network, Task
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.packing import lane, stack
-from sweeper.training import evaluation, gradient, voting
 from sweeper.training.compilation import compiled
-from sweeper.trial.contracts import Network, Task
-from sweeper.trial.trial_spec import TrialSpec
 from tasks import coloring, recall
 
 ROUNDS = 7

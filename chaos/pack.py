@@ -9,11 +9,11 @@ import sys
 import time
 from pathlib import Path
 
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import pack_run
 from sweeper.packs.packing import Pack
 from sweeper.store.store import Store
 from sweeper.trial import provenance
-from sweeper.trial.trial_spec import TrialSpec
 
 CHECKPOINT_SECONDS = 0.5
 

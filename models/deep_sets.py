@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from pydantic import Field
 
 from models.transformer import Dense, sinusoidal
-from sweeper.trial import contracts
+from sweeper.learned_algorithms import contracts
 
 Size = Annotated[int, Field(ge=1)]
 

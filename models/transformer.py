@@ -20,7 +20,8 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from pydantic import Field
 
-from sweeper.trial import contracts, vectorisation
+from sweeper.learned_algorithms import contracts
+from sweeper.trial import vectorisation
 
 Size = Annotated[int, Field(ge=1)]
 

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from pydantic import Field
 
-from sweeper.trial import objective_contract
-from sweeper.trial.objective_contract import Batch
+from sweeper.learned_algorithms import objective_contract
+from sweeper.learned_algorithms.objective_contract import Batch
 from sweeper.trial.record import Traced
 
 

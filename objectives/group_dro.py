@@ -22,9 +22,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 from pydantic import Field
 
-from sweeper.trial import objective_contract
-from sweeper.trial.contracts import Task
-from sweeper.trial.objective_contract import Batch
+from sweeper.learned_algorithms import objective_contract
+from sweeper.learned_algorithms.contracts import Task
+from sweeper.learned_algorithms.objective_contract import Batch
 from sweeper.trial.record import Traced
 
 LEAST_LOG_SHARE = -60.0

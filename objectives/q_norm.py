@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from pydantic import BeforeValidator, Field
 
-from sweeper.trial import objective_contract
+from sweeper.learned_algorithms import objective_contract
+from sweeper.learned_algorithms.objective_contract import Batch
 from sweeper.trial.field_types import infinity
-from sweeper.trial.objective_contract import Batch
 from sweeper.trial.record import Traced, Unwritten
 
 Strength = Annotated[float, Field(ge=1, allow_inf_nan=True), BeforeValidator(infinity)]

@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from sweeper.trial.field_types import NotNegative, Positive, Schedule
-from sweeper.trial.optimizer_contract import (
+from sweeper.learned_algorithms.strategy_contract import (
     EvolutionStrategy,
     Generation,
     StrategyState,
@@ -15,6 +14,7 @@ from sweeper.trial.optimizer_contract import (
     falling,
     with_rate,
 )
+from sweeper.trial.field_types import NotNegative, Positive, Schedule
 from sweeper.trial.record import SameAs, Traced
 
 if TYPE_CHECKING:

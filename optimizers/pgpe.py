@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 from pydantic import Field
 
-from sweeper.trial.field_types import BelowOne, NotNegative, Positive, Schedule
-from sweeper.trial.optimizer_contract import (
+from sweeper.learned_algorithms.strategy_contract import (
     EvolutionStrategy,
     Generation,
     StrategyState,
@@ -16,6 +15,7 @@ from sweeper.trial.optimizer_contract import (
     falling,
     with_rate,
 )
+from sweeper.trial.field_types import BelowOne, NotNegative, Positive, Schedule
 from sweeper.trial.record import Traced, Unwritten
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from sweeper.trial.record import Traced
 
 
 class Optimizer(adam.Optimizer):
-    """Decisions are sampled in training, so losses need no gradient (`sweeper.training.policy_gradient`)."""
+    """Decisions are sampled in training, so losses need no gradient (`sweeper.learned_algorithms.policy_gradient`)."""
 
     TRAINER: ClassVar[Trainer] = "policy_gradient"
 

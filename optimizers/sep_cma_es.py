@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy, Generation, StrategyState, shared_weights
 from sweeper.trial.field_types import Positive
-from sweeper.trial.optimizer_contract import EvolutionStrategy, Generation, StrategyState, shared_weights
 from sweeper.trial.record import Traced
 
 if TYPE_CHECKING:

@@ -5,8 +5,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from sweeper.learned_algorithms.strategy_contract import (
+    EvolutionStrategy,
+    Generation,
+    StrategyState,
+    shared_weights,
+    with_rate,
+)
 from sweeper.trial.field_types import Positive
-from sweeper.trial.optimizer_contract import EvolutionStrategy, Generation, StrategyState, shared_weights, with_rate
 from sweeper.trial.record import Traced
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
 from pydantic import Field
 
-from sweeper.trial import contracts, vectorisation
+from sweeper.learned_algorithms import contracts
+from sweeper.trial import vectorisation
 
 COLORS = 3
 

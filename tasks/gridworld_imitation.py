@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from pydantic import model_validator
 
-from sweeper.trial import contracts
+from sweeper.learned_algorithms import contracts
 from tasks import gridworld
 from tasks.gridworld import minmax
 from tasks.gridworld.environment import FOUND, START, STEP, Grid

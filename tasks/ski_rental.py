@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from pydantic import Field, model_validator
 
-from sweeper.trial import contracts
+from sweeper.learned_algorithms import contracts
 
 
 class Task(contracts.Task):

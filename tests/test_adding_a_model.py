@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import sweeper
+from sweeper.learned_algorithms import gradient
 from sweeper.packs.packing import stack
-from sweeper.training import gradient
 from sweeper.trial.contract_checks import ContractError
 from tests import guides
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 
 
 def coloring_trial(**changes: Any) -> TrialSpec:

@@ -7,11 +7,12 @@ import numpy as np
 import optax
 
 from benchmarks.shipped_trials import shipped_trial
+from sweeper.learned_algorithms import evaluation, evolution, gradient
+from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.packing import stack
-from sweeper.training import compilation, evaluation, evolution, gradient
+from sweeper.training import compilation
 from sweeper.trial import vectorisation
-from sweeper.trial.optimizer_contract import EvolutionStrategy
-from sweeper.trial.trial_spec import TrialSpec
 
 STEPS = 10
 """Training steps after which weights are compared: rounding has had little time to grow."""

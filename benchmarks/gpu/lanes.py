@@ -14,13 +14,14 @@ from benchmarks.compiled_program import run_counts
 from benchmarks.gpu.attempts import attempted, tell_failure
 from benchmarks.operation_counts import operations
 from benchmarks.shipped_trials import shipped_trial
+from sweeper.learned_algorithms import evaluation, evolution, gradient
+from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.messages import counted
 from sweeper.packs.device_memory import out_of_memory
 from sweeper.packs.packing import packs, stack
 from sweeper.space import search_space
-from sweeper.training import compilation, evaluation, evolution, gradient
-from sweeper.trial.optimizer_contract import EvolutionStrategy
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.training import compilation
 
 
 class DevicePeaks(NamedTuple):

@@ -8,10 +8,11 @@ import jax
 
 from benchmarks.operation_times import operation_times
 from benchmarks.shipped_trials import shipped_trial
+from sweeper.learned_algorithms import evolution, gradient
+from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.packing import stack
-from sweeper.training import compilation, evolution, gradient
-from sweeper.trial.optimizer_contract import EvolutionStrategy
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.training import compilation
 
 PROFILED = {"colouring": 64, "recall": 8, "grid world": 8}
 """Lanes of the profiled programs."""

@@ -26,11 +26,11 @@ from sweeper.analysis.results import Results, abilities_of, value_order
 from sweeper.analysis.settings_table import by_entries
 from sweeper.analysis.table import ENTRIES, TEXT, VALUE, Column, Form, Table, attempted, without_empty_columns
 from sweeper.analysis.vote_bounds import MARGINS, rivals_of, votes_needed
-from sweeper.training.voting import sizes_of
-from sweeper.trial.contracts import VotingRule
+from sweeper.learned_algorithms.contracts import VotingRule
+from sweeper.learned_algorithms.metrics import SUCCESS, Metric, estimate_of
+from sweeper.learned_algorithms.trial_spec import Baseline
+from sweeper.learned_algorithms.voting import sizes_of
 from sweeper.trial.entry_names import column_name, entries, varying
-from sweeper.trial.metrics import SUCCESS, Metric, estimate_of
-from sweeper.trial.trial_spec import Baseline
 
 NEARLY = 0.98  # a tail within 1 - NEARLY of the best tail, relative to its size, counts as equally good
 FAILURE = 0.05  # probability with which a vote may be wrong

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sweeper.analysis.table import CODE, COUNT, TEXT, VALUE, Column, Field, Form, Table, tabulated
-from sweeper.trial.metrics import metric_named
+from sweeper.learned_algorithms.metrics import metric_named
 
 MISS = 0.05  # a share that is further than this from its published value is a miss
 

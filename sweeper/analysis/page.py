@@ -80,6 +80,7 @@ from sweeper.analysis.table import (
     without_empty_columns,
 )
 from sweeper.analysis.views import replaced
+from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.messages import counted, duration, inflected, printable_lines, redacted
 from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.panels.kinds import Panel
@@ -90,7 +91,6 @@ from sweeper.store.store import Store, SweepRecord
 from sweeper.trial import provenance
 from sweeper.trial.columns import TIMINGS
 from sweeper.trial.entry_names import column_name, entries, entries_of, named_values, varying
-from sweeper.trial.metrics import metric_named
 from sweeper.trial.record import canonical
 from sweeper.trial.start_from import OF_A_SEED
 

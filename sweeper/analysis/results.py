@@ -23,11 +23,11 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from sweeper.learned_algorithms.contracts import Abilities, Task
 from sweeper.store.evaluations import IN_FILE, evaluations_table, stored_evaluations
 from sweeper.store.store import CURVES, TRIALS, Store
 from sweeper.trial import plugins
 from sweeper.trial.columns import METRICS
-from sweeper.trial.contracts import Abilities, Task
 from sweeper.trial.entry_names import column_name, decoded, entries
 from sweeper.trial.trial import Trial, numerics_version, trial_id
 

@@ -18,10 +18,10 @@ import pandas as pd
 
 from sweeper.analysis.results import abilities_of, own_goals, value_order
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
+from sweeper.learned_algorithms.contracts import Abilities
+from sweeper.learned_algorithms.metrics import LOSS, SUCCESS, equal_but_rounding, estimate_of, metric_named
 from sweeper.messages import counted
-from sweeper.trial.contracts import Abilities
 from sweeper.trial.entry_names import column_name, entries, varying
-from sweeper.trial.metrics import LOSS, SUCCESS, equal_but_rounding, estimate_of, metric_named
 from sweeper.trial.start_from import OF_A_SEED
 
 MAX_ROWS = 100  # largest number of settings in a table

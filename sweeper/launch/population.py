@@ -1,8 +1,8 @@
 """The population of an evolution on Ray actors.
 
-A generation is cut into blocks (`sweeper.training.evolution`), and a worker computes a block from the trials, their
-search distributions, the generation and the block's number: kilobytes for each block, for any size of the population.
-Blocks go to the workers that are free.
+A generation is cut into blocks (`sweeper.training.trainer.Population`), and a worker computes a block from the trials,
+their search distributions, the generation and the block's number: kilobytes for each block, for any size of the
+population. Blocks go to the workers that are free.
 
 Invariants:
     - The numbers of a block do not depend on the worker that computes it, on the order, or on repetitions.
@@ -21,32 +21,33 @@ from typing import Any
 import jax
 import numpy as np
 import ray
+from jaxtyping import PyTree
 from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeper.launch.failures import PluginRaised, reason
 from sweeper.packs.packing import stack
-from sweeper.training import evolution
-from sweeper.training.trainer import Distribution, Evaluator
+from sweeper.training import trainer
+from sweeper.training.kinds import trainer_of
+from sweeper.training.trainer import Evaluator
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.record import canonical
-from sweeper.trial.trial import Trial, used_plug_ins
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.trial.trial import Trial, trial_of, used_plug_ins
 
 STACKS = 8  # selections of the trials of a pack that are kept: a device that is too small trains group after group
 
 
 class _Worker:
     def objectives(
-        self, trials: str, code: Code, distribution: Distribution, step: np.ndarray, block: int
+        self, trials: str, code: Code, distribution: PyTree, step: np.ndarray, block: int
     ) -> tuple[np.ndarray, str]:
         """The objectives of a block, and what plug-ins have printed."""
         try:
             with contextlib.redirect_stdout(io.StringIO()) as printed:
                 stacked = _stacked(trials)
                 _own_code(frozenset(used_plug_ins([stacked]))).require(code, stacked)
-                return evolution.block_in_process(stacked, distribution, step, block), printed.getvalue()
+                return _population(stacked).block(stacked, distribution, step, block), printed.getvalue()
         except BaseException as error:
             if not plugins.raised_by_plugin(error):
                 raise
@@ -68,7 +69,14 @@ def _values_of_lanes(stacked: Trial) -> tuple[bytes, ...]:
 
 @functools.lru_cache(maxsize=STACKS)
 def _stacked(trials: str) -> Any:
-    return stack([TrialSpec.model_validate(trial) for trial in json.loads(trials)])
+    return stack([trial_of(trial) for trial in json.loads(trials)])
+
+
+def _population(stacked: Trial) -> trainer.Population:
+    """How blocks of these trials are computed in a process."""
+    population = trainer_of(stacked).population
+    assert population is not None  # or nobody asks for one
+    return population
 
 
 class Population:
@@ -91,16 +99,16 @@ class Population:
 
         A run may train some of the trials: those that were pending, or those that fit into the memory of a device.
         """
-        trial_of = dict(zip(_values_of_lanes(stack(trials)), trials, strict=True))
+        by_values = dict(zip(_values_of_lanes(stack(trials)), trials, strict=True))
 
         @functools.lru_cache(maxsize=STACKS)
         def text_of(values: tuple[bytes, ...]) -> Any:
-            return ray.put(json.dumps([canonical(trial_of[lane]) for lane in values]))
+            return ray.put(json.dumps([canonical(by_values[lane]) for lane in values]))
 
-        def evaluate(stacked: TrialSpec, distribution: Distribution, step: np.ndarray) -> list[np.ndarray]:
+        def evaluate(stacked: Trial, distribution: PyTree, step: np.ndarray) -> list[np.ndarray]:
             text = text_of(_values_of_lanes(stacked))
             shared = ray.put(jax.tree.map(np.asarray, distribution))
-            waiting = list(range(evolution.blocks(stacked)))[::-1]
+            waiting = list(range(_population(stacked).blocks(stacked)))[::-1]
             running: dict[Any, tuple[int, Any]] = {}
             results: dict[int, np.ndarray] = {}
             free = list(self._workers)

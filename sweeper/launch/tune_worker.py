@@ -185,7 +185,7 @@ class PackWorker(tune.Trainable):
 
     def _trainer(self, pack: Pack) -> Trainer:
         trainer, workers = trainer_of(pack.trials[0]), self._resources.population_workers
-        if not workers or trainer.with_population is None:
+        if not workers or trainer.population is None:
             return trainer
         if self._population is None:
             # Ray leaves an empty bundle out of the group.
@@ -193,7 +193,7 @@ class PackWorker(tune.Trainable):
             group = get_current_placement_group()
             assert group is not None  # Tune gives every trial one
             self._population = Population(workers, worker_environment(Resources()), group, first)
-        return trainer.with_population(self._population.evaluator(pack.trials, self._code))
+        return trainer.population.trainer(self._population.evaluator(pack.trials, self._code))
 
     def cleanup(self) -> None:
         if self._population is not None:

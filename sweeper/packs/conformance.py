@@ -21,9 +21,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sweeper.learned_algorithms import evaluation, trainers
+from sweeper.learned_algorithms.contracts import (
+    Abilities,
+    EmbeddingNetwork,
+    Model,
+    Network,
+    Outcomes,
+    PolynomialNetwork,
+    StepwiseNetwork,
+    Task,
+)
+from sweeper.learned_algorithms.metrics import Metric
+from sweeper.learned_algorithms.objective import drawn_pairs, next_state
+from sweeper.learned_algorithms.objective_contract import Batch, Objective
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.store.trial_file import check_network
-from sweeper.training import compilation, evaluation, experiments, trainers
-from sweeper.training.objective import drawn_pairs, next_state
+from sweeper.training import compilation, experiments
 from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.columns import METRICS
 from sweeper.trial.contract_checks import (
@@ -37,24 +51,11 @@ from sweeper.trial.contract_checks import (
     place,
     shapes,
 )
-from sweeper.trial.contracts import (
-    Abilities,
-    EmbeddingNetwork,
-    Model,
-    Network,
-    Outcomes,
-    PolynomialNetwork,
-    StepwiseNetwork,
-    Task,
-)
 from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.fingerprint import Code
-from sweeper.trial.metrics import Metric
-from sweeper.trial.objective_contract import Batch, Objective
 from sweeper.trial.private_folder import private_folder
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial, trial_of
-from sweeper.trial.trial_spec import TrialSpec
 
 INPUTS, SEEDS = 4, 3
 """Inputs and seeds r of the pairs whose losses are computed."""

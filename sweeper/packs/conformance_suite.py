@@ -12,15 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sweeper.learned_algorithms.contracts import EmbeddingNetwork, Network, PolynomialNetwork, StepwiseNetwork, Task
+from sweeper.learned_algorithms.objective import drawn_pairs
+from sweeper.learned_algorithms.objective_contract import Batch
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import conformance
 from sweeper.packs.trained_trial import network_of, weights_of
-from sweeper.training.objective import drawn_pairs
 from sweeper.trial import vectorisation
 from sweeper.trial.contract_checks import ContractError, broken
-from sweeper.trial.contracts import EmbeddingNetwork, Network, PolynomialNetwork, StepwiseNetwork, Task
-from sweeper.trial.objective_contract import Batch
 from sweeper.trial.trial import Trial
-from sweeper.trial.trial_spec import TrialSpec
 
 TOKENS = 7
 """Tokens of the sequences that networks read."""

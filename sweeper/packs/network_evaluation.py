@@ -20,6 +20,8 @@ import jax
 from pydantic import ValidationError
 
 from sweeper.events import PackProgressed
+from sweeper.learned_algorithms import evaluation
+from sweeper.learned_algorithms.trial_spec import Evaluation, TrialSpec
 from sweeper.messages import UserError
 from sweeper.packs import device_memory
 from sweeper.packs.other_code import computed_by_other_code
@@ -34,11 +36,9 @@ from sweeper.store.evaluations import (
 )
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Status, Store
-from sweeper.training import evaluation
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import canonical
-from sweeper.trial.trial_spec import Evaluation, TrialSpec
 
 
 class ProtocolError(UserError, ValueError):

@@ -7,15 +7,13 @@ from typing import Any
 from sweeper import events
 from sweeper.events import Status, Stream
 from sweeper.packs.packing import Pack
-from sweeper.trial.entry_names import entries_of, named_values
+from sweeper.trial.entry_names import LABEL, entries_of, named_values
 from sweeper.trial.entry_names import varying as varying_entries
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial
 
 MOST = 3
 """A label lists at most this many values. Of more numbers it has the smallest and the largest, of others the count."""
-
-_ALWAYS = ("experiment.name", "task.name", "baseline")
 
 
 def varying(trials: Iterable[Trial]) -> list[str]:
@@ -24,14 +22,14 @@ def varying(trials: Iterable[Trial]) -> list[str]:
 
 
 def label(pack: Pack, paths: Iterable[str]) -> str:
-    """The task, the baseline, and the values of the entries with these paths, such as "coloring Aq_R q=10 seed=0…4"."""
+    """What is trained, and the values of the entries with these paths, such as "classification width=32 seed=0…4"."""
     trials = [entries_of(canonical(trial)) for trial in pack.trials]
 
     def text_of(path: str) -> str:
         return _values([trial[path] for trial in trials if path in trial])
 
-    others = [path for path in paths if path not in _ALWAYS]
-    return " ".join(filter(None, [*map(text_of, _ALWAYS), *named_values(others, text_of)]))
+    others = [path for path in paths if path not in LABEL]
+    return " ".join(filter(None, [*map(text_of, LABEL), *named_values(others, text_of)]))
 
 
 def _values(values: Iterable[Any]) -> str:

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import ValidationError
 
+from sweeper.learned_algorithms.contracts import Network
 from sweeper.messages import UserError, one_line
 from sweeper.store.store import NoNetworkError, Store
 from sweeper.training.kinds import kind_of
 from sweeper.trial import jax_settings, plugins
-from sweeper.trial.contracts import Network
 from sweeper.trial.trial import Trial, trial_id, trial_of
 
 
@@ -75,8 +75,8 @@ class TrainedTrial:
     """A trial with its network.
 
     The network of a task, called with the tokens of one sequence and a mask of which token reads which, returns the
-    logits of every token (`sweeper.trial.contracts.Network`). That of an experiment is what its method `network`
-    returned, with keys as `sweeper.training.experiments.KeyData`.
+    logits of every token (`sweeper.learned_algorithms.contracts.Network`). That of an experiment is what its method
+    `network` returned, with keys as `sweeper.training.experiments.KeyData`.
     """
 
     trial: Trial  # with its task: `trial.task.sample_seeds(key, 3)` draws three seeds r

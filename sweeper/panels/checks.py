@@ -8,13 +8,13 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.panels.axes import Declaration, Points
 from sweeper.panels.kinds import MetricSource, Panel
 from sweeper.panels.series import Series
 from sweeper.trial.columns import COLUMNS, METRICS
 from sweeper.trial.entry_names import CARRIED, column_name, meant
-from sweeper.trial.metrics import metric_named
 
 _OF_SOME_TRIALS = {*METRICS, "extra_metrics", *(name for name in COLUMNS if name.startswith("error_"))} - {"train_loss"}
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from sweeper.learned_algorithms.metrics import SUCCESS
 from sweeper.messages import counted, inflected
 from sweeper.space import holes, optuna_options
 from sweeper.space.early_stopping import TRAIN_LOSS, AnyEarlyStopping
@@ -31,7 +32,6 @@ from sweeper.space.holes import MAX_SETTINGS, Choice, Hole, holes_in
 from sweeper.space.problems import Problem
 from sweeper.space.yaml_tree import Node, entry_at
 from sweeper.trial.field_types import ListOf
-from sweeper.trial.metrics import SUCCESS
 from sweeper.trial.record import Spec
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
@@ -47,7 +48,6 @@ from sweeper.space.yaml_tree import (
     plain,
     signature,
 )
-from sweeper.trial.metrics import metric_named
 from sweeper.trial.trial import leaf_values, record_of, trial_of
 
 ANCHORS = "x-"

@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
+from sweeper.learned_algorithms.contracts import Model, Task
+from sweeper.learned_algorithms.objective_contract import Objective
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space import other_tools
 from sweeper.space.problems import Problem, shortened, shown
 from sweeper.space.yaml_tree import RESERVED, SCALARS, Node, descendant, joined
 from sweeper.trial import plugins
-from sweeper.trial.contracts import Model, Task
 from sweeper.trial.experiment_contract import Experiment
-from sweeper.trial.objective_contract import Objective
 from sweeper.trial.optimizer_contract import Optimizer
 from sweeper.trial.trial import Trial, record_of
 

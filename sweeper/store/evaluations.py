@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from sweeper.learned_algorithms.trial_spec import Evaluation, TrialSpec
 from sweeper.store.files import DurableFiles, in_threads
 from sweeper.store.schema import SCHEMA_VERSION, evaluated_trial, evaluation_file_name
 from sweeper.store.seal import DamagedError, EvaluationSeal, row_of, sealed, set_aside, unsealed
@@ -24,7 +25,6 @@ from sweeper.store.trial_file import json_text, spelt_out
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_id
-from sweeper.trial.trial_spec import Evaluation, TrialSpec
 
 logger = logging.getLogger(__name__)
 

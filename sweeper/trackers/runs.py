@@ -14,7 +14,7 @@ from sweeper.messages import UserError
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
-from sweeper.trial.entry_names import entries, named_values, varying
+from sweeper.trial.entry_names import NAMELESS, entries, named_values, varying
 
 CHUNK = 200  # trials whose curves are read at once
 LONGEST_LABEL = 100  # characters
@@ -33,7 +33,7 @@ class Run:
 
     trial_id: str
     row: str  # which row of the trial this is: its status, and when it was made
-    label: str  # task, model, baseline, and what varies in the sweep
+    label: str  # what is trained, and what varies in the sweep
     status: Status
     entries: Mapping[str, Any]  # of the specification by dotted path; an infinite value is the text "inf"
     metrics: Mapping[str, float]  # finite ones by the name of their column in SQL, without those that are also curves
@@ -109,9 +109,11 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
 
 def _run(row: Mapping[str, Any], named: Mapping[str, Any], paths: Iterable[str]) -> Run:
     metrics = {name: row[name] for name in METRICS if name != "train_loss"} | extra_metrics(row["extra_metrics"])
-    always = ("task.name", "model.name", "baseline")
-    varied = [path for path in paths if path in named and path not in always]
-    label = [*(str(named[path]) for path in always), *named_values(varied, lambda path: str(named[path]))]
+    varied = [path for path in paths if path in named and path not in NAMELESS]
+    label = [
+        *(str(named[path]) for path in NAMELESS if path in named),
+        *named_values(varied, lambda path: str(named[path])),
+    ]
     return Run(
         trial_id=row["trial_id"],
         row=f"{row['status']} {row['finished'].isoformat()}",

@@ -351,6 +351,8 @@ def trace_programs(trial: ExperimentTrial, traced: Callable[..., Any]) -> None:
 class Experiments(Kind[ExperimentTrial]):
     """Trials of an experiment."""
 
+    record = ExperimentTrial
+
     def trainer(self, trial: ExperimentTrial) -> Trainer[Any]:
         return _trainer(jax.tree.structure(trial.for_programs()), min(STRIDE, _interval(trial)))
 
@@ -395,3 +397,6 @@ def _trainer(structure: Any, stride: int) -> Trainer[Any]:
         memory=_memory,
         failure=lambda trial, number: Failure(f"non-finite {form_of(trial).curves[number - 1]}"),
     )
+
+
+KIND = Experiments()

@@ -1,12 +1,12 @@
-"""The contract of a kind of trial: how its trials are trained and evaluated.
+"""The contract of a kind of trial: what its trials are, how they are trained and evaluated, and how they are stored.
 
-Which class serves which trial stands in `sweeper.training.kinds`. Trials have no lane axis here. What is called the
-network of a trial is `TrainerState.network` of one lane.
+Which kinds there are stands in `sweeper.trial.kinds`. Trials have no lane axis here. What is called the network
+of a trial is `TrainerState.network` of one lane.
 """
 
 import abc
 from collections.abc import Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import PyTree
@@ -32,7 +32,16 @@ class Names(NamedTuple):
 
 
 class Kind(abc.ABC, Generic[T]):
-    """How trials of a kind are trained and evaluated."""
+    """A kind of trial."""
+
+    record: type[T]
+    """What its trials are."""
+
+    columns: ClassVar[Mapping[str, str]] = {}
+    """Columns that a store has for the entries of its trials, each with its type: `string`, `int64` or `double`."""
+
+    metrics: ClassVar[tuple[str, ...]] = ()
+    """Metrics that have a column of their own in a store."""
 
     @abc.abstractmethod
     def trainer(self, trial: T) -> Trainer[Any]:

@@ -1,21 +1,22 @@
-"""Which class trains and evaluates the trials of which record; a new kind is a module and a line here."""
+"""How a trial is trained and evaluated: by its kind."""
 
+import functools
 from typing import Any
 
-from sweeper.training.experiments import Experiments
 from sweeper.training.kind import Kind
-from sweeper.training.learned_algorithms import LearnedAlgorithms
 from sweeper.training.trainer import Trainer
-from sweeper.trial.experiment_trial import ExperimentTrial
+from sweeper.trial.kinds import kinds
 from sweeper.trial.trial import Trial
-from sweeper.trial.trial_spec import TrialSpec
-
-_KINDS: dict[type[Trial], Kind[Any]] = {ExperimentTrial: Experiments(), TrialSpec: LearnedAlgorithms()}
 
 
 def kind_of(trial: Trial) -> Kind[Any]:
-    """How a trial is trained and evaluated."""
-    return _KINDS[type(trial)]
+    """The kind of a trial."""
+    return _with_record(type(trial))
+
+
+@functools.cache
+def _with_record(record: type[Trial]) -> Kind[Any]:
+    return next(kind for kind in kinds() if kind.record is record)
 
 
 def trainer_of(trial: Trial) -> Trainer[Any]:

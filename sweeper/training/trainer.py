@@ -3,8 +3,6 @@
 A trainer works on trials that are stacked along a lane axis. Its state is a pytree of arrays with that axis in front,
 and after every stride the state is all that a checkpoint must hold. A lane that fails is frozen, with the number of its
 failure; the other lanes go on.
-
-Which optimiser is trained by which trainer stands in `sweeper.training.trainers`.
 """
 
 import dataclasses
@@ -13,10 +11,9 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkabl
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Int, PyTree
 
 from sweeper.trial import vectorisation
-from sweeper.trial.contract_checks import place
 from sweeper.trial.trial import Trial
 
 
@@ -25,23 +22,6 @@ class Failure(NamedTuple):
 
     reason: str  # in two words, such as "non-finite loss"
     place: str | None = None  # the method of a plug-in that has broken its contract, with file and line
-
-
-FAILURES = {1: "non-finite loss", 2: "non-finite gradient", 3: "negative loss", 4: "group out of range"}
-"""The meaning of the number in `TrainerState.failure` for a learned algorithm; 0 is a sound lane."""
-
-BROKEN_BY = {3: "losses", 4: "abilities"}
-"""The method of a task that has broken its contract, by the number of the failure."""
-
-
-def failure_of_losses(trial: Any, number: int) -> Failure:
-    """The failure of a learned algorithm."""
-    return Failure(FAILURES[number], place(trial.task, BROKEN_BY[number]) if number in BROKEN_BY else None)
-
-
-def curves_of_losses(trial: Any) -> tuple[str, ...]:
-    """The training curves that the task and the objective of a learned algorithm add to those of its trainer."""
-    return (*trial.task.abilities().curves, *trial.objective.curves())
 
 
 @runtime_checkable
@@ -58,16 +38,8 @@ class TrainerState(Protocol):
     def failure(self) -> Int[Array, " lane"]: ...  # 0, or a number for `Trainer.failure`; a failed lane stays as it is
 
 
-class Distribution(NamedTuple):
-    """The search distribution over flattened weights, and the state of the objective that ranks individuals."""
-
-    center: Float[Array, "*lane weight"]
-    std: Float[Array, "*lane weight"]
-    objective: PyTree
-
-
-Evaluator = Callable[[Any, Distribution, np.ndarray], list[np.ndarray]]
-"""Objectives of all blocks, in order, of the stacked trials, their distributions and their generation counters."""
+Evaluator = Callable[[Any, PyTree, np.ndarray], list[np.ndarray]]
+"""Objectives of all blocks, in order, of the stacked trials, their search distributions and their step counters."""
 
 
 State = TypeVar("State", bound=TrainerState)
@@ -89,10 +61,19 @@ class Trainer(Generic[State]):
     stride: Callable[[Any, State, int], tuple[State, PyTree]]
     # Bytes of the device that `stride` needs for stacked trials, as the compiler says. Compiles, computes nothing.
     memory: Callable[[Any], int]
-    failure: Callable[[Any, int], Failure] = failure_of_losses  # what a number in `TrainerState.failure` means
-    own_curves: Callable[[Any], tuple[str, ...]] = curves_of_losses  # names of the curves that a trial has besides
-    # For a trainer that evaluates a population: the same trainer with another `Evaluator`. None for any other trainer.
-    with_population: "Callable[[Evaluator], Trainer[State]] | None" = None
+    failure: Callable[[Any, int], Failure]  # what a number in `TrainerState.failure` means, for a trial
+    own_curves: Callable[[Any], tuple[str, ...]]  # names of the curves that a trial has besides
+    population: "Population | None" = None  # for a trainer that evaluates a population in every step
+
+
+@dataclasses.dataclass(frozen=True)
+class Population:
+    """How other processes compute the blocks of a population; all functions take stacked trials."""
+
+    blocks: Callable[[Any], int]  # number of blocks
+    # Objectives of one block, of the search distributions, the step counters and the block's number
+    block: Callable[[Any, PyTree, np.ndarray, int], np.ndarray]
+    trainer: Callable[[Evaluator], Trainer[Any]]  # the same trainer with another `Evaluator`
 
 
 def curve_names(trainer: Trainer[Any], trial: Trial) -> tuple[str, ...]:

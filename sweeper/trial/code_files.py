@@ -33,21 +33,20 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from sweeper.trial import plugins, source_meaning
+from sweeper.trial.kinds import KINDS
 from sweeper.trial.project_files import ProjectFiles
 from sweeper.trial.source_meaning import Meaning
 
 LIBRARIES = ("evosax", "flax", "jax", "jaxlib", "optax")
 """Packages that compute numbers for every trial, beside this one."""
 
-NUMERICS = (
-    "sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.record", "sweeper.trial.contracts",
-    "sweeper.trial.trial_spec",
-)  # fmt: skip
+NUMERICS = ("sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.record", *KINDS.values())
 """Modules and packages that compute numbers for every trial; `pack_training` averages its curves."""
 
 NO_NUMERICS = (
     "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.store", "sweeper.trial.code_files",
-    "sweeper.trial.contract_checks", "sweeper.trial.loaded_code", "sweeper.trial.plugins",
+    "sweeper.trial.contract_checks", "sweeper.trial.kinds", "sweeper.trial.loaded_code", "sweeper.trial.plugins",
+    *(f"{module.rpartition('.')[0]}.checks" for module in KINDS.values()),
 )  # fmt: skip
 """Modules and packages that compute no numbers although numerics import them, but for what `NUMERICS` names."""
 

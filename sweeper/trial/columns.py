@@ -1,12 +1,13 @@
-"""The columns of a trial's row, by name and type: the one list from which the schema of a store is made.
+"""The columns of a trial's row, by name and type: those of the platform, and those that kinds of trial declare.
+
+This is the one list from which the schema of a store is made.
 
 Rooms that know no store use the names, for instance to check the names in a panel.
 """
 
-METRICS = (
-    "success", "success_p5", "success_worst5", "failed_inputs", "sampled", "sampled_p5", "majority_5", "majority_5_p5",
-    "majority_30", "majority_30_p5", "any_seed", "any_seed_p5", "loss", "loss_p95", "variance", "train_loss",
-)  # fmt: skip
+from sweeper.trial.kinds import kinds
+
+METRICS = tuple(name for kind in kinds() for name in kind.metrics)
 """Metrics with a column of their own; any other metric is kept in `extra_metrics`."""
 
 TIMINGS = {
@@ -16,19 +17,21 @@ TIMINGS = {
 """The work and the costs of a trial."""
 
 COLUMNS = {
-    "trial_id": "string", "status": "string", "task": "string", "baseline": "string", "model": "string",
-    "q": "double", "m": "int64", "seed": "int64", "steps": "int64", "batch_size": "int64", "optimizer": "string",
-    "learning_rate": "double", "spec": "string",
+    "trial_id": "string", "status": "string", "task": "string", "baseline": "string",
+    **{name: type_name for kind in kinds() for name, type_name in kind.columns.items()},
+    "seed": "int64", "steps": "int64", "spec": "string",
     **dict.fromkeys(METRICS, "double"), "extra_metrics": "string",
     **TIMINGS,
     "error_kind": "string", "error_message": "string", "error_step": "int64",
     "pack_id": "string", "lanes": "int64", "device": "string",
     "commit": "string", "dirty": "bool", "lock_hash": "string", "versions": "string", "command": "string",
     "started": "timestamp", "finished": "timestamp", "schema_version": "int64",
-    "fingerprint": "string", "task_version": "int64", "model_version": "int64", "numerics_version": "int64",
-    "objective": "string", "objective_version": "int64",
+    "fingerprint": "string", "numerics_version": "int64",
 }  # fmt: skip
-"""All columns, in the order of a row. Times are in microseconds, in UTC."""
+"""All columns, in the order of a row. Times are in microseconds, in UTC.
+
+`task` and `baseline` are the folder of a trial (`sweeper.trial.trial.Folder`).
+"""
 
 TAKEN = {*COLUMNS, "tags", "notes", "seeds", "step", "metric", "value", "input"} - {*METRICS}
 """Names of tables that no metric, curve or outcome of a plug-in can have."""

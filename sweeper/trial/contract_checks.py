@@ -4,8 +4,8 @@ import contextlib
 import inspect
 import re
 import traceback
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -13,12 +13,23 @@ from jaxtyping import PyTree
 
 from sweeper.messages import UserError, message_of, one_line
 from sweeper.trial import plugins
-from sweeper.trial.columns import OF_ENTRIES, TAKEN
-from sweeper.trial.contracts import Task
 
 
 class ContractError(UserError, ValueError):
     """A plug-in gives what its contract excludes; the message has file, line and method, what came and what must."""
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def made_of(method: str) -> Callable[[Method], Method]:
+    """Mark a method of a contract that is made of another one, which the author of a plug-in has written."""
+
+    def marked(general: Method) -> Method:
+        general.made_of = method  # type: ignore[attr-defined]
+        return general
+
+    return marked
 
 
 ROUNDING = 1e-4
@@ -26,13 +37,16 @@ ROUNDING = 1e-4
 
 
 def place(plugin: object, method: str) -> str:
-    """File and line of a method of a plug-in or network, or of what its class has in place of the general `losses`."""
+    """File and line of a method of a plug-in or network.
+
+    Of a method that the contract makes of another one (`made_of`) it is the place of the other.
+    """
     defined: Any = getattr(type(plugin), method)
     if isinstance(defined, property):
         defined = defined.fget
+    if (other := getattr(defined, "made_of", None)) is not None:
+        return place(plugin, other)
     defined = inspect.unwrap(defined)
-    if method == "losses" and defined is inspect.unwrap(Task.losses):
-        return place(plugin, "loss")
     code = defined.__code__
     frame = traceback.FrameSummary(code.co_filename, code.co_firstlineno, method)
     return f"{plugins.line_of_ours([frame]) or f'{frame.filename}, line {frame.lineno}'}: {method}"
@@ -77,6 +91,8 @@ def check_array(plugin: object, method: str, what: str, value: Any, kind: type, 
 
 def check_name(plugin: object, method: str, name: Any) -> None:
     """Refuse a name of a metric, curve or outcome that no column could have, or that another column has."""
+    from sweeper.trial.columns import OF_ENTRIES, TAKEN  # asks the kinds of trial, which are made of this module
+
     if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
         raise broken(plugin, method, f"the name {name!r}", "a word of letters, digits and _, a letter first")
     if name.lower() in TAKEN or name.lower().startswith(OF_ENTRIES):

@@ -16,28 +16,30 @@ from typing import Any
 from pydantic_core import from_json
 
 from sweeper.messages import nearest_name
+from sweeper.trial.kinds import kinds
 from sweeper.trial.trial import leaf_values, record_of, with_unwritten
 
-CARRIED = {
-    "experiment.name": "task",
-    "task.name": "task",
-    "model.name": "model",
-    "objective.name": "objective",
-    "objective.q": "q",
-    "objective.m": "m",
-    "optimizer.name": "optimizer",
-    "optimizer.learning_rate": "learning_rate",
+_RECORDS = [kind.record for kind in kinds()]
+
+CARRIED: Mapping[str, str] = {
+    **{path: column for record in _RECORDS for path, column in record.CARRIED.items()},
     "start_from.trial": "start_from",
 }
 """Entries of the specification that have a column of another name."""
 
-FIRST = ("experiment.name", "task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m")
-"""Entries whose columns come first; the entries of the task follow, then all others."""
+LABEL = tuple(path for record in _RECORDS for path in record.LABEL)
+"""Entries that a label begins with."""
+
+_LEADING = tuple(path for record in _RECORDS for path in record.LEADING)
+"""Entries whose columns come first; those of the first part of a trial follow, then all others."""
+
+_FIRST_PARTS = tuple(f"{next(iter(record.PARTS))}." for record in _RECORDS)
+
+NAMELESS = tuple(path for path in _LEADING if any(path in (*record.LABEL, *record.UNNAMED) for record in _RECORDS))
+"""Entries that need no name before their value, those of `LABEL` among them."""
 
 CACHED = 2**14
 """Largest number of specifications whose entries are cached: enough for a large sweep."""
-
-_WITHOUT_NAME = ("baseline", "model.name")
 
 
 # Entries
@@ -86,12 +88,12 @@ def meant(name: str, columns: Iterable[str]) -> str:
 
 
 def named_values(paths: Iterable[str], text_of: Callable[[str], str]) -> list[str]:
-    """Entries in words such as "q=10", or "Aq_R" where the value needs no name.
+    """Entries in words such as "width=10", or "transformer" where the value needs no name.
 
     `text_of` gives the value of a path; an entry with an empty text is left out.
     """
     texts = [(path, text_of(path)) for path in paths]
-    return [text if path in _WITHOUT_NAME else f"{column_name(path)}={text}" for path, text in texts if text]
+    return [text if path in NAMELESS else f"{column_name(path)}={text}" for path, text in texts if text]
 
 
 # Differences
@@ -100,8 +102,7 @@ def named_values(paths: Iterable[str], text_of: Callable[[str], str]) -> list[st
 def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """The entries by which specifications differ: those with several values, and those that only some have.
 
-    The entries of a task, a model, an objective or an optimiser depend on its name. Such an entry differs if a
-    specification with the same name lacks it.
+    The entries of a plug-in depend on its name. Such an entry differs if a specification with the same name lacks it.
     """
     values: dict[str, set[Any]] = {}
     having: collections.Counter[tuple[str, Any]] = collections.Counter()
@@ -121,12 +122,12 @@ def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _owner(record: Mapping[str, Any], path: str) -> Any:
-    """The name of the task, model, objective or optimiser that an entry is of; None for its name, and others."""
+    """The name of the plug-in that an entry is of; None for its name, and others."""
     name = f"{path.partition('.')[0]}.name"
     return None if path == name else record.get(name)
 
 
 def _rank(path: str) -> tuple[int, int]:
-    if path in FIRST:
-        return 0, FIRST.index(path)
-    return (1, 0) if path.startswith(("task.", "experiment.")) else (2, 0)
+    if path in _LEADING:
+        return 0, _LEADING.index(path)
+    return (1, 0) if path.startswith(_FIRST_PARTS) else (2, 0)

@@ -19,6 +19,9 @@ class ExperimentTrial(Trial):
     """One training of an experiment, and its evaluation."""
 
     PARTS: ClassVar[Mapping[str, plugins.Kind]] = {"experiment": "experiment"}
+    CARRIED: ClassVar[Mapping[str, str]] = {"experiment.name": "task"}
+    LEADING: ClassVar[tuple[str, ...]] = ("experiment.name",)
+    LABEL: ClassVar[tuple[str, ...]] = ("experiment.name",)
 
     experiment: SerializeAsAny[Annotated[Experiment, plugin_record("experiment")]]
     steps: Count

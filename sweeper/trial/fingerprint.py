@@ -78,7 +78,8 @@ class Code(BaseModel):
         """An `OtherCodeError` that says what differs, if the code of a start computes other numbers for the trial."""
         differences = []
         if self.numerics != expected.numerics:
-            differences.append("the numerics (sweeper/training, sweeper/packs/pack_training, sweeper/trial)")
+            modules = ", ".join(module.replace(".", "/") for module in NUMERICS)
+            differences.append(f"the numerics ({modules})")
         for kind, plugin in trial.plug_ins:
             if self.digests(kind).get(plugin.name) != expected.digests(kind).get(plugin.name):
                 differences.append(f"the {kind} {plugin.name}")

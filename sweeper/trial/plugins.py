@@ -42,15 +42,14 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from sweeper.messages import UserError, did_you_mean, message_of, nearest_name, one_line, printable
-from sweeper.trial.columns import COLUMNS
 
 Kind = Literal["task", "model", "objective", "optimizer", "experiment"]
 KINDS: tuple[Kind, ...] = ("task", "model", "objective", "optimizer", "experiment")
 
 CONTRACTS: Mapping[Kind, str] = {
-    "task": "sweeper.trial.contracts.Task",
-    "model": "sweeper.trial.contracts.Model",
-    "objective": "sweeper.trial.objective_contract.Objective",
+    "task": "sweeper.learned_algorithms.contracts.Task",
+    "model": "sweeper.learned_algorithms.contracts.Model",
+    "objective": "sweeper.learned_algorithms.objective_contract.Objective",
     "optimizer": "sweeper.trial.optimizer_contract.Optimizer",
     "experiment": "sweeper.trial.experiment_contract.Experiment",
 }
@@ -307,6 +306,8 @@ def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
         raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {CONTRACTS[kind]}")
     if re.fullmatch(IDENTIFIER, name) is None:
         raise PluginError(f"{place}: {name!r} names no {kind}: letters, digits and _ of ASCII, no digit first")
+    from sweeper.trial.columns import COLUMNS  # asks the kinds of trial, which are made of this module
+
     lower: dict[str, str] = {}
     for field in plugin.model_fields:
         if (other := lower.setdefault(field.lower(), field)) != field:

@@ -2,8 +2,7 @@
 
 Fields marked `Traced` are the leaves of the record, every other field is part of its structure. So two trials may share
 one compiled program exactly when `jax.tree.structure` of the two is equal, and a pack of trials is their leaves stacked
-along a new axis. What the fields mean is the matter of a kind of trial, a subclass (`KINDS`); how a kind is trained and
-evaluated stands in `sweeper.training.kinds`.
+along a new axis. What the fields mean is the matter of a kind of trial (`sweeper.trial.kinds`), which has a subclass.
 
 The content of a trial and its execution are kept apart: no record speaks of workers, lanes, folders or machines.
 `trial_id` hashes the whole record with every default written out, so a default that changes later changes the id. A
@@ -15,7 +14,6 @@ Invariant: `trial_of(canonical(trial))` equals `trial`.
 import abc
 import functools
 import hashlib
-import importlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -23,14 +21,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from pydantic import BeforeValidator
 
 from sweeper.trial import loaded_code, plugins
+from sweeper.trial.kinds import kind_with
 from sweeper.trial.record import Spec, canonical, unwritten_fields
 from sweeper.trial.start_from import StartFrom
-
-KINDS: Mapping[str, str] = {
-    "experiment": "sweeper.trial.experiment_trial.ExperimentTrial",
-    "task": "sweeper.trial.trial_spec.TrialSpec",
-}
-"""The record of every kind of trial, by the entry that only trials of this kind have; the last is meant without one."""
 
 
 class Folder(NamedTuple):
@@ -41,13 +34,28 @@ class Folder(NamedTuple):
 
 
 class Trial(Spec, abc.ABC):
-    """One training and its evaluation, down to the last random number."""
+    """One training and its evaluation, down to the last random number.
+
+    Entries are named by their dotted paths, such as `experiment.width`.
+    """
 
     PARTS: ClassVar[Mapping[str, plugins.Kind]]
     """Entries that are plug-ins, whose `name` decides which fields they have, with the kind of each."""
 
     COMPLETED: ClassVar[tuple[str, ...]] = ()
     """Parts that are completed by other entries, so that equal text may make other records."""
+
+    CARRIED: ClassVar[Mapping[str, str]] = {}
+    """Entries that have a column of another name than their path, with the column."""
+
+    LEADING: ClassVar[tuple[str, ...]] = ()
+    """Entries whose columns come first, before those of the first part."""
+
+    LABEL: ClassVar[tuple[str, ...]] = ()
+    """Entries that a label begins with, by their values alone."""
+
+    UNNAMED: ClassVar[tuple[str, ...]] = ()
+    """Further entries that need no name before their value."""
 
     if TYPE_CHECKING:  # each kind declares these fields in its own order
         steps: int
@@ -198,16 +206,9 @@ def plugin_record(kind: plugins.Kind) -> Any:
 # Records of trials from plain data
 
 
-@functools.cache
-def _kind(entry: str) -> type[Trial]:
-    module, _, name = KINDS[entry].rpartition(".")
-    return getattr(importlib.import_module(module), name)
-
-
 def record_of(data: Any) -> type[Trial]:
-    """The kind of trial that these entries of a mapping make; whatever their values are."""
-    keys = data if isinstance(data, Mapping) else ()
-    return _kind(next((entry for entry in KINDS if entry in keys), list(KINDS)[-1]))
+    """The record of trials that these entries of a mapping make, whatever their values are."""
+    return kind_with(data).record
 
 
 def trial_of(data: Any) -> Trial:

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from pydantic import Field, model_validator
 
-from sweeper.trial import contracts
+from sweeper.learned_algorithms import contracts
 from tasks.gridworld import minmax
 from tasks.gridworld.environment import FOUND, STEP, Grid, episode_reward
 from tasks.gridworld.rollout import Durations, durations, trajectory, trajectory_durations

@@ -24,8 +24,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from sweeper.learned_algorithms.contracts import Memory, StepwiseNetwork
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Memory, StepwiseNetwork
 from tasks.gridworld import environment
 from tasks.gridworld.environment import FOUND, START, STEP, Grid, State
 

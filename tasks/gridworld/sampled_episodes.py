@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from sweeper.learned_algorithms.contracts import Episodes, StepwiseNetwork
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Episodes, StepwiseNetwork
 from tasks.gridworld import environment
 from tasks.gridworld.environment import START, STEP, Grid
 from tasks.gridworld.rollout import embedded, first_tokens, noise_token, reached_token, written

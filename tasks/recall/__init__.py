@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
 from pydantic import Field
 
-from sweeper.trial import contracts
+from sweeper.learned_algorithms import contracts
 from tasks.recall.polynomial_logits import Tables, expanded, table_logits
 
 FILLINGS = 16

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from sweeper.trial import contracts
+from sweeper.learned_algorithms import contracts
 from sweeper.trial.vectorisation import in_turns, product, products
 
 

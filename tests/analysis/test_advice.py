@@ -11,7 +11,7 @@ from sweeper.analysis.advice import as_good, seeds_table, votes_of_networks, vot
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import texts
 from sweeper.analysis.vote_bounds import votes_needed
-from sweeper.trial.metrics import metric_named
+from sweeper.learned_algorithms.metrics import metric_named
 from tests.trials import coloring_trial
 
 

@@ -10,11 +10,11 @@ import pytest
 from sweeper.analysis import cost, results, views
 from sweeper.analysis.figures import selection
 from sweeper.analysis.results import Results
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries
 from sweeper.trial.record import canonical
-from sweeper.trial.trial_spec import TrialSpec
 from tests.results import failure, result
 from tests.trials import coloring_trial
 

@@ -12,11 +12,11 @@ from sweeper.analysis.figures import PALETTES
 from sweeper.analysis.page import Limits
 from sweeper.analysis.results import named
 from sweeper.analysis.sweeps import starts_by_name
+from sweeper.learned_algorithms import gradient
 from sweeper.packs import checkpoint
 from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.space.search_space import read
 from sweeper.store.store import Store
-from sweeper.training import gradient
 from sweeper.trial.trial import trial_id
 from tests.analysis.test_page import charted
 from tests.filled_stores import commit, plan

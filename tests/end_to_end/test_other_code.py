@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from chaos import code_faults
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.store.store import Store
-from sweeper.trial.trial_spec import TrialSpec
 from tests.end_to_end.sweep_process import Command, copy_checkout
 
 pytestmark = pytest.mark.long

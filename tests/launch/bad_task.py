@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.trial import plugins
-from sweeper.trial.trial_spec import TrialSpec
 from tests.trials import coloring_trial
 
 TEXT = '''

@@ -13,12 +13,12 @@ from sweeper.launch import tune_driver
 from sweeper.launch.failures import LaunchError
 from sweeper.launch.job import Launched, Training
 from sweeper.launch.tune_driver import Waves
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import plan
 from sweeper.space.early_stopping import Asha
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.trial.trial import trial_id
-from sweeper.trial.trial_spec import TrialSpec
 from tests.heard import Heard
 from tests.launch.bad_task import bad_trial, in_project
 from tests.launch.launches import launched

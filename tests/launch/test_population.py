@@ -15,13 +15,13 @@ from ray.util.placement_group import placement_group, remove_placement_group
 
 from sweeper.launch.environment import worker_environment
 from sweeper.launch.population import Population
+from sweeper.learned_algorithms import evolution
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.packing import stack
 from sweeper.space.resources import Resources
-from sweeper.training import evolution
 from sweeper.training.trainer import Evaluator
 from sweeper.trial import fingerprint, plugins
 from sweeper.trial.fingerprint import Code
-from sweeper.trial.trial_spec import TrialSpec
 from tests.trials import coloring_trial
 
 pytestmark = pytest.mark.slow

@@ -12,12 +12,12 @@ from sweeper.launch import worker_messages
 from sweeper.launch.job import Training
 from sweeper.launch.tune_worker import Pace
 from sweeper.launch.worker_messages import Failed, Lost, Report
+from sweeper.learned_algorithms import evaluation
 from sweeper.packs import pack_run, plan
 from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import Asha, Pruner
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
-from sweeper.training import evaluation
 from sweeper.trial import fingerprint, jax_settings, provenance
 from tests.launch.workers import EVALUATION, PAIR, Worker, ended
 from tests.trials import coloring_trial
@@ -147,7 +147,7 @@ def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(tmp_path, 
     def broken(*arguments: Any) -> Any:
         raise ValueError("the wheel came off")
 
-    monkeypatch.setattr("sweeper.training.evaluation.evaluate", broken)
+    monkeypatch.setattr("sweeper.learned_algorithms.evaluation.evaluate", broken)
     report = worker.report()
     assert report.done
     assert isinstance(report.trouble, Failed)
@@ -164,7 +164,7 @@ def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(tmp_p
 
     worker = Worker(work, tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("sweeper.training.evaluation.evaluate", too_large)
+        patch.setattr("sweeper.learned_algorithms.evaluation.evaluate", too_large)
         report = ended(worker)
     assert isinstance(report.trouble, Lost)
     assert report.trouble.reason.startswith("the device has too little memory: RESOURCE_EXHAUSTED")

@@ -9,13 +9,13 @@ from sweeper.launch import tune_worker, worker_messages
 from sweeper.launch.job import NetworkEvaluation, Training, WorkKind
 from sweeper.launch.tune_worker import Pace
 from sweeper.launch.worker_messages import Report
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import plan
 from sweeper.packs.network_evaluation import ProtocolChanges
 from sweeper.packs.orders import Order
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.trial import provenance
-from sweeper.trial.trial_spec import TrialSpec
 from tests.trials import coloring_trial
 
 AFTER_EVERY_STRIDE = Pace(seconds=0.0, idle_share=math.inf)

@@ -6,12 +6,13 @@ import jax
 import numpy as np
 import pytest
 
+from sweeper.learned_algorithms import evolution, gradient
 from sweeper.packs import checkpoint, device_memory, pack_run
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.plan import Segment
 from sweeper.store.store import Store
-from sweeper.training import compilation, evolution, gradient
+from sweeper.training import compilation
 from sweeper.trial import provenance, vectorisation
 from tests.trials import coloring_trial
 

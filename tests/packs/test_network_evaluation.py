@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 
 from sweeper.analysis import figures, sql
 from sweeper.analysis.results import Results
+from sweeper.learned_algorithms import evaluation
 from sweeper.packs.network_evaluation import EvaluationRun, ProtocolChanges, ProtocolError, evaluation_plan
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
@@ -16,7 +17,6 @@ from sweeper.store.evaluations import protocol_id, stored_evaluations
 from sweeper.store.files import DurableFiles
 from sweeper.store.store import Store
 from sweeper.sweeps.evaluation import plan_evaluation, unreadable_networks
-from sweeper.training import evaluation
 from sweeper.trial import provenance
 from sweeper.trial.trial import trial_id
 from tests.damage import DAMAGES, flipped

@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 from pydantic import Field
 
+from sweeper.learned_algorithms import evaluation, gradient
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import checkpoint, checkpointed_trials, device_memory, pack_run, plan
 from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack, stack
 from sweeper.space.early_stopping import Asha
 from sweeper.store.store import NoNetworkError, Store, StoreError
-from sweeper.training import evaluation, gradient
 from sweeper.trial import provenance
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.record import Traced
 from sweeper.trial.trial import trial_id
-from sweeper.trial.trial_spec import TrialSpec
 from tasks.coloring import Task as Coloring
 from tests.trials import coloring_trial
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import plan
 from sweeper.packs.work_sources import AdaptiveWork
 from sweeper.space import search_methods, search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial import trial_id
-from sweeper.trial.trial_spec import TrialSpec
 from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 

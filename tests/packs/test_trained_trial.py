@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import sweeper
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
 from sweeper.packs.trained_trial import LoadError, OtherNetworkError, network_of, weights_of
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance
 from sweeper.trial.trial import trial_id
-from sweeper.trial.trial_spec import TrialSpec
 from tests.results import WEIGHTS, result
 from tests.trials import coloring_trial
 

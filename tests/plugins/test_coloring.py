@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.transformer import Model
-from sweeper.trial.contracts import Network
-from sweeper.trial.contracts import Task as BaseTask
+from sweeper.learned_algorithms.contracts import Network
+from sweeper.learned_algorithms.contracts import Task as BaseTask
 from tasks.coloring import COLORS, Task
 
 VARIANTS = {

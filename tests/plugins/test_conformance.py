@@ -11,11 +11,11 @@ import jax
 import numpy as np
 import pytest
 
+from sweeper.learned_algorithms.contracts import Model, StepwiseNetwork, Task
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import conformance, conformance_suite
 from sweeper.trial import plugins
-from sweeper.trial.contracts import Model, StepwiseNetwork, Task
 from sweeper.trial.trial import trial_id
-from sweeper.trial.trial_spec import TrialSpec
 
 SMALL: dict[str, dict] = {
     "coloring": {"vertices": 5},

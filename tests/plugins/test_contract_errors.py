@@ -11,12 +11,12 @@ import pytest
 from flax import nnx
 
 from models import deep_sets
+from sweeper.learned_algorithms import gradient
+from sweeper.learned_algorithms.contracts import Abilities, Groups, Model, Network, Task
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import conformance, conformance_suite
 from sweeper.packs.packing import stack
-from sweeper.training import gradient
 from sweeper.trial.contract_checks import ContractError
-from sweeper.trial.contracts import Abilities, Groups, Model, Network, Task
-from sweeper.trial.trial_spec import TrialSpec
 from tasks.coloring import Task as Coloring
 from tests.trials import coloring_trial
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.transformer import Model
-from sweeper.training.evaluation import evaluate
+from sweeper.learned_algorithms.contracts import StepwiseNetwork
+from sweeper.learned_algorithms.contracts import Task as BaseTask
+from sweeper.learned_algorithms.evaluation import evaluate
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import StepwiseNetwork
-from sweeper.trial.contracts import Task as BaseTask
-from sweeper.trial.trial_spec import TrialSpec
 from tasks.gridworld import Task, environment, minmax, rollout
 from tasks.gridworld.environment import Grid
 

@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper.__main__ import app
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import conformance, conformance_suite
 from sweeper.store import trial_file
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import ContractError
-from sweeper.trial.trial_spec import TrialSpec
 from tests.processes import python
 
 LOSS = "return 1 - jax.nn.softmax(self._logits(network, x, r))[x.prize]"
@@ -199,7 +199,7 @@ def test_models_and_objectives_are_held_against_their_contracts(project):
     (project / "objectives").mkdir()
     source = (plugins.SHIPPED / "models" / "deep_sets.py").read_text().replace('"deep_sets"', '"mine"')
     objective = (
-        "from typing import Literal\nfrom sweeper.trial import objective_contract\n\n\n"
+        "from typing import Literal\nfrom sweeper.learned_algorithms import objective_contract\n\n\n"
         "class Objective(objective_contract.Objective):\n    name: Literal['mine'] = 'mine'\n\n"
         "    def value(self, batch, state):\n        return batch.losses\n"
     )

@@ -13,17 +13,17 @@ from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
 
 from objectives import group_dro
+from sweeper.learned_algorithms import evolution
+from sweeper.learned_algorithms.objective import batch_of
+from sweeper.learned_algorithms.objective_contract import Batch, Objective
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import checkpoint, conformance_suite
 from sweeper.packs.packing import stack
 from sweeper.store.store import Store
-from sweeper.training import evolution
 from sweeper.training.kinds import trainer_of
-from sweeper.training.objective import batch_of
 from sweeper.trial import plugins
-from sweeper.trial.objective_contract import Batch, Objective
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_id
-from sweeper.trial.trial_spec import TrialSpec
 from tests.trials import coloring_trial
 
 PARAMETERS: dict[str, list[dict]] = {

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 from scipy.optimize import linprog
 
-from sweeper.trial.contracts import Network
+from sweeper.learned_algorithms.contracts import Network
 from tasks.ski_rental import Task
 
 

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from optuna import distributions
 
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.space import holes
 from sweeper.space.early_stopping import Asha
 from sweeper.space.problems import SearchSpaceError
@@ -25,7 +26,6 @@ from sweeper.space.search_methods import GridSearch, Method
 from sweeper.space.search_space import of_text, read, search_of
 from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.trial.trial import trial_id
-from sweeper.trial.trial_spec import TrialSpec
 
 SPACES = Path(__file__).resolve().parents[2] / "search_spaces"
 

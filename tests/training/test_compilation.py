@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from sweeper.learned_algorithms import evaluation, gradient
 from sweeper.packs.packing import lane, stack
-from sweeper.training import compilation, evaluation, gradient
+from sweeper.training import compilation
 from sweeper.trial import plugins
 from tests.processes import python
 from tests.trials import coloring_trial

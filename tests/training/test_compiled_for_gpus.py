@@ -12,14 +12,15 @@ import pytest
 
 from benchmarks.compiled_program import COMPILER, DEVICES, Compiled, Request, compiled, program_names, traced
 from models import transformer
+from sweeper.learned_algorithms import evaluation, evolution, gradient
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import device_memory
 from sweeper.packs.packing import Pack, cells, stack
 from sweeper.space import search_space
-from sweeper.training import compilation, evaluation, evolution, gradient
+from sweeper.training import compilation
 from sweeper.trial import vectorisation
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import leaf_values
-from sweeper.trial.trial_spec import TrialSpec
 from tests import shipped
 from tests.jaxprs import equations
 from tests.trials import coloring_trial

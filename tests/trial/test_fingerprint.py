@@ -76,8 +76,8 @@ CHANGES = [
     ("models/transformer.py", "1e-6", "1e-5", set(ALL)),  # deep sets import its layers
     ("objectives/q_norm.py", "finite_q = jnp.where", "finite_q = 1 * jnp.where", set(ALL) - {"tail"}),
     ("objectives/cvar.py", "0.0, 1.0", "0.0, 2.0", {"tail"}),
-    ("sweeper/training/objective.py", "axis=1", "axis=0", set(ALL)),
-    ("sweeper/trial/objective_contract.py", "] = 10", "] = 11", set(ALL)),
+    ("sweeper/learned_algorithms/objective.py", "axis=1", "axis=0", set(ALL)),
+    ("sweeper/learned_algorithms/objective_contract.py", "] = 10", "] = 11", set(ALL)),
     ("sweeper/trial/trial.py", "NUMERICS_VERSION = 1", "NUMERICS_VERSION = 2", set(ALL)),
     ("sweeper/store/schema.py", "SCHEMA_VERSION = 1", "SCHEMA_VERSION = 2", set()),
     ("sweeper/packs/pack_training.py", "CURVE_POINTS = 200", "CURVE_POINTS = 100", set(ALL)),
@@ -99,7 +99,9 @@ def test_comments_docstrings_and_formatting_are_no_code(checkout):
         path = checkout / "tasks" / "coloring.py"
         path.write_text("# A remark.\n\n" + path.read_text().replace('"""Cycle 3-colouring.', '"""Other words.'))
         _replace(path, "COLORS = 3", 'COLORS = (\n    3\n)  # three\n"""How many."""')
-        _replace(checkout / "sweeper" / "training" / "objective.py", '"""The objective of one batch', '"""It is')
+        _replace(
+            checkout / "sweeper" / "learned_algorithms" / "objective.py", '"""The objective of one batch', '"""It is'
+        )
 
     assert _changed(reformat) == set()
 

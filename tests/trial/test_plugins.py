@@ -28,7 +28,7 @@ class Task(coloring.Task):
 OBJECTIVE = """
 from typing import Literal
 
-from sweeper.trial import objective_contract
+from sweeper.learned_algorithms import objective_contract
 
 
 class Objective(objective_contract.Objective):
@@ -118,8 +118,9 @@ def test_two_of_one_name_are_refused_with_both_places(project, package):
         ("raise ValueError('first\\nsecond')\n", 1, "ValueError: first"),
         ("def task():\n    pass\n", None, "'Task'"),
         ("Task = 3\n", None, "'mine'"),
-        ("class Task:\n    pass\n", None, "sweeper.trial.contracts.Task"),
-        ("from sweeper.trial import contracts\nclass Task(contracts.Task):\n    def loss(self, model, x, r): ...\n",
+        ("class Task:\n    pass\n", None, "sweeper.learned_algorithms.contracts.Task"),
+        ("from sweeper.learned_algorithms import contracts\n"
+         "class Task(contracts.Task):\n    def loss(self, model, x, r): ...\n",
          None, "'Task' .* context_size, evaluation_inputs, "),
         (GOOD.format(name="yours"), None, "'yours'"),
         ("from helper import x\n", 1, "from tasks.helper import"),

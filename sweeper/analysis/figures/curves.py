@@ -11,11 +11,11 @@ from sweeper.analysis.figures import selection, style
 from sweeper.analysis.figures.lines import Line, Lines, LineSeries, mean_by_seed, metric_by_seed, pooled
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results, own_goals
+from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.messages import counted
 from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.series import CurveSeries
 from sweeper.trial.columns import TIMINGS
-from sweeper.trial.metrics import metric_named
 
 MOST_ROWS = 8  # most rows of seed counts above the axes
 MARKERS = 7  # markers along a training curve, where the palette tells series apart by them

@@ -27,11 +27,11 @@ from sweeper.analysis.figures.drawing import Drawing, Note
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results, task_of
+from sweeper.learned_algorithms.contracts import Task
+from sweeper.learned_algorithms.metrics import Metric, metric_named
 from sweeper.messages import counted
 from sweeper.panels.kinds import LinesPanel
 from sweeper.panels.series import CurveSeries
-from sweeper.trial.contracts import Task
-from sweeper.trial.metrics import Metric, metric_named
 
 DASHED = (0, (3.2, 1.6))  # line style of a tail
 

@@ -19,11 +19,11 @@ from sweeper.analysis.figures.drawing import Drawing, Note
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
+from sweeper.learned_algorithms.metrics import equal_but_rounding
 from sweeper.messages import counted
 from sweeper.panels.axes import Color, PointAxis
 from sweeper.panels.kinds import ScatterPanel
 from sweeper.panels.series import ColoredSeries
-from sweeper.trial.metrics import equal_but_rounding
 
 FEWEST = 5  # with fewer points than this a rank correlation says nothing
 

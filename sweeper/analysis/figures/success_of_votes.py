@@ -1,6 +1,6 @@
 """Success against the number of votes: averages solid, tails dashed, and dotted what the bounds on votes promise.
 
-The success of k votes is measured for some numbers k (`votes_<k>`, see `sweeper.training.voting`). A bound of
+The success of k votes is measured for some numbers k (`votes_<k>`, see `sweeper.learned_algorithms.voting`). A bound of
 `sweeper.analysis.vote_bounds` turns the margin of a model into a success of at least so much for every k. The margin is
 the 5th percentile over the inputs, so that the dotted line is a promise about the dashed one. Every network has a
 margin and a dotted line of its own.
@@ -22,10 +22,10 @@ from sweeper.analysis.figures.selection import NoData
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results, abilities_of
 from sweeper.analysis.vote_bounds import MARGINS, rivals_of, success_promised
+from sweeper.learned_algorithms.metrics import estimate_of, metric_named
 from sweeper.messages import counted
 from sweeper.panels.kinds import VotesPanel
 from sweeper.trial.entry_names import entries
-from sweeper.trial.metrics import estimate_of, metric_named
 
 MOST = 300  # least number of votes at the end of the axis: bounds are above 0 only for many votes
 

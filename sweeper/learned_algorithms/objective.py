@@ -1,18 +1,35 @@
 """The objective of one batch of a trial: the mean over the seeds r first, then what the trial's objective makes of it.
 
-The plug-in of `trial.objective` sees the losses of the inputs (`sweeper.trial.objective_contract`). Both trainers draw
-their pairs and make its batches here, and here the contract of a task's losses is checked: shapes and types while a
-program is traced, values by the number of a failure.
+The plug-in of `trial.objective` sees the losses of the inputs (`sweeper.learned_algorithms.objective_contract`). Both
+trainers draw their pairs and make its batches here, and here the contract of a task's losses is checked: shapes and
+types while a program is traced, values by the number of a failure.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from sweeper.trial.contract_checks import ROUNDING, check_array, check_batch
-from sweeper.trial.contracts import Network
-from sweeper.trial.objective_contract import Batch
-from sweeper.trial.trial_spec import TrialSpec
+from sweeper.learned_algorithms.contracts import Network
+from sweeper.learned_algorithms.objective_contract import Batch
+from sweeper.learned_algorithms.trial_spec import TrialSpec
+from sweeper.training.trainer import Failure
+from sweeper.trial.contract_checks import ROUNDING, check_array, check_batch, place
+
+FAILURES = {1: "non-finite loss", 2: "non-finite gradient", 3: "negative loss", 4: "group out of range"}
+"""The meaning of the number in `TrainerState.failure`; 0 is a sound lane."""
+
+BROKEN_BY = {3: "losses", 4: "abilities"}
+"""The method of a task that has broken its contract, by the number of the failure."""
+
+
+def failure_of(trial: TrialSpec, number: int) -> Failure:
+    """The failure with a number in `TrainerState.failure`."""
+    return Failure(FAILURES[number], place(trial.task, BROKEN_BY[number]) if number in BROKEN_BY else None)
+
+
+def names_of_own_curves(trial: TrialSpec) -> tuple[str, ...]:
+    """The training curves that the task and the objective add to those of the trainer."""
+    return (*trial.task.abilities().curves, *trial.objective.curves())
 
 
 def drawn_pairs(trial: TrialSpec, inputs_key: PRNGKeyArray, seeds_key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
@@ -29,7 +46,7 @@ def drawn_pairs(trial: TrialSpec, inputs_key: PRNGKeyArray, seeds_key: PRNGKeyAr
 def batch_of(
     trial: TrialSpec, network: Network, inputs: PyTree, seeds: PyTree, step: Int[Array, ""]
 ) -> tuple[Batch, Float[Array, "input seed"], Int[Array, ""]]:
-    """What the objective of a trial sees of a batch, the losses of its pairs, and a number of `trainer.FAILURES`.
+    """What the objective of a trial sees of a batch, the losses of its pairs, and a number of `FAILURES`.
 
     The trial has no lane axis, and `step` counts the steps done before. The number is 0 where the losses and the groups
     are what their contracts allow; losses of another type or shape are a `ContractError`.

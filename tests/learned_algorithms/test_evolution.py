@@ -13,10 +13,10 @@ from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
 from evosax.algorithms.distribution_based.pgpe import Params
 
 from optimizers import open_es, pgpe, sep_cma_es, snes
+from sweeper.learned_algorithms import evolution, gradient
+from sweeper.learned_algorithms.objective import FAILURES
+from sweeper.learned_algorithms.strategy_contract import deviations, falling
 from sweeper.packs.packing import stack
-from sweeper.training import evolution, gradient
-from sweeper.training.trainer import FAILURES
-from sweeper.trial.optimizer_contract import deviations, falling
 from sweeper.trial.record import canonical
 from tests.trials import coloring_trial
 

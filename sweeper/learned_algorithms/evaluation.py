@@ -3,8 +3,8 @@
 Every input gets its share of right answers over the seeds r, and the metrics of a trial are averages over inputs and
 bad tails: the 5th percentile of a success, the 95th of a loss. Two kinds of votes are measured: votes of disjoint
 groups of seeds, as in the paper (`majority_30`), and the success of k votes estimated from all seeds (`votes_30`, see
-`sweeper.training.voting`). A single-seed model is evaluated with its own r_0; it has no voters, and no vote metrics. A
-task may measure more than success and loss, or have no answers to vote on.
+`sweeper.learned_algorithms.voting`). A single-seed model is evaluated with its own r_0; it has no voters, and no vote
+metrics. A task may measure more than success and loss, or have no answers to vote on.
 
 Seeds r come from the trial's own evaluation stream, and the groups that vote are the same for all trials, so that the
 evaluation of a trial does not depend on where the trial was trained.
@@ -18,13 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from sweeper.training import compilation, voting
-from sweeper.training.voting import Share
+from sweeper.learned_algorithms import voting
+from sweeper.learned_algorithms.contracts import Abilities, Network, Outcomes
+from sweeper.learned_algorithms.metrics import SUCCESS, Metric, estimate_of, metric_named
+from sweeper.learned_algorithms.trial_spec import TrialSpec
+from sweeper.learned_algorithms.voting import Share
+from sweeper.training import compilation
 from sweeper.trial import vectorisation
 from sweeper.trial.contract_checks import ROUNDING, attributed, broken, check_array, check_batch
-from sweeper.trial.contracts import Abilities, Network, Outcomes
-from sweeper.trial.metrics import SUCCESS, Metric, estimate_of, metric_named
-from sweeper.trial.trial_spec import TrialSpec
 
 Column = Share | Float[Array, " input"]
 

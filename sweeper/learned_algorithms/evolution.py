@@ -30,17 +30,32 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from sweeper.learned_algorithms.contracts import Network
+from sweeper.learned_algorithms.objective import (
+    batch_of,
+    drawn_pairs,
+    failure_of,
+    names_of_own_curves,
+    next_state,
+    own_curves,
+)
+from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy, deviations
+from sweeper.learned_algorithms.trained_weights import trained, with_trained
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training import compilation
-from sweeper.training.objective import batch_of, drawn_pairs, next_state, own_curves
-from sweeper.training.trained_weights import trained, with_trained
-from sweeper.training.trainer import Distribution, Evaluator, Trainer, over_lanes
+from sweeper.training.trainer import Evaluator, Population, Trainer, over_lanes
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Network
-from sweeper.trial.optimizer_contract import EvolutionStrategy, deviations
-from sweeper.trial.trial_spec import TrialSpec
 
 BLOCK = 8
 """Pairs of individuals in a block; the last block of a population is filled up and cut again."""
+
+
+class Distribution(NamedTuple):
+    """The search distribution over flattened weights, and the state of the objective that ranks individuals."""
+
+    center: Float[Array, "*lane weight"]
+    std: Float[Array, "*lane weight"]
+    objective: PyTree
 
 
 class EvolutionState(NamedTuple):
@@ -49,7 +64,7 @@ class EvolutionState(NamedTuple):
     network: Network  # the network of the centre
     strategy: Any  # evosax's state of the strategy
     step: Int[Array, "*lane"]  # generations done
-    failure: Int[Array, "*lane"]  # 0, or a key of `trainer.FAILURES`
+    failure: Int[Array, "*lane"]  # 0, or a key of `objective.FAILURES`
     objective: PyTree  # the objective's state, which moves once a generation, by the losses of the centre
 
     def distribution(self) -> Distribution:
@@ -211,7 +226,9 @@ def trainer(evaluate: Evaluator) -> Trainer[EvolutionState]:
         start=start,
         stride=functools.partial(stride, evaluate=evaluate),
         memory=memory,
-        with_population=trainer,
+        failure=failure_of,
+        own_curves=names_of_own_curves,
+        population=Population(blocks, block_in_process, trainer),
     )
 
 

@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from sweeper.training.objective import batch_of_losses, drawn_pairs, next_state, own_curves
-from sweeper.trial.contracts import Episodes, Network
+from sweeper.learned_algorithms.contracts import Episodes, Network
+from sweeper.learned_algorithms.objective import batch_of_losses, drawn_pairs, next_state, own_curves
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.trial.optimizer_contract import share_left
-from sweeper.trial.trial_spec import TrialSpec
 
 MARGINAL_ENTROPY_FALLS = 0.6, 0.95
 """Shares of the steps at which the marginal bonus begins to fall and at which it is 0: walks are to part while the

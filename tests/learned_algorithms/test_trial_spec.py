@@ -15,11 +15,11 @@ from pydantic import Field, ValidationError
 
 from models import transformer
 from objectives.q_norm import Objective
-from sweeper.trial import trial_spec
+from sweeper.learned_algorithms import trial_spec
+from sweeper.learned_algorithms.trial_spec import Baseline, TrialSpec
 from sweeper.trial.entry_names import entries
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical
 from sweeper.trial.trial import leaf_values, trial_id, trial_of
-from sweeper.trial.trial_spec import Baseline, TrialSpec
 from tasks import coloring
 from tests.trials import coloring_trial
 

@@ -1,20 +1,32 @@
 """Learned algorithms: networks that are trained on the losses of inputs and seeds r, and evaluated over both."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 from jaxtyping import PyTree
 
-from sweeper.training import evaluation
+from sweeper.learned_algorithms import evaluation
+from sweeper.learned_algorithms.trainers import trainer_by_optimizer
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training.kind import Kind, Names, Results
 from sweeper.training.trainer import Trainer
-from sweeper.training.trainers import trainer_by_optimizer
-from sweeper.trial.trial_spec import TrialSpec
 
 
 class LearnedAlgorithms(Kind[TrialSpec]):
     """Trials of a task and a model."""
+
+    record = TrialSpec
+    columns: ClassVar[Mapping[str, str]] = {
+        "model": "string", "q": "double", "m": "int64", "batch_size": "int64", "optimizer": "string",
+        "learning_rate": "double", "objective": "string",
+        **dict.fromkeys(("task_version", "model_version", "objective_version"), "int64"),
+    }  # fmt: skip
+    metrics = (
+        "success", "success_p5", "success_worst5", "failed_inputs", "sampled", "sampled_p5", "majority_5",
+        "majority_5_p5", "majority_30", "majority_30_p5", "any_seed", "any_seed_p5", "loss", "loss_p95", "variance",
+        "train_loss",
+    )  # fmt: skip
 
     def trainer(self, trial: TrialSpec) -> Trainer[Any]:
         return trainer_by_optimizer(trial)
@@ -36,3 +48,6 @@ class LearnedAlgorithms(Kind[TrialSpec]):
 
     def directions(self, trial: TrialSpec) -> Mapping[str, bool]:
         return {measure.name: measure.mode == "max" for measure in trial.task.abilities().measures}
+
+
+KIND = LearnedAlgorithms()

@@ -9,11 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.training import voting
-from sweeper.training.voting import VoterGroups, count_ballots, part_margin, random_groups, sizes_of, standard_error
+from sweeper.learned_algorithms import voting
+from sweeper.learned_algorithms.contracts import Voting
+from sweeper.learned_algorithms.metrics import estimate_of
+from sweeper.learned_algorithms.voting import (
+    VoterGroups,
+    count_ballots,
+    part_margin,
+    random_groups,
+    sizes_of,
+    standard_error,
+)
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Voting
-from sweeper.trial.metrics import estimate_of
 
 ONLY_ZEROS = Voting(lambda inputs, answers: answers == 0, wrong_answers=8, parts=2)
 SOME = random_groups(12, (3,))

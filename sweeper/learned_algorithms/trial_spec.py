@@ -24,11 +24,12 @@ import jax
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
+from sweeper.learned_algorithms.contracts import Model, Task
+from sweeper.learned_algorithms.objective_contract import Objective
+from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
 from sweeper.trial import plugins
-from sweeper.trial.contracts import Model, Task
 from sweeper.trial.field_types import Count, ListOf
-from sweeper.trial.objective_contract import Objective
-from sweeper.trial.optimizer_contract import AnyOptimizer, EvolutionStrategy
+from sweeper.trial.optimizer_contract import AnyOptimizer
 from sweeper.trial.record import Spec, Traced, Unwritten
 from sweeper.trial.start_from import AnyStart
 from sweeper.trial.trial import Folder, Trial, plugin_record
@@ -93,6 +94,15 @@ class TrialSpec(Trial):
         "task": "task", "model": "model", "objective": "objective", "optimizer": "optimizer",
     }  # fmt: skip
     COMPLETED: ClassVar[tuple[str, ...]] = ("objective", "optimizer")
+    CARRIED: ClassVar[Mapping[str, str]] = {
+        "task.name": "task", "model.name": "model", "objective.name": "objective", "objective.q": "q",
+        "objective.m": "m", "optimizer.name": "optimizer", "optimizer.learning_rate": "learning_rate",
+    }  # fmt: skip
+    LEADING: ClassVar[tuple[str, ...]] = (
+        "task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m",
+    )  # fmt: skip
+    LABEL: ClassVar[tuple[str, ...]] = ("task.name", "baseline")
+    UNNAMED: ClassVar[tuple[str, ...]] = ("model.name",)
 
     task: SerializeAsAny[Annotated[Task, plugin_record("task")]]
     model: SerializeAsAny[Annotated[Model, plugin_record("model")]]

@@ -20,7 +20,7 @@ from typing import Annotated, ClassVar, NamedTuple
 from jaxtyping import Array, Float, Int, PyTree
 from pydantic import Field
 
-from sweeper.trial.contracts import Task
+from sweeper.learned_algorithms.contracts import Task
 from sweeper.trial.record import Spec
 
 

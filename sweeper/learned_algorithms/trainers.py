@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sweeper.training import evolution, gradient
+from sweeper.learned_algorithms import evolution, gradient
+from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training.trainer import Trainer
-from sweeper.trial.trial_spec import TrialSpec
 
 _TRAINERS: Mapping[str, Trainer[Any]] = {
     "policy_gradient": gradient.POLICY_TRAINER,

@@ -18,8 +18,9 @@ from typing import ClassVar, Literal, NamedTuple
 import jax
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, PyTree
 
+from sweeper.learned_algorithms.metrics import Metric
 from sweeper.trial import vectorisation
-from sweeper.trial.metrics import Metric
+from sweeper.trial.contract_checks import made_of
 from sweeper.trial.record import Spec
 
 # Networks
@@ -333,6 +334,7 @@ class Task(Spec, abc.ABC):
     def loss(self, network: Network, x: PyTree, r: PyTree) -> Float[Array, ""]:
         """Loss of the network on one input with one seed, not negative; `losses` must agree with it."""
 
+    @made_of("loss")
     def losses(self, network: Network, inputs: PyTree, seeds: PyTree) -> Float[Array, "input seed"]:
         """Loss of the network on every pair of an input and a seed."""
         over_seeds = jax.vmap(self.loss, in_axes=(None, None, 0))

@@ -28,8 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, PyTree
 
+from sweeper.learned_algorithms.contracts import Voting, VotingRule
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Voting, VotingRule
 
 SIZES = (1, 3, 10, 20, 50, 100, 200, 300)
 """Numbers of votes that are always estimated, beside those that the trial names."""

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from sweeper.training.evaluation import best_seed, evaluate, metrics, names
-from sweeper.training.voting import GROUPS, SIZES, Share
+from sweeper.learned_algorithms.evaluation import best_seed, evaluate, metrics, names
+from sweeper.learned_algorithms.voting import GROUPS, SIZES, Share
 from tests.trials import coloring_trial
 
 

@@ -4,8 +4,8 @@
 the step counter in the state, which is folded into the trial's keys. So the numbers do not depend on where a training
 is cut into chunks, by a checkpoint or by the death of a machine.
 
-A step of `policy_gradient` follows the gradient of a surrogate (`sweeper.training.policy_gradient`); all else is the
-same.
+A step of `policy_gradient` follows the gradient of a surrogate (`sweeper.learned_algorithms.policy_gradient`); all else
+is the same.
 
 A lane whose loss or gradient is not finite is frozen at that step, with its reason; the other lanes go on.
 """
@@ -20,15 +20,23 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from sweeper.training import compilation, policy_gradient
-from sweeper.training.objective import batch_of, drawn_pairs, next_state, own_curves
-from sweeper.training.policy_gradient import PolicyCurve
-from sweeper.training.trained_weights import trained, with_trained
+from sweeper.learned_algorithms import policy_gradient
+from sweeper.learned_algorithms.contracts import Network
+from sweeper.learned_algorithms.objective import (
+    batch_of,
+    drawn_pairs,
+    failure_of,
+    names_of_own_curves,
+    next_state,
+    own_curves,
+)
+from sweeper.learned_algorithms.policy_gradient import PolicyCurve
+from sweeper.learned_algorithms.trained_weights import trained, with_trained
+from sweeper.learned_algorithms.trial_spec import TrialSpec
+from sweeper.training import compilation
 from sweeper.training.trainer import Trainer, over_lanes
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Network
 from sweeper.trial.optimizer_contract import GradientOptimizer
-from sweeper.trial.trial_spec import TrialSpec
 
 if TYPE_CHECKING:
     # The driver imports this module, trains nothing, and must not wait for optax, which is imported where it is used.
@@ -44,7 +52,7 @@ class TrainState(NamedTuple):
     network: Network
     optimizer: PyTree  # optax's state
     step: Int[Array, "*lane"]  # steps done
-    failure: Int[Array, "*lane"]  # 0, or a key of `trainer.FAILURES`
+    failure: Int[Array, "*lane"]  # 0, or a key of `objective.FAILURES`
     objective: PyTree  # the objective's state
 
 
@@ -74,7 +82,7 @@ def _init(trial: TrialSpec, network: Network | None) -> TrainState:
 def _value(
     trial: TrialSpec, key: PRNGKeyArray, step: Int[Array, ""], state: PyTree, network: Network
 ) -> tuple[Float[Array, ""], tuple[StepCurve, PyTree, Int[Array, ""]]]:
-    """The objective of a step; and its curve, the objective's next state, and a number of `trainer.FAILURES`."""
+    """The objective of a step; and its curve, the objective's next state, and a number of `objective.FAILURES`."""
     inputs, seeds = drawn_pairs(trial, *jax.random.split(key))
     batch, losses, broken = batch_of(trial, network, inputs, seeds, step)
     state = next_state(trial, batch, state)
@@ -170,6 +178,8 @@ TRAINER = Trainer(
     start=start,
     stride=stride,
     memory=memory,
+    failure=failure_of,
+    own_curves=names_of_own_curves,
 )
 
 POLICY_TRAINER = dataclasses.replace(TRAINER, curves=("train_loss", "mean_loss", "worst_loss", "entropy"))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from sweeper.learned_algorithms import evolution, gradient
+from sweeper.learned_algorithms.contracts import Model, Network, Task
 from sweeper.packs.packing import stack
-from sweeper.training import evolution, gradient
 from sweeper.trial import vectorisation
-from sweeper.trial.contracts import Model, Network, Task
 from tests.trials import coloring_trial
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.trial.metrics import LOSS, SUCCESS, Metric, metric_named
+from sweeper.learned_algorithms.metrics import LOSS, SUCCESS, Metric, metric_named
 
 STATISTICS = ("mean", "percentile", "pooled", "worst", "heldout", "worst5", "error")
 ENDINGS = ("worst", "heldout", "pooled", "se")
