@@ -53,6 +53,4 @@ def reason(error: BaseException) -> str:
     text = one_line(message_of(error))
     place = plugins.line_of_ours(traceback.extract_tb(error.__traceback__))
     explained = isinstance(error, StoreError | OtherCodeError | ContractError | PluginRaised)
-    if place is None or explained or (isinstance(error, OSError) and not plugins.raised_by_plugin(error)):
-        return text
-    return f"{text} ({place})"
+    return text if place is None or explained else f"{text} ({place})"
