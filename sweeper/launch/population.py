@@ -25,7 +25,7 @@ from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeper.interruption import signals_noted
-from sweeper.launch.failures import PluginRaised, reason
+from sweeper.launch.job import PluginRaised, reason
 from sweeper.packs.packing import stack
 from sweeper.training import evolution
 from sweeper.training.trainer import Distribution, Evaluator

@@ -18,10 +18,8 @@ from ray.util import get_current_placement_group
 from sweeper.events import PackProgressed
 from sweeper.interruption import signals_noted
 from sweeper.launch.environment import worker_environment
-from sweeper.launch.failures import PluginRaised, commit_failed, reason
-from sweeper.launch.job import WorkKind
+from sweeper.launch.job import GIVEN_UP, Failed, Lost, PluginRaised, Report, WorkKind, commit_failed, decoded, reason
 from sweeper.launch.population import Population
-from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, Report, decoded
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
 from sweeper.packs.device_memory import out_of_memory
@@ -87,7 +85,7 @@ class PackWorker(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take up the next pack, as `worker_messages.encoded` has made it."""
+        """Take up the next pack, as `job.encoded` has made it."""
         jax_settings.put_back()  # the environment of this node, or an earlier pack, may have changed one
         self._encoded = new_config
         self._run: PackRun | EvaluationRun | None = None

@@ -10,10 +10,8 @@ import pytest
 from ray import cloudpickle
 
 from sweeper.events import PackProgressed
-from sweeper.launch import worker_messages
-from sweeper.launch.job import Training
+from sweeper.launch.job import Failed, Lost, Report, Training, decoded, encoded
 from sweeper.launch.tune_worker import Pace
-from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import pack_run, plan
 from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import Asha, Pruner
@@ -30,10 +28,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("programs")]
 def test_work_survives_the_way_to_a_worker():
     pack = Pack((coloring_trial(objective={"q": math.inf, "m": 2}), coloring_trial(objective={"q": 1.1, "m": 2})))
     work = plan.Work(pack, pack.trial_ids[1:])
-    config = worker_messages.encoded(work)
+    config = encoded(work)
     assert set(map(type, config.values())) == {str}
-    assert worker_messages.decoded(config) == work
-    assert worker_messages.decoded(config).pack.pack_id == pack.pack_id
+    assert decoded(config) == work
+    assert decoded(config).pack.pack_id == pack.pack_id
     origin = provenance.capture("python -m sweeper.run x.yaml")
     pruner = Pruner.model_validate({"name": "median", "every": 5, "n_startup_trials": 2})
     for sent in (origin, Resources(lanes=3, gpus=0.5), Training(Asha(grace_steps=5)), Training(pruner), EVALUATION):
@@ -235,7 +233,7 @@ def test_a_worker_undoes_the_settings_of_its_node_and_of_an_earlier_pack(tmp_pat
     worker = Worker(work, tmp_path)
     assert jax.config.values["jax_threefry_partitionable"]
     jax.config.update("jax_enable_x64", True)  # of an earlier pack
-    worker.reset_config(worker_messages.encoded(work))
+    worker.reset_config(encoded(work))
     assert not jax.config.values["jax_enable_x64"]
 
 
