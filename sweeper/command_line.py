@@ -111,20 +111,12 @@ def told_end(end: "UserError | Interrupted | OSError", output: "Output", noun: s
 @contextlib.contextmanager
 def errors_told() -> Iterator[None]:
     """End the command with the message and the exit code of a `UserError`, or of an error of the system."""
+    from sweeper.trial import plugins
+
     try:
-        yield
+        with plugins.contained():
+            yield
     except (UserError, UnicodeEncodeError, OSError) as error:
         told = f"{error.object!r} is no text in UTF-8" if isinstance(error, UnicodeEncodeError) else str(error)
         print(printable_lines(told), file=sys.stderr)
         raise typer.Exit(error.code if isinstance(error, UserError) else 2) from None
-    except Exception:
-        raise
-    except BaseException:
-        from sweeper.trial import plugins
-
-        try:
-            with plugins.contained():
-                raise  # `sys.exit(0)` in a plug-in would end the command without a word
-        except plugins.PluginError as error:
-            print(printable_lines(str(error)), file=sys.stderr)
-            raise typer.Exit(2) from None

@@ -98,6 +98,34 @@ class Interruption:
                 raise KeyboardInterrupt
 
 
+@contextlib.contextmanager
+def signals_noted() -> Iterator[list[int]]:
+    """The signals that come inside the `with` block; their handlers answer them as before.
+
+    If none came, a `BaseException` in the block is no answer to a signal: a plug-in has raised it.
+    """
+    noted: list[int] = []
+
+    def noting(handler: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
+        def note(signum: int, frame: Any) -> None:
+            noted.append(signum)
+            handler(signum, frame)
+
+        return note
+
+    handlers: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # no other thread answers signals
+        handlers = {signum: signal.getsignal(signum) for signum in signal.valid_signals()}
+    answering = {signum: handler for signum, handler in handlers.items() if callable(handler)}
+    for signum, handler in answering.items():
+        signal.signal(signum, noting(handler))
+    try:
+        yield noted
+    finally:
+        for signum, handler in answering.items():
+            signal.signal(signum, handler)
+
+
 def last_words(text: str) -> None:
     """Write to standard error what may be the last words of the process, if anybody can still hear them."""
     with contextlib.suppress(OSError):

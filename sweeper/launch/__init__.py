@@ -20,8 +20,7 @@ from sweeper.launch import environment  # isort: skip  # before all that takes t
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.cluster import connected, refuse_too_large
-from sweeper.launch.failures import LaunchError, SetupError
-from sweeper.launch.job import Job, Launched, NetworkEvaluation, Training
+from sweeper.launch.job import Job, Launched, LaunchError, NetworkEvaluation, SetupError, Training
 
 __all__ = [
     "Job",

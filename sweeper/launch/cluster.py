@@ -29,7 +29,7 @@ from sweeper.interruption import Interruption, last_words
 from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.environment import worker_environment
-from sweeper.launch.failures import LaunchError, SetupError, reason
+from sweeper.launch.job import LaunchError, SetupError, reason
 from sweeper.messages import counted
 from sweeper.space.resources import Resources
 from sweeper.trial.fingerprint import Code

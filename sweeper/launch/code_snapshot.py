@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sweeper.launch.failures import SetupError
+from sweeper.launch.job import SetupError
 from sweeper.trial import plugins
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.private_folder import private_folder

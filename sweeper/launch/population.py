@@ -25,7 +25,8 @@ from jaxtyping import PyTree
 from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from sweeper.launch.failures import PluginRaised, reason
+from sweeper.interruption import signals_noted
+from sweeper.launch.job import PluginRaised, reason
 from sweeper.packs.packing import stack
 from sweeper.training import trainer
 from sweeper.training.kinds import trainer_of
@@ -43,15 +44,17 @@ class _Worker:
         self, trials: str, code: Code, distribution: PyTree, step: np.ndarray, block: int
     ) -> tuple[np.ndarray, str]:
         """The objectives of a block, and what plug-ins have printed."""
-        try:
-            with contextlib.redirect_stdout(io.StringIO()) as printed:
+        with contextlib.redirect_stdout(io.StringIO()) as printed, signals_noted() as noted:
+            try:
                 stacked = _stacked(trials)
                 _own_code(frozenset(used_plug_ins([stacked]))).require(code, stacked)
                 return _population(stacked).block(stacked, distribution, step, block), printed.getvalue()
-        except BaseException as error:
-            if not plugins.raised_by_plugin(error):
+            except (OtherCodeError, jax.errors.JaxRuntimeError):  # of this node, or of its memory
                 raise
-            raise PluginRaised(f"{type(error).__name__}: {reason(error)}") from None
+            except BaseException as error:
+                if noted:
+                    raise
+                raise PluginRaised(f"{type(error).__name__}: {reason(error)}") from None
 
 
 @functools.cache

@@ -22,10 +22,8 @@ from ray.tune.experiment import Trial
 from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
-from sweeper.launch.failures import commit_failed, reason
-from sweeper.launch.job import Job
+from sweeper.launch.job import GIVEN_UP, Failed, Job, Lost, Report, commit_failed, decoded, encoded, reason
 from sweeper.launch.ray_internals import KilledForMemory, actor_of
-from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, Report, decoded, encoded
 from sweeper.messages import counted, duration
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work

@@ -10,18 +10,15 @@ from typing import Any, NamedTuple
 
 import ray
 from ray import tune
-from ray.exceptions import OutOfMemoryError
 from ray.tune.error import TuneError
 from ray.tune.search import Searcher
 
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import ray_internals
-from sweeper.launch.failures import LaunchError, reason
-from sweeper.launch.job import Job, Launched
+from sweeper.launch.job import Job, Launched, LaunchError, encoded, reason
 from sweeper.launch.tune_callback import Ended, NotSaved, Patience, SweepCallback, TrialErrors
 from sweeper.launch.tune_worker import Pace, PackWorker
-from sweeper.launch.worker_messages import encoded
 from sweeper.packs.orders import Orders
 from sweeper.packs.plan import WorkSource
 
@@ -131,9 +128,7 @@ def launch(
                 ).fit()
     except Ended:
         pass
-    except (TuneError, RuntimeError) as error:
-        if not (isinstance(error, TuneError) or isinstance(error.__cause__, OutOfMemoryError)):
-            raise
+    except TuneError as error:
         raise LaunchError(f"Ray Tune gave up: {reason(error)}") from error
     return Launched(callback.losses, callback.refused)
 

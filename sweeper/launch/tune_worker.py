@@ -6,7 +6,7 @@ import io
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -16,11 +16,10 @@ from ray.exceptions import RayError
 from ray.util import get_current_placement_group
 
 from sweeper.events import PackProgressed
+from sweeper.interruption import signals_noted
 from sweeper.launch.environment import worker_environment
-from sweeper.launch.failures import PluginRaised, commit_failed, reason
-from sweeper.launch.job import WorkKind
+from sweeper.launch.job import GIVEN_UP, Failed, Lost, PluginRaised, Report, WorkKind, commit_failed, decoded, reason
 from sweeper.launch.population import Population
-from sweeper.launch.worker_messages import GIVEN_UP, Failed, Lost, Report, decoded
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
 from sweeper.packs.device_memory import out_of_memory
@@ -86,7 +85,7 @@ class PackWorker(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take up the next pack, as `worker_messages.encoded` has made it."""
+        """Take up the next pack, as `job.encoded` has made it."""
         jax_settings.put_back()  # the environment of this node, or an earlier pack, may have changed one
         self._encoded = new_config
         self._run: PackRun | EvaluationRun | None = None
@@ -100,8 +99,8 @@ class PackWorker(tune.Trainable):
         """
         clock = self._pace.clock
         seconds = self._pace.until_report(0.0 if self._reported_at is None else clock() - self._reported_at)
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            report = self._reported(seconds)
+        with contextlib.redirect_stdout(io.StringIO()) as printed, signals_noted() as noted:
+            report = self._reported(seconds, noted)
         lines = [line[:500] for line in printed.getvalue().splitlines() if line.strip()]
         if (left_out := len(lines) - PRINTED_LINES) > 0:
             lines = [f"… {left_out:,} lines, and then:", *lines[-PRINTED_LINES:]]
@@ -118,7 +117,7 @@ class PackWorker(tune.Trainable):
             jax.config.update("jax_compilation_cache_dir", str(folder))
             jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_COMPILE_SECONDS)
 
-    def _reported(self, seconds: float) -> Report:
+    def _reported(self, seconds: float, noted: Sequence[int]) -> Report:
         if GIVEN_UP in self._encoded:
             return Report(done=True)
         try:
@@ -151,12 +150,11 @@ class PackWorker(tune.Trainable):
                 if done or self._progress.evaluated != before or self._pace.clock() >= until:
                     return Report(done=done, progress=self._progress, refused_checkpoint=refused)
         except BaseException as error:
-            own = plugins.raised_by_plugin(error)
-            if not own and not isinstance(error, Exception):
+            if noted and not isinstance(error, Exception):
                 raise  # the answer of this process to a signal
-            if not own and isinstance(error, OSError | StoreError | OtherCodeError):
+            if isinstance(error, StoreError | OtherCodeError):
                 # The disk, the network, the object store, or other code on this node: no fault of these trials.
-                trouble = Lost(reason(error), of_store=not isinstance(error, OtherCodeError))
+                trouble = Lost(reason(error), of_store=isinstance(error, StoreError))
             else:
                 # What a task or a model raises is a failure of these trials. Ray's log takes no half characters.
                 print(printable_lines(traceback.format_exc()), file=sys.stderr)

@@ -171,15 +171,14 @@ def _run_pack(
 ) -> None:
     resources, early_stopping = plan.spec.resources, plan.spec.search.early_stopping
     destination = Destination.of(plan.store, plan.origin, resources)
-    with plugins.contained():
-        run = PackRun(
-            work.pack,
-            work.pending,
-            destination,
-            segment=work.segment,
-            device_share=resources.device_share,
-            early_stopping=early_stopping,
-        )
+    run = PackRun(
+        work.pack,
+        work.pending,
+        destination,
+        segment=work.segment,
+        device_share=resources.device_share,
+        early_stopping=early_stopping,
+    )
     if run.refused_checkpoint is not None:
         stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
     progress_events, loaded = ProgressEvents(stream), LoadedCode(used_plug_ins(work.pack.trials))
@@ -189,11 +188,10 @@ def _run_pack(
             run.checkpoint()
             return
         loaded.require_unchanged()
-        with plugins.contained():
-            progress = run.advance()
-            if rule is not None and rule.stops(progress):
-                run.stop_early()
-                progress = run.progress()
+        progress = run.advance()
+        if rule is not None and rule.stops(progress):
+            run.stop_early()
+            progress = run.progress()
         progress_events.tell(progress, lambda: work.pack.trial_ids)
         stream.emit(events.Ticked())
         done = progress.phase == "done"

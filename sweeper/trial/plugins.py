@@ -23,7 +23,6 @@ Workers are other processes, perhaps on other machines. They learn the project's
 """
 
 import contextlib
-import dis
 import functools
 import importlib
 import importlib.machinery
@@ -32,7 +31,6 @@ import importlib.util
 import inspect
 import os
 import re
-import signal
 import sys
 import traceback
 import types
@@ -41,6 +39,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
+from sweeper.interruption import signals_noted
 from sweeper.messages import UserError, did_you_mean, message_of, nearest_name, one_line, printable
 
 Kind = Literal["task", "model", "objective", "optimizer", "experiment"]
@@ -152,45 +151,22 @@ def line_of_ours(frames: Iterable[traceback.FrameSummary]) -> str | None:
     return places[-1] if places else None
 
 
-def raised_by_plugin(error: BaseException) -> bool:
-    """Whether code of a plug-in raised an error, itself or in what it called: whatever its type, it is the plug-in's.
-
-    What is no `Exception` may also be the answer of this process to a signal that came while a plug-in ran.
-    """
-    frames = list(traceback.walk_tb(error.__traceback__))
-    files, places = [Path(frame.f_code.co_filename) for frame, _ in frames], _code_of_plugins()
-    if not any(file.is_relative_to(place) for file in files for place in places):
-        return False
-    if isinstance(error, Exception):
-        return True
-    handlers = [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-    answers = {getattr(handler, "__code__", None) for handler in handlers}
-    if any(frame.f_code in answers for frame, _ in frames):
-        return False
-    if not isinstance(error, KeyboardInterrupt):
-        return True
-    # Python's own answer to Ctrl-C leaves no frame; a `raise` is an instruction that no signal interrupts.
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    return last is not None and last.tb_frame.f_code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-
-
 @contextlib.contextmanager
 def contained() -> Iterator[None]:
     """Turns what is no `Exception`, such as `sys.exit(0)` in a plug-in, into a `PluginError` with its place.
 
-    It would have ended the process, or would be taken for Ctrl-C.
+    It would have ended the process without a word. KeyboardInterrupt is Ctrl-C, whoever raises it.
     """
-    try:
-        yield
-    except Exception:
-        raise
-    except BaseException as error:
-        if not raised_by_plugin(error):
+    with signals_noted() as noted:
+        try:
+            yield
+        except (Exception, KeyboardInterrupt):
             raise
-        place = line_of_ours(traceback.extract_tb(error.__traceback__))
-        raise PluginError(f"{place}: {type(error).__name__}: {one_line(message_of(error))}") from error
+        except BaseException as error:
+            if noted:
+                raise
+            place = line_of_ours(traceback.extract_tb(error.__traceback__))
+            raise PluginError(f"{place}: {type(error).__name__}: {one_line(message_of(error))}") from error
 
 
 def _code_of_plugins() -> dict[Path, Path]:
@@ -241,10 +217,6 @@ def _file_of(entry_point: importlib.metadata.EntryPoint) -> str | None:
     return spec.origin if spec else None
 
 
-_setters: dict[Place, str] = {}
-"""What plug-ins have changed: Python keeps their modules, so that a second import would change nothing."""
-
-
 def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
     """The plug-in, if its import leaves the settings of JAX alone that decide numbers."""
     from sweeper.trial import jax_settings  # imports JAX, as plug-ins do
@@ -255,25 +227,28 @@ def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
             plugin = _imported(kind, name, place)
     finally:
         if (after := jax_settings.changed()) != before:
-            listed = ", ".join(f"{setting} to {value!r}" for setting, value in after.items())
-            _setters[place] = f"{place}: the import of the {kind} '{name}' sets {listed}, for all trials of the process"
             jax_settings.put_back()
-    if place in _setters:
-        raise PluginError(f"{_setters[place]}; remove that, and start Python anew")
+    if after != before:
+        sys.modules.pop(modules(kind)[name], None)  # a second import is refused too
+        listed = ", ".join(f"{setting} to {value!r}" for setting, value in after.items())
+        raise PluginError(
+            f"{place}: the import of the {kind} '{name}' sets {listed}, for all trials of the process; remove that"
+        )
     return plugin
 
 
 def _imported(kind: Kind, name: str, place: Place) -> object:
-    try:
-        if place.entry_point is not None:
-            return place.entry_point.load()
-        module = importlib.import_module(f"{kind}s.{name}")
-    except SyntaxError as error:
-        raise PluginError(f"{error.filename}, line {error.lineno}: {error.msg}") from error
-    except BaseException as error:  # whatever the file does when it is run
-        if not isinstance(error, Exception) and not raised_by_plugin(error):
-            raise
-        raise PluginError(_import_failure(error, place)) from error
+    with signals_noted() as noted:
+        try:
+            if place.entry_point is not None:
+                return place.entry_point.load()
+            module = importlib.import_module(f"{kind}s.{name}")
+        except SyntaxError as error:
+            raise PluginError(f"{error.filename}, line {error.lineno}: {error.msg}") from error
+        except BaseException as error:  # whatever the file does when it is run
+            if noted and not isinstance(error, Exception):
+                raise
+            raise PluginError(_import_failure(error, place)) from error
     assert place.file is not None
     if Path(module.__file__ or "").resolve() != place.file.resolve():
         raise PluginError(

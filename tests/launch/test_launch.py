@@ -15,9 +15,10 @@ import pytest
 
 from sweeper import events, launch
 from sweeper.interruption import Interruption
-from sweeper.launch import cluster, failures, ray_internals
+from sweeper.launch import cluster, ray_internals
 from sweeper.launch.code_snapshot import code_snapshot
 from sweeper.launch.environment import worker_environment
+from sweeper.launch.job import LaunchError, SetupError, reason
 from sweeper.listeners import heartbeat_writer
 from sweeper.packs import plan
 from sweeper.space import search_space
@@ -84,17 +85,17 @@ def test_addresses_that_lead_nowhere(monkeypatch, tmp_path):
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     assert cluster.running_cluster(None) is None
     assert cluster.running_cluster("local") is None
-    with pytest.raises(failures.LaunchError):
+    with pytest.raises(LaunchError):
         cluster.running_cluster("auto")
     # Ray replaces the address of the loopback by that of the machine.
     for address, place in (("127.0.0.1:1", r"\S:1: "), ("ray://head:10001", "ray://head:10001")):
-        with pytest.raises(failures.LaunchError, match=place):
+        with pytest.raises(LaunchError, match=place):
             cluster.running_cluster(address)
     # `ray start` leaves the address of its cluster behind, also after the cluster's death.
     (tmp_path / "ray_current_cluster").write_text("127.0.0.1:1")
     assert cluster.running_cluster(None) is None
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    with pytest.raises(failures.LaunchError, match=r"\S:1: "):
+    with pytest.raises(LaunchError, match=r"\S:1: "):
         cluster.running_cluster(None)
 
 
@@ -134,13 +135,13 @@ def test_the_path_of_a_socket_is_short_or_there_is_one_sentence(monkeypatch, tmp
     assert len(folder) < 40
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     monkeypatch.setattr("os.access", lambda *_: False)
-    with pytest.raises(failures.SetupError, match="TMPDIR"):
+    with pytest.raises(SetupError, match="TMPDIR"):
         cluster._folder_for_sessions()
 
 
 def test_python_without_docstrings_is_refused_by_name(monkeypatch):
     monkeypatch.setattr(cluster, "sys", SimpleNamespace(flags=SimpleNamespace(optimize=2)))
-    with pytest.raises(failures.SetupError, match="PYTHONOPTIMIZE"), cluster.connected(None, Resources(), None):
+    with pytest.raises(SetupError, match="PYTHONOPTIMIZE"), cluster.connected(None, Resources(), None):
         pass
 
 
@@ -180,9 +181,9 @@ def test_the_compilation_cache_is_private(monkeypatch, tmp_path):
 def test_a_reason_is_one_line_with_its_place():
     with pytest.raises(Exception) as caught:
         search_space.read("x.yaml", ["=\nbad"]).expand()
-    assert "\n" not in failures.reason(caught.value)
-    assert "(sweeper/" in failures.reason(caught.value)
-    assert failures.reason(OSError(28, "No space left on device")) == "[Errno 28] No space left on device"
+    assert "\n" not in reason(caught.value)
+    assert "(sweeper/" in reason(caught.value)
+    assert reason(OSError(28, "No space left on device")) == "[Errno 28] No space left on device"
 
 
 def test_signals_are_answered_as_the_moment_demands(monkeypatch):
@@ -221,10 +222,10 @@ def test_the_copy_is_loaded_once_before_ray_starts(monkeypatch, tmp_path):
     code, trials = fingerprint.captured(), [coloring_trial()]
     with code_snapshot() as snapshot:
         edited = code.model_copy(update={"tasks": code.tasks | {"coloring": "before an edit"}})
-        with pytest.raises(failures.SetupError, match="edited"):
+        with pytest.raises(SetupError, match="edited"):
             snapshot.require_loadable(trials, edited, {})
         (snapshot.project / "tasks" / "coloring.py").write_text("import os; os._exit(3)")
-        with pytest.raises(failures.SetupError, match="3"):
+        with pytest.raises(SetupError, match="3"):
             snapshot.require_loadable(trials, code, {})
     assert not snapshot.packages.exists()
     with code_snapshot() as snapshot:
@@ -254,7 +255,7 @@ def test_what_workers_would_not_have_ends_the_start_with_file_and_line(project, 
     for name, text in files.items():
         (project / name).write_text(text)
     complaint = re.escape(f"{project / 'tasks' / 'mine.py'}, line 2: ModuleNotFoundError: No module named 'plain'")
-    with code_snapshot() as snapshot, pytest.raises(failures.SetupError, match=complaint):
+    with code_snapshot() as snapshot, pytest.raises(SetupError, match=complaint):
         snapshot.require_loadable([coloring_trial(task={"name": "mine"})], fingerprint.captured(), {})
 
 
@@ -298,32 +299,30 @@ def test_a_project_that_is_too_large_or_cannot_be_copied_is_one_sentence(monkeyp
         file.truncate(620 * 2**20)
     with monkeypatch.context() as patch:
         patch.setattr("shutil.copy", lambda *_: pytest.fail("copied before it was measured"))
-        with pytest.raises(failures.SetupError, match=r"620 MiB of them in data, .*\.gitignore"), code_snapshot():
+        with pytest.raises(SetupError, match=r"620 MiB of them in data, .*\.gitignore"), code_snapshot():
             pass
     (tmp_path / "project" / "data" / "sparse.npy").unlink()
     monkeypatch.setattr("shutil.copy", lambda *_: os.read(os.open(tmp_path, os.O_RDONLY), 1))
-    with pytest.raises(failures.SetupError, match=r"(?s)^[^\n]*\.py .*TMPDIR[^\n]*$"), code_snapshot():
+    with pytest.raises(SetupError, match=r"(?s)^[^\n]*\.py .*TMPDIR[^\n]*$"), code_snapshot():
         pass
 
 
 def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):
     monkeypatch.setattr(ray_internals, "machine_resources", lambda: {"CPU": 2.0, "GPU": 0.0})
     cluster.refuse_too_large("local", Resources(cpus=2))
-    with pytest.raises(failures.SetupError, match=r"resources\.cpus: .*4096 CPUs.* 2"):
+    with pytest.raises(SetupError, match=r"resources\.cpus: .*4096 CPUs.* 2"):
         cluster.refuse_too_large("local", Resources(cpus=4096))
-    with pytest.raises(failures.SetupError, match=r"resources\.gpus: .*1 GPU.*--set resources\.gpus=0"):
+    with pytest.raises(SetupError, match=r"resources\.gpus: .*1 GPU.*--set resources\.gpus=0"):
         cluster.refuse_too_large("local", Resources(gpus=1.0))
     cluster.refuse_too_large("local", Resources(population_workers=2))
-    with pytest.raises(failures.SetupError, match=r"resources\.population_workers: .*3 CPUs"):
+    with pytest.raises(SetupError, match=r"resources\.population_workers: .*3 CPUs"):
         cluster.refuse_too_large("local", Resources(population_workers=3))
     cluster.refuse_too_large("head:6379", Resources(cpus=4096))  # a cluster may grow
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     cluster.refuse_too_large(None, Resources(cpus=4096))
 
 
-@pytest.mark.parametrize(
-    ("error", "code"), [(failures.SetupError("no room"), 2), (failures.LaunchError("no answer"), 1)]
-)
+@pytest.mark.parametrize(("error", "code"), [(SetupError("no room"), 2), (LaunchError("no answer"), 1)])
 def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(monkeypatch, tmp_path, error, code):
     def refused(*_):
         raise error

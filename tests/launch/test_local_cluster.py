@@ -21,7 +21,7 @@ from ray.train._internal.storage import StorageContext  # no public name says wh
 
 from sweeper.launch import ray_internals, tune_driver
 from sweeper.launch.cluster import start_local
-from sweeper.launch.failures import LaunchError, SetupError
+from sweeper.launch.job import LaunchError, SetupError
 from sweeper.launch.ray_internals import QUICK_START
 from sweeper.trial import fingerprint, plugins
 from tests.processes import python

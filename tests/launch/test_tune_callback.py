@@ -13,9 +13,8 @@ from ray.tune.experiment import Trial
 from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
-from sweeper.launch import tune_callback, worker_messages
-from sweeper.launch.job import Job, Training, WorkKind
-from sweeper.launch.worker_messages import Failed, Lost, Report
+from sweeper.launch import tune_callback
+from sweeper.launch.job import Failed, Job, Lost, Report, Training, WorkKind, decoded, encoded
 from sweeper.packs import plan
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
@@ -34,11 +33,12 @@ class TuneTrial(Trial):
     last_result = None
 
     def __init__(self, work: plan.Work):
-        self.trial_id, self.config = "0001", worker_messages.encoded(work)
+        self.trial_id, self.config = "0001", encoded(work)
+        self.temporary_state = SimpleNamespace(ray_actor=None)
 
     @property
     def pending(self) -> tuple[str, ...]:
-        return worker_messages.decoded(self.config).pending
+        return decoded(self.config).pending
 
 
 class Driver:
@@ -183,7 +183,7 @@ def test_after_a_death_committed_trials_are_not_run_again(driver):
     for _ in range(2):
         driver.callback.on_trial_recover(0, [], driver.trial)
         assert driver.trial.pending == ()
-    assert Worker(worker_messages.decoded(driver.trial.config), Path(driver.store.root)).report() == Report(done=True)
+    assert Worker(decoded(driver.trial.config), Path(driver.store.root)).report() == Report(done=True)
     pack_id = driver.work.pack.pack_id
     assert driver.heard.events == [
         events.WorkerDied(pack_id, (first, second), started=True),

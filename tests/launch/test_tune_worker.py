@@ -1,6 +1,8 @@
 """What passes between driver and worker, and what a worker does with it, without Ray."""
 
 import math
+import signal
+import sys
 from typing import Any
 
 import jax
@@ -8,10 +10,8 @@ import pytest
 from ray import cloudpickle
 
 from sweeper.events import PackProgressed
-from sweeper.launch import worker_messages
-from sweeper.launch.job import Training
+from sweeper.launch.job import Failed, Lost, Report, Training, decoded, encoded
 from sweeper.launch.tune_worker import Pace
-from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.learned_algorithms import evaluation
 from sweeper.packs import pack_run, plan
 from sweeper.packs.packing import Pack
@@ -28,10 +28,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("programs")]
 def test_work_survives_the_way_to_a_worker():
     pack = Pack((coloring_trial(objective={"q": math.inf, "m": 2}), coloring_trial(objective={"q": 1.1, "m": 2})))
     work = plan.Work(pack, pack.trial_ids[1:])
-    config = worker_messages.encoded(work)
+    config = encoded(work)
     assert set(map(type, config.values())) == {str}
-    assert worker_messages.decoded(config) == work
-    assert worker_messages.decoded(config).pack.pack_id == pack.pack_id
+    assert decoded(config) == work
+    assert decoded(config).pack.pack_id == pack.pack_id
     origin = provenance.capture("python -m sweeper.run x.yaml")
     pruner = Pruner.model_validate({"name": "median", "every": 5, "n_startup_trials": 2})
     for sent in (origin, Resources(lanes=3, gpus=0.5), Training(Asha(grace_steps=5)), Training(pruner), EVALUATION):
@@ -156,6 +156,23 @@ def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(tmp_path, 
     assert Store.open(tmp_path).committed() == {work.pending[0]: "finished", work.pending[1]: "failed"}
 
 
+def test_a_signal_that_comes_while_a_plug_in_runs_fails_no_trial(tmp_path, monkeypatch):
+    def ends(signum: int, frame: object) -> None:
+        sys.exit(143)
+
+    def interrupted(*arguments: Any) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, ends)  # as Ray does
+    monkeypatch.setattr("sweeper.training.evaluation.evaluate", interrupted)
+    try:
+        with pytest.raises(SystemExit):
+            ended(Worker(PAIR, tmp_path))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert Store.open(tmp_path).committed() == {}
+
+
 def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(tmp_path, monkeypatch):
     work = PAIR
 
@@ -216,7 +233,7 @@ def test_a_worker_undoes_the_settings_of_its_node_and_of_an_earlier_pack(tmp_pat
     worker = Worker(work, tmp_path)
     assert jax.config.values["jax_threefry_partitionable"]
     jax.config.update("jax_enable_x64", True)  # of an earlier pack
-    worker.reset_config(worker_messages.encoded(work))
+    worker.reset_config(encoded(work))
     assert not jax.config.values["jax_enable_x64"]
 
 

@@ -5,10 +5,9 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from sweeper.launch import tune_worker, worker_messages
-from sweeper.launch.job import NetworkEvaluation, Training, WorkKind
+from sweeper.launch import tune_worker
+from sweeper.launch.job import NetworkEvaluation, Report, Training, WorkKind, encoded
 from sweeper.launch.tune_worker import Pace
-from sweeper.launch.worker_messages import Report
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import plan
 from sweeper.packs.network_evaluation import ProtocolChanges
@@ -37,7 +36,7 @@ class Worker(tune_worker.PackWorker):
         self.given = iter(orders)
         origin = origin or provenance.capture("test")
         context = {"orders": None, "store": str(store), "provenance": origin}
-        self.setup(worker_messages.encoded(work), **context, work_kind=work_kind, resources=resources, pace=pace)
+        self.setup(encoded(work), **context, work_kind=work_kind, resources=resources, pace=pace)
 
     def _order(self, pack_id: str) -> Order:
         if self._progress is None or self._progress.phase != "compiling":

@@ -186,20 +186,23 @@ def test_errors_name_lines_of_plug_ins_and_of_this_package(project):
 MUTE = "raise type('Mute', (BaseException,), {'__str__': None})"
 
 
-@pytest.mark.parametrize("statement", ["sys.exit(0)", "raise KeyboardInterrupt", "raise GeneratorExit", MUTE])
+@pytest.mark.parametrize("statement", ["sys.exit(0)", "raise GeneratorExit", MUTE])
 def test_a_plug_in_ends_no_process(project, statement):
     (project / "tasks" / "mine.py").write_text(
         f"import sys\n{GOOD.format(name='mine')}\n    def loss(self, *pair):\n        {statement}\n"
     )
     task = plugins.load("task", "mine")()
-    message = r"^tasks/mine.py, line 12: (SystemExit|KeyboardInterrupt|GeneratorExit|Mute): "
+    message = r"^tasks/mine.py, line 12: (SystemExit|GeneratorExit|Mute): "
     with pytest.raises(PluginError, match=message), plugins.contained():
         task.loss(None, None, None)
     with pytest.raises(typer.Exit) as left, errors_told():  # as commands do
         task.loss(None, None, None)
     assert left.value.exit_code == 2
-    with pytest.raises(SystemExit), errors_told(), plugins.contained():
-        sys.exit(0)  # nobody's plug-in
+
+
+def test_ctrl_c_is_no_mistake_of_a_plug_in():
+    with pytest.raises(KeyboardInterrupt), errors_told(), plugins.contained():
+        raise KeyboardInterrupt
 
 
 def test_an_error_whose_message_cannot_be_made_is_told_with_its_line(project):
@@ -222,8 +225,12 @@ def test_a_signal_that_comes_while_a_plug_in_runs_is_no_mistake_of_the_plug_in(p
     before = signal.signal(signal.SIGTERM, ends)
     try:
         (project / "tasks" / "mine.py").write_text(f"import signal\n\nsignal.raise_signal({signum:d})\n")
-        with pytest.raises(KeyboardInterrupt if signum == signal.SIGINT else SystemExit):
+        ends_with = KeyboardInterrupt if signum == signal.SIGINT else SystemExit
+        with pytest.raises(ends_with):
             plugins.load("task", "mine")
+        with pytest.raises(ends_with), plugins.contained():
+            signal.raise_signal(signum)
+        assert signal.getsignal(signal.SIGTERM) is ends, "the program has its handlers back"
     finally:
         signal.signal(signal.SIGTERM, before)
 
