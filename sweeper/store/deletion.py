@@ -97,8 +97,8 @@ def delete(store: Store, deletion: Deletion) -> int:
 
 
 def _is_another(files: DurableFiles, name: str, status: Status | None) -> bool:
-    """Whether the trial in a file has another status by now: a start has run it again."""
-    return status is not None and rows_in(files, [name], ["status"])["status"].to_pylist() not in ([], [status])
+    """Whether the trial in a file is not seen to have the status: a start has run it again, or it is out of sight."""
+    return status is not None and rows_in(files, [name], ["status"])["status"].to_pylist() != [status]
 
 
 def _chosen(store: Store, planned: Collection[str] | None, statuses: Collection[Status]) -> dict[str, Status]:

@@ -148,14 +148,8 @@ class Store:
 
         A trial that was superseded before under the same fingerprint is kept as well, under a name with a number.
         """
-        there = self._files.listing("superseded")
         for seal in self.seals(trial_ids).values():
-            target = f"superseded/{seal.fingerprint or 'unknown'}/{seal.name}"
-            number, free = 1, target
-            while free in there:
-                number += 1
-                free = f"{target.removesuffix('.parquet')}-{number}.parquet"
-            self._files.move(seal.name, free)
+            self._files.move(seal.name, f"superseded/{seal.fingerprint or 'unknown'}/{seal.name}")
 
     def compact(self) -> int:
         """Replace the snapshot by one of all trials; returns how many of them it lacked."""
