@@ -164,7 +164,7 @@ def raised_by_plugin(error: BaseException) -> bool:
         return False
     if isinstance(error, Exception):
         return True
-    handlers = [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    handlers = map(signal.getsignal, signal.valid_signals())
     answers = {getattr(handler, "__code__", None) for handler in handlers}
     if any(frame.f_code in answers for frame, _ in frames):
         return False
