@@ -364,6 +364,7 @@ def test_too_little_address_space_is_an_error_in_one_line(folder):
     assert sentence.startswith("Ray cannot start: this shell limits the address space of a process to 2.9 GiB")
 
 
+@pytest.mark.long
 def test_what_a_batch_system_sends_to_everything_before_the_end_leaves_checkpoints(folder, tmp_path):
     command = Command(folder, "failing.yaml", "--results", str(tmp_path), "--address", "local", "--concurrency", "1")
     command.until(lambda: list(tmp_path.glob("checkpoints/*.ckpt")))
