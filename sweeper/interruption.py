@@ -1,10 +1,13 @@
-"""The answers of a start to SIGINT (Ctrl-C), SIGTERM and SIGHUP, before, while and after packs run.
+"""The answers of a start to the signals that ask it to stop, before, while and after packs run.
 
 Before packs run, and after, there is nothing to tidy up: the process ends at once. (An exception would do the same,
 unless it was raised in a callback of the garbage collector or in an import in C code, which lose exceptions.) While Ray
 starts, a signal raises KeyboardInterrupt, so that the processes that have been started are stopped. While packs run,
 the first signal is noted, and the driver's loop makes the packs leave checkpoints; the second signal raises
 KeyboardInterrupt.
+
+Beside Ctrl-C, SIGTERM and SIGHUP these are the ones that batch systems send some time before the end (`--signal` of
+Slurm), timers, and limits of CPU time. Workers do not hear these: the driver asks them to leave checkpoints.
 
 A signal may mean that the machine is about to be taken away. Then Ray's own processes may have got the signal too and
 answer nothing, so that waiting for them has a limit: `leave_within`.
@@ -21,7 +24,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+OF_BATCH_SYSTEMS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGALRM)
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, *OF_BATCH_SYSTEMS)
 
 LIMIT_SECONDS = 25.0  # reclaimed machines and Slurm leave 30 seconds between the first signal and the last
 
@@ -41,7 +46,7 @@ class Interruption:
             weakref.finalize(self, os.close, end).atexit = False
 
     def listen(self) -> None:
-        """Take over SIGINT, SIGTERM and SIGHUP; signals that the caller ignores (nohup) stay ignored."""
+        """Take over `SIGNALS`; those that the caller ignores (nohup) stay ignored."""
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)  # one byte for each signal
         for signum in SIGNALS:
             if signal.getsignal(signum) != signal.SIG_IGN:
@@ -92,7 +97,7 @@ class Interruption:
             case "exit":
                 last_words("interrupted; the same command carries on")
                 os._exit(128 + self.signum)
-            case "note" if first:
+            case "note" if first or signum == signal.SIGXCPU:  # which comes every second
                 pass
             case "raise" | "note":
                 raise KeyboardInterrupt
@@ -124,6 +129,27 @@ def signals_noted() -> Iterator[list[int]]:
     finally:
         for signum, handler in answering.items():
             signal.signal(signum, handler)
+
+
+@contextlib.contextmanager
+def starting_deaf_processes() -> Iterator[None]:
+    """Processes that are started meanwhile, and theirs, hear neither hangups nor batch systems.
+
+    A terminal that is closed, or a batch system, cannot end them: the driver lets them leave checkpoints then.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, *OF_BATCH_SYSTEMS})  # children inherit it
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore_batch_systems() -> None:
+    """Have this process, a worker, ignore `OF_BATCH_SYSTEMS`; a plug-in may use a timer, and sets its own answer."""
+    with contextlib.suppress(ValueError):  # a thread that is not the main one may not
+        for signum in OF_BATCH_SYSTEMS:
+            signal.signal(signum, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, OF_BATCH_SYSTEMS)
 
 
 def last_words(text: str) -> None:

@@ -25,6 +25,7 @@ import jax
 import pytest
 
 import sweeper.trial.jax_settings  # noqa: F401  XLA's flags are those of now, also if a test imports evosax first
+from sweeper.interruption import SIGNALS
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests import s3_server
@@ -84,7 +85,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True)
 def signals():
     """Puts the answers to signals back as they were: a command keeps its own until its process ends."""
-    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {signum: signal.getsignal(signum) for signum in SIGNALS}
     wakeup = signal.set_wakeup_fd(-1)
     signal.set_wakeup_fd(wakeup)
     yield

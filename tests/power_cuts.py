@@ -8,7 +8,7 @@ import pytest
 from sweeper.store.local_files import LocalFiles
 
 ON_FILES = [(LocalFiles, name) for name in ("write", "delete", "move")]
-ON_A_DISK = [(os, name) for name in ("open", "fsync", "replace", "mkdir", "unlink")]
+ON_A_DISK = [(os, name) for name in ("open", "fsync", "link", "replace", "mkdir", "unlink")]
 
 
 class _PowerCut(BaseException):

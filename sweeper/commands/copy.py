@@ -2,7 +2,7 @@
 
 What the target has stays as it is. A copy that was killed is carried on by the same command.
 
-Exit codes: 0; 1 if damaged trials were left out; 2 for a store that cannot be read or written.
+Exit codes: 0; 1 if something damaged was left out; 2 for a store that cannot be read or written.
 """
 
 import sys
@@ -54,5 +54,5 @@ def copy(
     present = f"; {done.present:,} were there" if done.present else ""
     print(f"{counted(done.trials, 'trial')}{evaluations} copied to {to}{present}")
     if done.damaged:
-        print(f"{counted(len(done.damaged), 'damaged trial')} left out", file=sys.stderr)
+        print(f"{counted(len(done.damaged), 'damaged file')} left out", file=sys.stderr)
         raise typer.Exit(1)

@@ -9,6 +9,7 @@ A start waits for its local cluster. So the cluster consists of the processes th
 environment from the processes that start them: a runtime environment of Ray would take two processes for every worker.
 """
 
+import _thread
 import contextlib
 import importlib
 import logging
@@ -25,7 +26,7 @@ from typing import Any
 
 import ray
 
-from sweeper.interruption import Interruption, last_words
+from sweeper.interruption import Interruption, last_words, starting_deaf_processes
 from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.environment import worker_environment
@@ -165,7 +166,7 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
     for options, last in ((ray_internals.QUICK_START, False), ({}, True)):
         try:
             with (
-                _deaf_to_hangups(),
+                starting_deaf_processes(),
                 ray_internals.on_loopback(),
                 variables({**environment, "RAY_TMPDIR": folder}),
                 ray_internals.only_what_is_needed(meanwhile),
@@ -183,16 +184,6 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
             ray.shutdown()
             if last:
                 raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
-
-
-@contextlib.contextmanager
-def _deaf_to_hangups() -> Iterator[None]:
-    """Start processes that a terminal cannot end when it is closed: the driver lets them leave checkpoints then."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # inherited by all that is started meanwhile
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _folder_for_sessions() -> str:
@@ -223,8 +214,10 @@ def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) 
 
     # Inside `ray job submit` the job has an environment of its own; ours is added to it.
     os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")
-    before = signal.signal(signal.SIGALRM, give_up)  # a token that the cluster does not like is shown for ever
-    signal.alarm(CONNECT_SECONDS)
+    # A token that the cluster does not like is shown for ever. Any signal would do that nobody sends.
+    before = signal.signal(signal.SIGVTALRM, give_up)
+    limit = threading.Timer(CONNECT_SECONDS, _thread.interrupt_main, (signal.SIGVTALRM,))
+    limit.start()
     try:
         code = {"working_dir": str(snapshot.project), "py_modules": [str(snapshot.packages / "sweeper")]}
         given = {"env_vars": environment, **code}
@@ -235,8 +228,8 @@ def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) 
             f"with RAY_AUTH_MODE=token, the driver needs RAY_AUTH_MODE=token and the same token"
         ) from error
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        limit.cancel()
+        signal.signal(signal.SIGVTALRM, before)
 
 
 @contextlib.contextmanager

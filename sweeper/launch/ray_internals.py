@@ -6,6 +6,7 @@ Parts of Tune are imported when they are used, as Tune takes a second to import.
 
 import contextlib
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -145,6 +146,14 @@ def no_trackers() -> AbstractContextManager[None]:
     from ray.air._internal import usage
 
     return _replaced(usage, tag_callbacks=lambda callbacks: False)
+
+
+def own_signals() -> AbstractContextManager[None]:
+    """Keep Tune from answering SIGUSR1, which asks a start to leave checkpoints.
+
+    In public Tune ends at this signal, and packs go on from their last checkpoints.
+    """
+    return _replaced(_module("ray.tune.tune", "_setup_signal_catching"), _setup_signal_catching=threading.Event)
 
 
 class KilledForMemory(RayActorError):

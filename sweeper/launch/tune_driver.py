@@ -105,6 +105,7 @@ def launch(
             with (
                 scratch() as folder,
                 ray_internals.no_trackers(),
+                ray_internals.own_signals(),
                 ray_internals.memory_kills_are_deaths(),
                 errors.listening(),
                 interruption.answered_by("note"),

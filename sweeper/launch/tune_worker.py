@@ -16,7 +16,7 @@ from ray.exceptions import RayError
 from ray.util import get_current_placement_group
 
 from sweeper.events import PackProgressed
-from sweeper.interruption import signals_noted
+from sweeper.interruption import ignore_batch_systems, signals_noted
 from sweeper.launch.environment import worker_environment
 from sweeper.launch.job import GIVEN_UP, Failed, Lost, PluginRaised, Report, WorkKind, commit_failed, decoded, reason
 from sweeper.launch.population import Population
@@ -70,6 +70,7 @@ class PackWorker(tune.Trainable):
 
     def setup(self, config: dict[str, Any], **launch: Any) -> None:
         """Called once in each process, with the first pack and with what `tune_driver.launch` gives all workers."""
+        ignore_batch_systems()
         self._orders = launch["orders"]
         self._store_url: str = launch["store"]
         self._provenance: Provenance = launch["provenance"]

@@ -74,10 +74,10 @@ def save(
 
 def load(store: Store, pack_id: str) -> Checkpoint | None:
     """The checkpoint of a pack; None if there is no sound checkpoint."""
-    data = store.read_bytes(_name(pack_id))
-    if data is None or hashlib.sha256(data[_DIGEST_BYTES:]).digest() != data[:_DIGEST_BYTES]:
-        return None
     try:
+        data = store.read_bytes(_name(pack_id))
+        if data is None or hashlib.sha256(data[_DIGEST_BYTES:]).digest() != data[:_DIGEST_BYTES]:
+            return None
         with zipfile.ZipFile(io.BytesIO(data[_DIGEST_BYTES:])) as archive:
             if sum(member.file_size for member in archive.infolist()) > len(data):
                 return None  # `save` compresses nothing, so that no small file expands to a large state

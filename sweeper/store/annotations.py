@@ -12,7 +12,7 @@ import datetime
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -80,15 +80,7 @@ class AllAnnotations(NamedTuple):
 
 def read_annotations(files: DurableFiles) -> AllAnnotations:
     """What every sweep and every trial of a store has; a file that makes no sense is left out with a warning."""
-
-    def read(name: str) -> tuple[Annotation, ...]:
-        try:
-            return _annotations(files.read(name), name)
-        except ValueError as error:
-            logger.warning("%r is left out: %s", name, error)
-            return ()
-
-    every = [annotation for each in in_threads(read, _names(files)) for annotation in each]
+    every, _ = _sound(files)
     sweeps: dict[str, list[Annotation]] = collections.defaultdict(list)
     trials: dict[str, list[Annotation]] = collections.defaultdict(list)
     for annotation in every:
@@ -97,6 +89,22 @@ def read_annotations(files: DurableFiles) -> AllAnnotations:
         for trial_id in annotation.trial_ids:
             trials[trial_id].append(annotation)
     return AllAnnotations(*({name: _united(each) for name, each in of.items()} for of in (sweeps, trials)))
+
+
+def _sound(files: DurableFiles) -> tuple[list[Annotation], list[str]]:
+    """All annotations, and the files that make no sense and are left out with a warning."""
+    damaged = list[str]()
+
+    def read(name: str) -> tuple[Annotation, ...]:
+        try:
+            return _annotations(files.read(name), name)
+        except ValueError as error:
+            logger.warning("%r is left out: %s", name, error)
+            damaged.append(name)
+            return ()
+
+    every = [annotation for each in in_threads(read, _names(files)) for annotation in each]
+    return every, damaged
 
 
 def _united(annotations: Sequence[Annotation]) -> Annotations:
@@ -141,14 +149,23 @@ def rename_annotations(files: DurableFiles, old: str, new: str) -> None:
     _take(files, Subject(old), lambda each: each in moved)  # others have come meanwhile
 
 
-def copy_annotations(
-    source: DurableFiles, target: DurableFiles, sweeps: Collection[str], trial_ids: Collection[str]
-) -> None:
-    """Copy the notes and tags of these sweeps and trials; those of the target stay."""
-    for annotation in _every(source):
+def annotations_of(files: DurableFiles, sweeps: Collection[str]) -> tuple[list[Annotation], list[str]]:
+    """The notes and tags of these sweeps and of all trials, and the files that make no sense and are left out."""
+    every, damaged = _sound(files)
+    return [each for each in every if each.sweep is None or each.sweep in sweeps], damaged
+
+
+def add_annotations(files: DurableFiles, annotations: Iterable[Annotation], trial_ids: Collection[str]) -> None:
+    """Write notes and tags that another store has, those on trials for these trials; the ones that are here stay."""
+    for annotation in annotations:
         kept = tuple(trial_id for trial_id in annotation.trial_ids if trial_id in trial_ids)
-        if kept or annotation.sweep in sweeps:
-            _write(target, annotation.model_copy(update={"trial_ids": kept}))
+        if kept or annotation.sweep is not None:
+            _write(files, annotation.model_copy(update={"trial_ids": kept}))
+
+
+def check_annotations(files: DurableFiles) -> None:
+    """Refuse now what a change would refuse; for changes that come after others."""
+    _every(files)
 
 
 def _write(files: DurableFiles, annotation: Annotation) -> list[str]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sweeper.store import snapshots
 from sweeper.store.files import DurableFiles, FileState, StoreError, in_threads
-from sweeper.store.schema import TRIAL_FILE, named_trial
+from sweeper.store.schema import SNAPSHOT_FILE, TRIAL_FILE, named_trial, trial_file_name
 from sweeper.store.seal import DamagedError, TrialSeal, row_of, set_aside, text_of, unsealed
 
 logger = logging.getLogger(__name__)
@@ -59,6 +59,11 @@ def read(
     return rows.select(columns)
 
 
+def read_files(files: DurableFiles, columns: Sequence[str], trial_ids: Collection[str] | None = None) -> pa.Table:
+    """As `read`, from the files alone."""
+    return _sorted(rows_in(files, list(_trials(files.listing("trials"), trial_ids)), columns))
+
+
 def compact(files: DurableFiles) -> int:
     """Replace the snapshot by one of all trials; returns how many of them it lacked."""
     listed = _trials(files.listing("trials"), None)
@@ -66,6 +71,30 @@ def compact(files: DurableFiles) -> int:
     if lacked:
         snapshots.write(files, listed, rows)
     return lacked
+
+
+def verify(files: DurableFiles) -> list[str]:
+    """Read all columns of all trials; the ids of those that are damaged, and now set aside.
+
+    A snapshot that says something else of a trial than the trial's file is deleted, with a warning.
+    """
+    listed = _trials(files.listing("trials"), None)
+    sound = in_threads(lambda name: row_in(files, name, TRIAL_FILE.names) is not None, list(listed))
+    held, _ = snapshots.held(files, listed, snapshots.ROWS.names)
+    for start in range(0, held.num_rows, JOINED):
+        copied = {row["trial_id"]: row for row in held.slice(start, JOINED).to_pylist()}
+        names = [trial_file_name(row["task"], row["baseline"], row["trial_id"]) for row in copied.values()]
+        for row in rows_in(files, names, snapshots.ROWS.names).to_pylist():
+            if repr(row) != repr(copied[row["trial_id"]]):  # NaN is not itself
+                logger.warning("%r is not what the file of %s says: deleted", SNAPSHOT_FILE, row["trial_id"])
+                files.delete(SNAPSHOT_FILE)
+                return _damaged(listed, sound)
+    return _damaged(listed, sound)
+
+
+def _damaged(listed: Iterable[str], sound: Iterable[bool]) -> list[str]:
+    trials = [trial for name in listed if (trial := named_trial(name))]
+    return sorted(trial_id for (_, _, trial_id), whole in zip(trials, sound, strict=True) if not whole)
 
 
 def _whole(files: DurableFiles, listed: Mapping[str, FileState]) -> tuple[pa.Table, int]:
@@ -94,8 +123,16 @@ def _trials(listed: Mapping[str, FileState], wanted: Collection[str] | None) -> 
 
 def row_in(files: DurableFiles, name: str, columns: Iterable[str]) -> tuple[TrialSeal, pa.Table] | None:
     """The seal and some columns of a trial's file; None if it is gone, or damaged and set aside."""
+
+    def parse(file: pa.NativeFile) -> tuple[TrialSeal, pa.Table]:
+        seal, row = unsealed(file, TrialSeal, name), row_of(file, TRIAL_FILE, columns)
+        for column in ("trial_id", "status"):
+            if column in row.column_names and row[column][0].as_py() != getattr(seal, column):
+                raise DamagedError(f"contradicts its seal in the column {column!r}")
+        return seal, row
+
     try:
-        return files.parsed(name, lambda file: (unsealed(file, TrialSeal, name), row_of(file, TRIAL_FILE, columns)))
+        return files.parsed(name, parse)
     except DamagedError as error:
         set_aside(files, name, error)
         return None

@@ -6,7 +6,8 @@ is of a better status (`store.stands`). A file that stays the same is copied byt
 outcomes, a command without folders) is sealed anew. The same copy of the same trials into an empty store writes the
 same bytes.
 
-Records of sweeps are copied before the trials, so that no trial is without a sweep meanwhile.
+Records of sweeps are copied before the trials, so that no trial is without a sweep meanwhile. All that a copy may
+refuse is read before the first write, and from files, whatever a snapshot says.
 """
 
 import dataclasses
@@ -16,8 +17,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.store.annotations import copy_annotations
-from sweeper.store.evaluations import evaluation_file, stored_evaluations
+from sweeper.store.annotations import add_annotations, annotations_of
+from sweeper.store.evaluations import StoredEvaluation, evaluation_file, stored_evaluations
 from sweeper.store.files import in_threads
 from sweeper.store.schema import TRIAL_FILE
 from sweeper.store.seal import DamagedError, TrialSeal, row_of, set_aside, unsealed
@@ -29,7 +30,7 @@ from sweeper.trial.provenance import without_folders
 
 class Copied(NamedTuple):
     """How many trials the target has now that it had not before, how many it had, how many evaluations were copied, and
-    the ids of damaged trials, which were not copied."""
+    what is damaged and was not copied: ids of trials, and files with notes and tags."""
 
     trials: int
     present: int
@@ -54,9 +55,11 @@ def copy(
         raise StoreError("a store cannot be copied onto itself")
     latest = latest_starts(source.sweeps(), sweeps)
     wanted = {trial_id for name in sweeps for trial_id in latest[name].trial_ids} if sweeps else None
-    seals = source.seals(wanted)
+    seals = source.seals_in_files(wanted)
     _check_names(seals, outcomes)
-    there = target.seals(seals)
+    there = target.seals_in_files(seals)
+    evaluations = _lacking_evaluations(source, target, seals)
+    annotations, damaged_notes = annotations_of(source.files, sweeps or list(latest))
     copy_records(source.files, target.files, sweeps or list(latest), hide_folders)
     # A failure is no better than what is there.
     missing = [
@@ -70,10 +73,15 @@ def copy(
 
     done = {seal.trial_id: seal for seal in in_threads(copied, missing) if seal is not None}
     damaged = sorted({seal.trial_id for seal in missing} - done.keys())
-    evaluations = _copy_evaluations(source, target, seals, there | done, hide_folders)
-    present = seals.keys() & (there.keys() | done.keys())
-    copy_annotations(source.files, target.files, sweeps or list(latest), present)
-    return Copied(len(done), len(seals) - len(missing), evaluations, damaged)
+    there |= done
+    of_networks = [
+        each for each in evaluations if (seal := there.get(each.seal.trial_id)) and seal.network == each.seal.network
+    ]
+    for seal, data, row in of_networks:
+        shown = _without_folders(row) if hide_folders else row
+        target.write_bytes(seal.name, data if shown is row else evaluation_file(shown, seal))
+    add_annotations(target.files, annotations, seals.keys() & there.keys())
+    return Copied(len(done), len(seals) - len(missing), len(of_networks), [*damaged, *damaged_notes])
 
 
 def _check_names(seals: Mapping[str, TrialSeal], outcomes: Kept) -> None:
@@ -120,15 +128,8 @@ def _without_folders(row: pa.Table) -> pa.Table:
     return row if hidden == commands else row.set_column(index, row.field(index), pa.array(hidden, pa.string()))
 
 
-def _copy_evaluations(
-    source: Store, target: Store, seals: Mapping[str, TrialSeal], there: Mapping[str, TrialSeal], hide_folders: bool
-) -> int:
-    """Copies the evaluations of networks that the target has too; returns how many."""
-    networks = {key: seal.network for key, seal in seals.items() if key in there and there[key].network == seal.network}
-    present, count = {seal.name for seal, _, _ in stored_evaluations(target, networks)}, 0
-    for seal, data, row in stored_evaluations(source, networks):
-        if seal.name not in present:
-            shown = _without_folders(row) if hide_folders else row
-            target.write_bytes(seal.name, data if shown is row else evaluation_file(shown, seal))
-            count += 1
-    return count
+def _lacking_evaluations(source: Store, target: Store, seals: Mapping[str, TrialSeal]) -> list[StoredEvaluation]:
+    """The evaluations of the source's networks that the target lacks."""
+    networks = {key: seal.network for key, seal in seals.items()}
+    present = {seal.name for seal, _, _ in stored_evaluations(target, networks)}
+    return [each for each in stored_evaluations(source, networks) if each.seal.name not in present]

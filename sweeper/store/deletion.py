@@ -61,7 +61,7 @@ def of_status(store: Store, statuses: Collection[Status]) -> Deletion:
 def of_no_sweep(store: Store) -> Deletion:
     """The trials that the latest start of no sweep planned."""
     planned = planned_trials(store)
-    trials: dict[str, Status] = {key: status for key, status in store.committed().items() if key not in planned}
+    trials = {key: status for key, status in _chosen(store, None, ()).items() if key not in planned}
     return Deletion(None, trials, 0, frozenset(trials), _size(store, trials))
 
 
@@ -82,12 +82,12 @@ def delete(store: Store, deletion: Deletion) -> int:
         if trial is not None and trial[2] in deletion.trials:
             status = None if deletion.sweep else deletion.trials[trial[2]]
             files.delete(name, keep=lambda name=name, status=status: _is_another(files, name, status))
-    # Listed before the trials are read: an evaluation comes after its trial.
+    # Listed before the trials are: an evaluation comes after its trial.
     evaluations, left = files.listing("evaluations"), 0
-    committed = store.committed()
+    there = {trial[2] for name in files.listing("trials") if (trial := named_trial(name))}
     for name in evaluations:
         trial_id = evaluated_trial(name)
-        if trial_id is not None and trial_id not in committed:
+        if trial_id is not None and trial_id not in there:
             files.delete(name)
             left += trial_id not in deletion.planned
     if deletion.sweep is not None:
@@ -97,17 +97,14 @@ def delete(store: Store, deletion: Deletion) -> int:
 
 
 def _is_another(files: DurableFiles, name: str, status: Status | None) -> bool:
-    """Whether the trial in a file has another status by now: a start has run it again."""
-    return status is not None and rows_in(files, [name], ["status"])["status"].to_pylist() not in ([], [status])
+    """Whether the trial in a file is not seen to have the status: a start has run it again, or it is out of sight."""
+    return status is not None and rows_in(files, [name], ["status"])["status"].to_pylist() != [status]
 
 
 def _chosen(store: Store, planned: Collection[str] | None, statuses: Collection[Status]) -> dict[str, Status]:
     """The committed trials among those planned (None: all trials) that have one of the statuses (empty: any)."""
-    return {
-        key: status
-        for key, status in store.committed().items()
-        if (planned is None or key in planned) and (not statuses or status in statuses)
-    }
+    seals = store.seals_in_files(planned)
+    return {key: seal.status for key, seal in seals.items() if not statuses or seal.status in statuses}
 
 
 def _planned(records: Iterable[SweepRecord]) -> set[str]:

@@ -10,6 +10,7 @@ import abc
 import contextlib
 import dataclasses
 import errno
+import itertools
 import logging
 import random
 import time
@@ -33,6 +34,12 @@ LEFTOVER_SECONDS = 3600
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
 """Seconds of the first wait for a store in trouble, which doubles, and of the longest."""
+
+LOOKS, FIRST_PAUSE = 10, 0.01
+"""How often an operation looks at a file that others change, and seconds of its first pause, which doubles."""
+
+LARGEST_TEXT, LARGEST_FILE = 2**28, 2**34
+"""Bytes of the largest file of JSON or of a plan that is read, and of the largest of all others."""
 
 _THREADS = 16
 _PROBES, _QUICK = 8, 0.0005
@@ -73,6 +80,31 @@ class Retries:
 
 class Replaced(StoreTrouble):
     """A file that was replaced while parts of it were read; to be read again."""
+
+
+class TooLargeError(StoreError, ValueError):
+    """A file that no program of ours has written, because it is larger than any of them; it is not read."""
+
+
+def looks() -> Iterator[int]:
+    """The looks at a file that others change meanwhile, with pauses between them; after the last it is `unsettled`."""
+    for look in range(LOOKS):
+        yield look
+        time.sleep(random.uniform(0.5, 1.0) * FIRST_PAUSE * 2**look)
+
+
+def unsettled(what: str) -> StoreTrouble:
+    return StoreTrouble(
+        f"{what} was another file at each of {LOOKS} looks: others write it all the time, or the server's answers "
+        "about the version of a file (ETag, If-Match) do not fit each other"
+    )
+
+
+def check_size(relative: str, size: int) -> None:
+    """Refuse to read a file of this size with a `TooLargeError` if no program of ours has written it."""
+    largest = LARGEST_TEXT if relative.endswith((".json", ".txt")) else LARGEST_FILE
+    if size > largest:
+        raise TooLargeError(f"{relative!r} has {size:,} bytes, and at most {largest:,} are read")
 
 
 class FileState(NamedTuple):
@@ -119,7 +151,7 @@ class DurableFiles(abc.ABC):
 
     @abc.abstractmethod
     def read(self, relative: str) -> bytes | None:
-        """Content of a file, None where there is none."""
+        """Content of a file, None where there is none; a `TooLargeError` if `check_size` refuses it."""
 
     @abc.abstractmethod
     def opened(self, relative: str) -> pa.NativeFile | None:
@@ -127,17 +159,21 @@ class DurableFiles(abc.ABC):
 
     def parsed(self, relative: str, parse: Callable[[pa.NativeFile], Result]) -> Result | None:
         """The result of a parser that reads parts of a file; None where there is none."""
-        while (file := self.opened(relative)) is not None:
+        for _ in looks():
+            if (file := self.opened(relative)) is None:
+                return None
             with contextlib.suppress(Replaced), file:
                 return parse(file)
-        return None
+        raise unsettled(relative)
 
     @abc.abstractmethod
     def write(self, relative: str, data: bytes, keep: Callable[[bytes | None], bool] | None = None) -> bool:
         """Publish a whole file durably; folders are made as needed. Returns whether it was published.
 
-        `keep` is called with the content of the file that has the name already, None without one. If it returns True,
+        `keep` is called with the content of the file that has the name already, None without one, and nothing of one
+        that is too large to be read. If it returns True,
         all stays as it is. The answer and the replacement are one step, but in object stores without conditional PUT.
+        A file that was not seen is not replaced: if the name turns out to be taken, `keep` is called again.
         """
 
     def update(self, relative: str, change: Callable[[bytes | None], bytes | None]) -> None:
@@ -145,11 +181,12 @@ class DurableFiles(abc.ABC):
 
         If another process writes the file meanwhile, `change` is called again with what that has written.
         """
-        done = False
-        while not done:
+        for _ in looks():
             present = self.read(relative)
             new = change(present)
-            done = new in (None, present) or self.write(relative, new, keep=lambda now, present=present: now != present)
+            if new in (None, present) or self.write(relative, new, keep=lambda now, present=present: now != present):
+                return
+        raise unsettled(relative)
 
     @abc.abstractmethod
     def delete(self, relative: str, keep: Callable[[], bool] | None = None) -> None:
@@ -157,7 +194,10 @@ class DurableFiles(abc.ABC):
 
     @abc.abstractmethod
     def move(self, relative: str, target: str) -> None:
-        """Rename a file, replacing a file of the new name. Nothing happens if the file is no longer there."""
+        """Rename a file, which gets the first of the names `numbered(target)` that is free.
+
+        Nothing happens if the file is no longer there.
+        """
 
     @abc.abstractmethod
     def remove_leftovers(self) -> None:
@@ -170,6 +210,12 @@ def within(relative: str) -> str:
     if not parts or relative.startswith("/") or ".." in parts or "\0" in relative:
         raise StoreError(f"{relative!r} is not the name of a file inside a store")
     return "/".join(parts)
+
+
+def numbered(name: str) -> Iterator[str]:
+    """A name and further ones, such as `a/b.parquet`, `a/b-2.parquet`, `a/b-3.parquet`."""
+    path = PurePosixPath(name)
+    return (name if number == 1 else f"{path.with_stem(f'{path.stem}-{number}')}" for number in itertools.count(1))
 
 
 @contextlib.contextmanager

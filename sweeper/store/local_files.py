@@ -3,6 +3,9 @@
 A file is written in a hidden folder, flushed to the disk, renamed to its final name, and the folder of that name is
 flushed too. Locks belong to the operating system, which releases them when their owner dies.
 
+A network disk may show no file for a moment where there is one. So "not there" does not mean that the name is free: a
+file that replaces none is linked to its name, which fails if the name is taken.
+
 Symbolic links below the root are neither read nor written through. (The root itself may be a link: the user gave it.)
 """
 
@@ -23,7 +26,19 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from sweeper.store.files import LEFTOVER_SECONDS, DurableFiles, FileState, StoreError, explained, within
+from sweeper.store.files import (
+    LEFTOVER_SECONDS,
+    DurableFiles,
+    FileState,
+    StoreError,
+    TooLargeError,
+    check_size,
+    explained,
+    looks,
+    numbered,
+    unsettled,
+    within,
+)
 from sweeper.trial.project_files import is_store
 
 logger = logging.getLogger(__name__)
@@ -105,6 +120,7 @@ class LocalFiles(DurableFiles):
         if (file := self._opened(relative)) is None:
             return None
         with file:
+            check_size(relative, os.fstat(file.fileno()).st_size)
             return file.read()
 
     def opened(self, relative: str) -> pa.NativeFile | None:
@@ -140,14 +156,32 @@ class LocalFiles(DurableFiles):
                     os.fsync(file.fileno())
                 with _folder(folder) as descriptor:
                     with _locked(descriptor):
-                        if keep is not None and keep(self.read(relative)):
+                        if keep is None:
+                            os.replace(temporary, path)
+                        elif not self._replaces(temporary, relative, keep):
                             return False
-                        os.replace(temporary, path)
                     os.fsync(descriptor)
             finally:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
         return True
+
+    def _replaces(self, temporary: str, relative: str, keep: Callable[[bytes | None], bool]) -> bool:
+        """Give a file its name, unless `keep` says otherwise about the file of that name; whether the name is its."""
+        path = self.path(relative)
+        for _ in looks():
+            try:
+                present = self.read(relative)
+            except TooLargeError:
+                present = b""
+            if keep(present):
+                return False
+            if present is not None or os.path.islink(path) or not _linked(temporary, path):
+                os.replace(temporary, path)
+                return True
+            if os.stat(temporary).st_nlink > 1:
+                return True
+        raise unsettled(path)
 
     def _make_folder(self, folder: str) -> None:
         if not self._is_plain(folder):
@@ -174,9 +208,17 @@ class LocalFiles(DurableFiles):
         path, final = self.path(relative), self.path(target)
         with explained("move", path):
             self._make_folder(os.path.dirname(final))
-            if self._is_plain(os.path.dirname(path)):
-                with contextlib.suppress(FileNotFoundError):
-                    os.replace(path, final)
+            if not self._is_plain(os.path.dirname(path)) or not os.path.lexists(path):
+                return
+            for name in numbered(final):
+                # An empty file takes the name; where it is left behind, nobody looks for data.
+                with contextlib.suppress(FileExistsError):
+                    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+                    try:
+                        os.replace(path, name)
+                    except FileNotFoundError:
+                        os.unlink(name)
+                    return
 
     def remove_leftovers(self) -> None:
         limit = time.time() - LEFTOVER_SECONDS
@@ -203,6 +245,22 @@ class _File(io.FileIO):
     def readall(self) -> bytes:
         with explained("read", str(self.name)):
             return super().readall()
+
+
+def _linked(source: str, path: str) -> bool:
+    """Give a file another name, if that is free; False on a disk without links.
+
+    Whether the name was free shows the number of the file's names: the server of a disk may have answered twice.
+    """
+    try:
+        os.link(source, path)
+    except FileExistsError:
+        return True
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            raise
+        return False
+    return True
 
 
 def _held(path: str) -> bool:

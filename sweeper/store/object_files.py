@@ -20,7 +20,19 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError,
 from pyarrow import fs
 
 from sweeper.messages import did_you_mean, nearest_name, redacted
-from sweeper.store.files import DurableFiles, FileState, Replaced, StoreError, StoreTrouble, within
+from sweeper.store.files import (
+    DurableFiles,
+    FileState,
+    Replaced,
+    StoreError,
+    StoreTrouble,
+    TooLargeError,
+    check_size,
+    looks,
+    numbered,
+    unsettled,
+    within,
+)
 
 PART = 10_000_000  # bytes from which a file that replaces any other goes up in parts
 END = 64 * 2**10  # bytes that are read from the end of an object at first: nearly every row with its curves is smaller
@@ -30,6 +42,9 @@ ANSWER_SECONDS = 60.0
 
 _PARAMETERS = {"endpoint_override": "endpoint", "region": "region"}
 """What a URL may say of an S3 server, beside `scheme`, and the client's name for it."""
+
+_CONFLICTS = (AlreadyExistsError, PreconditionError)
+"""Answers 409 and 412: another writer was at work, or the object is not the one that was expected."""
 
 _REFUSED = re.compile(r"status code: 4(?!29|08)\d\d")
 """How the client words an answer that will stay the same; all others may pass."""
@@ -108,7 +123,9 @@ class ObjectFiles(DurableFiles):
 
     def read(self, relative: str) -> bytes | None:
         with _explained("read", f"{self.root}/{relative}"), contextlib.suppress(FileNotFoundError):
-            return bytes(obstore.get(self._store, self._key(relative)).bytes())
+            found = obstore.get(self._store, self._key(relative))
+            check_size(relative, found.meta["size"])
+            return bytes(found.bytes())
         return None
 
     def opened(self, relative: str) -> pa.NativeFile | None:
@@ -117,28 +134,31 @@ class ObjectFiles(DurableFiles):
         return None
 
     def write(self, relative: str, data: bytes, keep: Callable[[bytes | None], bool] | None = None) -> bool:
-        key = self._key(relative)
-        while True:
-            with _explained("write", f"{self.root}/{relative}"):
+        key, what = self._key(relative), f"{self.root}/{relative}"
+        for _ in looks():
+            with _explained("write", what):
                 if keep is None:
                     obstore.put(self._store, key, data, chunk_size=PART)
                     return True
                 mode: Any = "create"
                 content: bytes | None = None
-                with contextlib.suppress(FileNotFoundError):
-                    present = obstore.get(self._store, key)
-                    versions = {name: present.meta[name] for name in ("e_tag", "version")}
+                with contextlib.suppress(FileNotFoundError, TooLargeError):
+                    found = obstore.get(self._store, key)
+                    versions = {name: found.meta[name] for name in ("e_tag", "version")}
                     mode = {name: version for name, version in versions.items() if version is not None}
-                    content = bytes(present.bytes())
+                    content = b""
+                    check_size(relative, found.meta["size"])
+                    content = bytes(found.bytes())
                 if keep(content):
                     return False
                 try:
                     obstore.put(self._store, key, data, mode=mode, use_multipart=False)
-                except (AlreadyExistsError, PreconditionError):
+                except _CONFLICTS:
                     continue  # another writer came first: look again
                 except NotSupportedError:
                     obstore.put(self._store, key, data, chunk_size=PART)
                 return True
+        raise unsettled(what)
 
     def delete(self, relative: str, keep: Callable[[], bool] | None = None) -> None:
         if keep is not None and keep():
@@ -148,7 +168,15 @@ class ObjectFiles(DurableFiles):
 
     def move(self, relative: str, target: str) -> None:
         with _explained("move", f"{self.root}/{relative}"), contextlib.suppress(FileNotFoundError):
-            obstore.rename(self._store, self._key(relative), self._key(target))
+            free = next(name for name in numbered(self._key(target)) if not self._is_taken(name))
+            obstore.rename(self._store, self._key(relative), free)
+
+    def _is_taken(self, key: str) -> bool:
+        try:
+            obstore.head(self._store, key)
+        except FileNotFoundError:
+            return False
+        return True
 
     def remove_leftovers(self) -> None:
         """Does nothing: an object appears whole or not at all."""
@@ -199,13 +227,14 @@ def _explained(action: str, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (AlreadyExistsError, PreconditionError, NotSupportedError):
+    except StoreError:
         raise
     except (BaseError, ValueError, OSError) as error:
         if isinstance(error, FileNotFoundError) and action not in ("write", "list", "open"):
             raise
         reason = " ".join(str(error).partition("Debug source:")[0].split())
-        passing = type(error).__name__ == "GenericError" and _REFUSED.search(str(error)) is None
+        refused = _REFUSED.search(str(error)) is not None
+        passing = isinstance(error, _CONFLICTS) or (type(error).__name__ == "GenericError" and not refused)
         raise (StoreTrouble if passing else StoreError)(redacted(f"cannot {action} {what}: {reason}")) from None
 
 

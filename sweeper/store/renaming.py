@@ -4,7 +4,7 @@ A renaming that was killed is carried on by the same call: the old name has all 
 comes meanwhile stays under the name that it has.
 """
 
-from sweeper.store.annotations import rename_annotations
+from sweeper.store.annotations import check_annotations, rename_annotations
 from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.sweep_records import check_name, history, remove_starts, start_files, write_start
 
@@ -17,6 +17,7 @@ def rename_sweep(files: DurableFiles, old: str, new: str) -> None:
     ours = [record.model_copy(update={"name": new}) for record in history(files, old)]
     if not ours:
         raise StoreError(f"the store has no sweep {old!r}")
+    check_annotations(files)  # afterwards nothing is refused but a name that was taken meanwhile
     theirs = history(files, new)
     if theirs[-len(ours) :] != ours:
         if theirs != ours[: len(theirs)]:

@@ -26,6 +26,7 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import from_json
 
 from sweeper.store.files import DurableFiles, StoreError
+from sweeper.store.row_checks import check_row
 from sweeper.store.schema import (
     SCHEMA_VERSION,
     SNAPSHOT_FILE,
@@ -194,17 +195,27 @@ def row_of(file: pa.NativeFile, schema: pa.Schema, columns: Iterable[str], large
     wanted = list(columns)
     try:
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        size = parquet.metadata.row_group(0).total_byte_size if parquet.metadata.num_row_groups == 1 else 0
+        size = _decoded_size(parquet.metadata.row_group(0)) if parquet.metadata.num_row_groups == 1 else 0
         if parquet.metadata.num_rows != 1 or size > largest:
             raise DamagedError(f"does not hold one row of at most {largest:,} bytes")
         known = set(parquet.schema_arrow.names)
         row = parquet.read(columns=[name for name in wanted if name in known], use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise DamagedError(" ".join(str(error).split())) from error
+    try:
+        check_row(row, schema)
+    except ValueError as error:
+        raise DamagedError(str(error)) from None
     for name in wanted:
         if name not in known:
             row = row.append_column(schema.field(name), pa.nulls(1, schema.field(name).type))
     return row.select(wanted).replace_schema_metadata(None)
+
+
+def _decoded_size(group: pq.RowGroupMetaData) -> int:
+    """Bytes that a row group may take: a value of a dictionary, or of a run, is written once and decoded many times."""
+    columns = [group.column(index) for index in range(group.num_columns)]
+    return sum(max(column.total_uncompressed_size, 8 * column.num_values) for column in columns)
 
 
 # Set aside

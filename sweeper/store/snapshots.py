@@ -3,20 +3,22 @@
     snapshots/trials.parquet
 
 The snapshot says of each trial which file it has copied: name, size and version (`FileState`). A reader takes a row
-from it only if the file in the store is that file. So a snapshot that is damaged, stale or deleted costs time and
-nothing else: it needs no lock, no order of operations, and no repair. It is replaced as a whole; of two writers the
-last wins.
+from it only if the file in the store is that file, and if the row does not contradict itself. So a snapshot that is
+damaged, stale or deleted costs time and nothing else: it needs no lock, no order of operations, and no repair. It is
+replaced as a whole; of two writers the last wins. What copies, deletes or verifies trials reads their files.
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sweeper.store.files import DurableFiles, FileState, StoreError
-from sweeper.store.schema import CURVES_COLUMN, SNAPSHOT_FILE, TRIALS, trial_file_name
+from sweeper.store.schema import CURVES_COLUMN, PARTITION, SNAPSHOT_FILE, TRIALS, trial_file_name
 from sweeper.store.seal import DamagedError, SnapshotSeal, sealed, unsealed
 from sweeper.store.trial_file import POINT_ENCODING
 
@@ -29,6 +31,11 @@ COLUMNS = pa.schema([("file", pa.string()), ("size", pa.int64()), ("version", pa
 """Columns of a snapshot: the file that was copied, and the trial."""
 
 _GROUP = 10_000  # rows of a row group
+
+_BATCH = 1000  # rows that are decoded before the size of all is looked at
+
+EXPANSION, LEAST_BOUND = 1000, 2**26
+"""A snapshot may take so many times the bytes of its file when it is decoded, and so many bytes in any case."""
 
 _UNIQUE = {"file", "version", "seal", "trial_id", "spec", "extra_metrics"}
 _OPTIONS: dict[str, Any] = {
@@ -44,10 +51,17 @@ def held(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence
     files. A snapshot that cannot be read is passed over loudly.
     """
 
+    wanted = list(dict.fromkeys([*COLUMNS.names[:4], *PARTITION.names, "trial_id", "status", *columns]))
+
     def read(file: pa.NativeFile) -> pa.Table:
         unsealed(file, SnapshotSeal, SNAPSHOT_FILE)
         parquet = pq.ParquetFile(file, pre_buffer=True, page_checksum_verification=True)
-        return parquet.read(list(dict.fromkeys([*COLUMNS.names[:3], *columns])))
+        batches, size = [], 0
+        for batch in parquet.iter_batches(_BATCH, columns=wanted):
+            if (size := size + batch.nbytes) > LEAST_BOUND + EXPANSION * file.size():
+                raise DamagedError(f"expands to more than {size:,} bytes")
+            batches.append(batch)
+        return pa.Table.from_batches(batches) if batches else COLUMNS.empty_table()
 
     try:
         table = files.parsed(SNAPSHOT_FILE, read)
@@ -58,10 +72,34 @@ def held(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence
             for name, size, version in states
         ]
         rows = rows.filter(pa.array(same, pa.bool_()))
-        return rows.select(columns), set(rows["file"].to_pylist())
+        sound = rows.filter(_agrees(rows))
+        if left := rows.num_rows - sound.num_rows:
+            logger.warning("%r contradicts itself about %d files, which are read", SNAPSHOT_FILE, left)
+        return sound.select(columns), set(sound["file"].to_pylist())
     except (DamagedError, StoreError, pa.ArrowException, OSError, LookupError) as error:
         logger.warning("%r is not used (%s)", SNAPSHOT_FILE, " ".join(str(error).split()))
         return ROWS.empty_table().select(columns), set()
+
+
+def _agrees(rows: pa.Table) -> pa.ChunkedArray:
+    """Whether the name of the file, the seal and the row of each trial are about the same trial and the same end."""
+    named = pc.binary_join_element_wise(
+        "trials/task=", rows["task"], "/baseline=", rows["baseline"], "/", rows["trial_id"], ".parquet", ""
+    )
+    agrees = pc.equal(named, rows["file"])
+    sealed_as = pc.extract_regex(rows["seal"], _SEALED_AS)
+    for name in ("trial_id", *PARTITION.names, "status"):
+        agrees = pc.and_(agrees, pc.equal(pc.struct_field(sealed_as, name), rows[name]))
+    return pc.fill_null(agrees, False)
+
+
+_SEALED_AS = (
+    "^"
+    + re.escape('{"kind":"trial","schema_version":')
+    + r"\d+"
+    + "".join(f',"{name}":"(?P<{name}>[^"]*)"' for name in ("trial_id", *PARTITION.names, "status"))
+)
+"""How the text of a seal begins: see `seal.text_of`."""
 
 
 def write(files: DurableFiles, listed: Mapping[str, FileState], rows: pa.Table) -> None:

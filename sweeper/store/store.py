@@ -21,7 +21,7 @@ names and columns, `trial_file` the file of a trial, `committed_trials` and `sna
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -45,11 +45,9 @@ from sweeper.store.schema import (
     OUTCOMES_COLUMN,
     PARTITION,
     SCHEMA_VERSION,
-    TRIAL_FILE,
     TRIALS,
     Status,
     TrialResult,
-    named_trial,
     trial_file_name,
 )
 from sweeper.store.seal import DamagedError, TrialSeal, seal_of, unsealed
@@ -148,14 +146,8 @@ class Store:
 
         A trial that was superseded before under the same fingerprint is kept as well, under a name with a number.
         """
-        there = self._files.listing("superseded")
         for seal in self.seals(trial_ids).values():
-            target = f"superseded/{seal.fingerprint or 'unknown'}/{seal.name}"
-            number, free = 1, target
-            while free in there:
-                number += 1
-                free = f"{target.removesuffix('.parquet')}-{number}.parquet"
-            self._files.move(seal.name, free)
+            self._files.move(seal.name, f"superseded/{seal.fingerprint or 'unknown'}/{seal.name}")
 
     def compact(self) -> int:
         """Replace the snapshot by one of all trials; returns how many of them it lacked."""
@@ -179,6 +171,10 @@ class Store:
     def seals(self, trial_ids: Iterable[str] | None = None) -> dict[str, TrialSeal]:
         """The seals of all committed trials, or of those listed, by id."""
         return _seals(self._read(["trial_id", "seal"], trial_ids))
+
+    def seals_in_files(self, trial_ids: Collection[str] | None = None) -> dict[str, TrialSeal]:
+        """As `seals`, from the files alone: for what must not depend on a snapshot."""
+        return _seals(committed_trials.read_files(self._files, ["trial_id", "seal"], trial_ids))
 
     def trials(self, trial_ids: Iterable[str] | None = None) -> pa.Table:
         """The rows of all committed trials, or of those listed, with the columns of `TRIALS`, sorted by trial id."""
@@ -244,10 +240,11 @@ class Store:
         return safetensors.numpy.load(self.network(seal))
 
     def verify(self) -> list[str]:
-        """Read all columns of all trials; the ids of those that are damaged, and now set aside."""
-        named = {name: trial[2] for name in self._files.listing("trials") if (trial := named_trial(name))}
-        rows = in_threads(lambda name: committed_trials.row_in(self._files, name, TRIAL_FILE.names), list(named))
-        return sorted(key for key, row in zip(named.values(), rows, strict=True) if row is None)
+        """Read all columns of all trials; the ids of those that are damaged, and now set aside.
+
+        A snapshot that says something else of a trial than the trial's file is deleted, with a warning.
+        """
+        return committed_trials.verify(self._files)
 
     # Sweeps, and files of other modules
 

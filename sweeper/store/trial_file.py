@@ -15,6 +15,7 @@ import pyarrow as pa
 import safetensors.numpy
 from safetensors import SafetensorError
 
+from sweeper.store.row_checks import check_names
 from sweeper.store.schema import (
     CURVES,
     CURVES_COLUMN,
@@ -43,7 +44,11 @@ POINT_ENCODING = {f"{_POINT}.step": "DELTA_BINARY_PACKED", f"{_POINT}.value": "B
 
 
 def trial_file(result: TrialResult) -> tuple[TrialSeal, bytes]:
-    """The file of a trial, and its seal; a network that cannot be kept is a `ValueError`."""
+    """The file of a trial, and its seal; a `ValueError` about a network, or names, that cannot be kept."""
+    named = {"metrics": result.metrics, "outcomes": result.outcomes or ()}
+    named["curves"] = dict.fromkeys(name for _, name, _ in result.curves)
+    for what, names in named.items():
+        check_names(names, what)
     trial, key = result.trial, trial_id(result.trial)
     network = None if result.network is None else network_bytes(result.network)
     outcomes = {} if result.outcomes is None else _outcomes(result.outcomes)

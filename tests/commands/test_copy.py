@@ -50,5 +50,5 @@ def test_damaged_trials_are_an_exit_code(store, tmp_path):
     data = file.read_bytes()
     file.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:])
     output, target = copied(store, tmp_path / "target", code=1)
-    assert "1 damaged trial" in output
+    assert "1 damaged file" in output
     assert target.committed().keys() == {*IDS} - {IDS[1]}

@@ -364,8 +364,21 @@ def test_too_little_address_space_is_an_error_in_one_line(folder):
     assert sentence.startswith("Ray cannot start: this shell limits the address space of a process to 2.9 GiB")
 
 
+@pytest.mark.long
+def test_what_a_batch_system_sends_to_everything_before_the_end_leaves_checkpoints(folder, tmp_path):
+    command = Command(folder, "failing.yaml", "--results", str(tmp_path), "--address", "local", "--concurrency", "1")
+    command.until(lambda: list(tmp_path.glob("checkpoints/*.ckpt")))
+    (saved,) = tmp_path.glob("checkpoints/*.ckpt")
+    before = saved.stat().st_mtime_ns
+    os.killpg(command.process.pid, signal.SIGUSR1)
+    code, text = command.wait()
+    assert code == 128 + signal.SIGUSR1, text
+    assert "Traceback" not in text
+    assert saved.stat().st_mtime_ns > before
+
+
 def test_an_early_signal_ends_the_command_quietly(folder):
-    for signum, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+    for signum, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, 138)):
         command = Command(folder, "tiny.yaml", "--results", "early", "--address", "local")
         command.until(lambda command=command: catches(command.process.pid, signal.SIGTERM))
         command.process.send_signal(signum)

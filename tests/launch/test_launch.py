@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from sweeper import events, launch
-from sweeper.interruption import Interruption
+from sweeper.interruption import SIGNALS, Interruption, starting_deaf_processes
 from sweeper.launch import cluster, ray_internals
 from sweeper.launch.code_snapshot import code_snapshot
 from sweeper.launch.environment import worker_environment
@@ -215,6 +215,47 @@ def test_signals_are_answered_as_the_moment_demands(monkeypatch):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     interruption.listen()
     signal.raise_signal(signal.SIGHUP)
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_every_signal_that_asks_to_stop_is_noted_while_packs_run(signum):
+    interruption = Interruption()
+    interruption.listen()
+    with interruption.answered_by("note"):
+        signal.raise_signal(signum)
+        assert interruption.signum == interruption.arrived() == signum
+        again = pytest.raises(KeyboardInterrupt) if signum != signal.SIGXCPU else contextlib.nullcontext()
+        with again:  # a limit of CPU time is told every second
+            signal.raise_signal(signum)
+
+
+def test_tune_leaves_the_signals_to_the_driver(monkeypatch):
+    from ray.tune import tune
+
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    monkeypatch.setenv("TUNE_DISABLE_SIGINT_HANDLER", "1")
+    with ray_internals.own_signals():
+        assert not tune._setup_signal_catching().is_set()
+    assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
+
+
+def test_what_a_start_has_started_does_not_hear_batch_systems_until_a_plug_in_wants_to(tmp_path):
+    """Ray's processes, and the workers that they start; a plug-in may set a timer."""
+    worker = (
+        "import signal, time\n"
+        "from sweeper.interruption import OF_BATCH_SYSTEMS, ignore_batch_systems\n"
+        "for deaf in (lambda: None, ignore_batch_systems):\n"
+        "    deaf()\n"
+        "    for signum in OF_BATCH_SYSTEMS:\n"
+        "        signal.raise_signal(signum)\n"
+        "rang = []\n"
+        "signal.signal(signal.SIGALRM, lambda *given: rang.append(given))\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.01)\n"
+        "time.sleep(0.2)\n"
+        "print(len(rang))"
+    )
+    with starting_deaf_processes():
+        assert python("-c", worker).stdout == "1\n"
 
 
 def test_the_copy_is_loaded_once_before_ray_starts(monkeypatch, tmp_path):

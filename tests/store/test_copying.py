@@ -1,14 +1,19 @@
 """A copy of a sweep equals the sweep, keeps the target's own trials, and survives crashes, damage and strangers."""
 
+import dataclasses
 import functools
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from sweeper.store.annotations import Subject, annotate, read_annotations
 from sweeper.store.copying import Copied, copy
 from sweeper.store.evaluations import evaluations_table, stored_evaluations
+from sweeper.store.seal import EvaluationSeal, TrialSeal, sealed, unsealed
 from sweeper.store.store import Store, StoreError
-from tests.damage import flipped
+from tests.damage import flipped, lie
 from tests.filled_stores import IDS, contents, evaluate, sound
 from tests.power_cuts import power_cuts
 from tests.results import PROVENANCE, WEIGHTS, failure, outcomes, record, result
@@ -150,6 +155,49 @@ def test_a_damaged_trial_is_left_out_and_costs_no_other(source, local, place):
     assert set(local.committed()) == set(IDS) - {IDS[1]}
     assert sound(local)
     assert IDS[1] not in source.committed()
+
+
+@pytest.mark.parametrize("name", ["annotations.json", f"annotations/{'a' * 20}.json"])
+@pytest.mark.parametrize("data", [b"{", b"[]", b'{"schema_version": 1, "annotations": [3]}', b"[" * 100_000])
+def test_damaged_notes_are_left_out_and_cost_nothing_else(source, local, name, data, caplog):
+    annotate(source.files, Subject("quick"), note="look")
+    source.write_bytes(name, data)
+    assert copy(source, local) == Copied(trials=6, present=0, evaluations=1, damaged=[name])
+    assert read_annotations(local.files).sweeps["quick"].texts == ["look"]
+    assert name in caplog.text
+    assert source.read_bytes(name) == data
+
+
+@pytest.mark.parametrize("folder", ["annotations", "evaluations", "trials", "sweeps/quick"])
+def test_what_a_copy_refuses_it_refuses_before_the_first_write(source, local, folder):
+    """A file of a newer program, which nobody but that program can read."""
+    annotate(source.files, Subject("quick"), note="look")
+    name = source.listing(folder)[0]
+    if folder in ("annotations", "sweeps/quick"):
+        data = source.read_bytes(name).replace(b'"schema_version": 1', b'"schema_version": 99')
+    else:
+        form = TrialSeal if folder == "trials" else EvaluationSeal
+        file = pa.BufferReader(source.read_bytes(name))
+        made = dataclasses.replace(unsealed(file, form, name), schema_version=99)
+        data = sealed(pq.ParquetFile(file).read().replace_schema_metadata(None), made, {})
+    source.write_bytes(name, data)
+    with pytest.raises(StoreError, match="99"):
+        copy(source, local)
+    assert not list(Path(local.root).rglob("*"))
+
+
+@pytest.mark.parametrize("where", ["source", "target"])
+def test_a_copy_reads_files_whatever_a_snapshot_says(source, local, where):
+    """A row of a snapshot that is of another trial, or says of a failed one that it finished."""
+    if where == "target":
+        copy(source, local)
+        local.commit(failure({"seed": 2}))  # which leaves what stands
+        name = local.seals()[IDS[1]].name
+        local.delete(name)
+        local.commit(failure({"seed": 1}))
+    lie(source if where == "source" else local, IDS[1], status="finished")
+    copy(source, local)
+    assert contents(local) == contents(source)
 
 
 # Sweeps

@@ -11,8 +11,8 @@ import obstore
 import pytest
 
 from sweeper.store import files as durable
-from sweeper.store import local_files
-from sweeper.store.files import StoreError, StoreTrouble
+from sweeper.store import local_files, object_files
+from sweeper.store.files import StoreError, StoreTrouble, TooLargeError
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.object_files import ObjectFiles
 from tests.power_cuts import ON_A_DISK, power_cuts
@@ -140,14 +140,63 @@ def test_a_file_is_deleted_unless_it_is_to_stay(files):
     assert files.read("x") is None
 
 
-def test_a_file_is_moved_over_another_and_one_that_is_gone_moves_nothing(files):
-    files.write(NAME, b"new")
+def test_a_file_is_moved_beside_others_and_one_that_is_gone_moves_nothing(files):
     files.write(f"quarantine/{NAME}", b"old")
-    for _ in range(2):
-        files.move(NAME, f"quarantine/{NAME}")
-        assert (files.read(NAME), files.read(f"quarantine/{NAME}")) == (None, b"new")
+    for number in ("", "-2", "-3"):
+        assert files.read(f"quarantine/{NAME.replace('.', f'{number}.')}")
+        files.write(NAME, b"new")
+        for _ in range(2):
+            files.move(NAME, f"quarantine/{NAME}")
+    assert files.read(NAME) is None
+    assert [files.read(name) for name in sorted(files.listing("quarantine"))] == [b"new", b"new", b"new", b"old"]
     files.move(f"quarantine/{NAME}", "superseded/a/b")
-    assert files.read("superseded/a/b") == b"new"
+    assert files.read("superseded/a/b") == b"old"
+
+
+@pytest.mark.parametrize("hidden", [1, 3])
+def test_a_file_that_is_not_seen_for_a_moment_is_not_replaced(files, monkeypatch, hidden):
+    """As on a network disk, whose answers are a moment old, or behind a cache in front of a bucket."""
+    files.write("x", b"finished")
+    owner, name = (files, "_opened") if isinstance(files, LocalFiles) else (object_files.obstore, "get")
+    look, seen = getattr(owner, name), itertools.count()
+
+    def stale(*arguments, **options):
+        if next(seen) < hidden:
+            if owner is files:
+                return None
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        return look(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, stale)
+    assert not files.write("x", b"mine", keep=lambda now: now == b"finished")
+    files.update("x", lambda now: b"first" if now is None else None)
+    monkeypatch.undo()
+    assert files.read("x") == b"finished"
+
+
+def test_a_file_that_is_another_at_every_look_ends_in_trouble(files, monkeypatch):
+    monkeypatch.setattr(durable, "FIRST_PAUSE", 0.0)
+    files.write("x", b"")
+    count = itertools.count(1)
+
+    def keep(now):
+        elsewhere(files).write("x", f"{next(count)}".encode())
+        return True
+
+    with pytest.raises(StoreTrouble, match="x"):
+        files.update("x", lambda now: keep(now) and b"mine")
+    assert next(count) == durable.LOOKS + 1
+
+
+@pytest.mark.parametrize("name", ["annotations.json", "checkpoints/x.ckpt", "sweeps/a/b.txt", NAME])
+def test_a_file_that_none_of_ours_can_be_is_not_read(disk, name):
+    disk.write(name, b"")
+    os.truncate(disk.path(name), 200 * 2**30)
+    for read in (disk.read, lambda name: disk.update(name, lambda now: b"")):
+        with pytest.raises(TooLargeError, match=name):
+            read(name)
+    assert disk.write(name, b"small", keep=lambda now: now is None)
+    assert disk.read(name) == b"small"
 
 
 def test_names_that_climb_out_are_refused_by_every_operation(files):
@@ -181,6 +230,23 @@ def test_a_crash_at_any_moment_of_a_write_leaves_the_old_file_or_the_new_one(tmp
         assert files.listing("trials").keys() == {"trials/a/other"} | ({"trials/b/x"} if now else set())
         assert files.write("trials/b/x", b"newer")
         assert (files.read("trials/b/x"), files.read("trials/a/other")) == (b"newer", b"other")
+
+
+def test_a_disk_whose_server_answers_twice_or_that_has_no_links_is_written(disk, monkeypatch):
+    link = os.link
+
+    def answered_twice(source, path):
+        link(source, path)
+        link(source, path)
+
+    def refused(source, path):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    for name, of_this_disk in (("x", answered_twice), ("y", refused)):
+        monkeypatch.setattr(os, "link", of_this_disk)
+        assert disk.write(name, b"one", keep=lambda now: now is not None)
+        assert not disk.write(name, b"two", keep=lambda now: now is not None)
+        assert disk.read(name) == b"one"
 
 
 def test_leftovers_of_crashes_are_swept_once_nobody_can_own_them(disk):

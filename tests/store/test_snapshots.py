@@ -6,10 +6,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sweeper.store import committed_trials, seal, snapshots
+from sweeper.store import committed_trials, deletion, seal, snapshots
 from sweeper.store.committed_trials import Reading
 from sweeper.store.files import StoreError
 from sweeper.store.schema import SNAPSHOT_FILE, TRIALS
@@ -17,7 +18,7 @@ from sweeper.store.seal import SnapshotSeal
 from sweeper.store.store import Store
 from sweeper.store.trial_file import trial_file
 from sweeper.trial.trial import trial_id
-from tests.damage import DAMAGES, flipped
+from tests.damage import DAMAGES, flipped, lie
 from tests.power_cuts import power_cuts
 from tests.results import failure, outcomes, result
 from tests.store.meanwhile import before_next
@@ -234,6 +235,57 @@ def test_a_damaged_trial_behind_a_snapshot_is_found_by_verify(compacted):
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
     assert store.verify() == [first]
     assert sorted(store.committed()) == others
+
+
+@pytest.mark.parametrize("changed", ["file", "seal", "trial_id", "status", "task"])
+def test_a_row_that_contradicts_itself_is_read_from_its_file(compacted, changed, caplog):
+    """A seal, or a row, of another trial, under a right digest."""
+    store, before = compacted
+    path = Path(store.root, SNAPSHOT_FILE)
+    table = pq.ParquetFile(path).read().replace_schema_metadata(None)
+    values = table[changed].to_pylist()
+    values[0] = {"status": "stopped", "task": "recall"}.get(changed, values[1])
+    column = pa.array(values, table.schema.field(changed).type)
+    table = table.set_column(table.column_names.index(changed), changed, column)
+    path.write_bytes(seal.sealed(table, SnapshotSeal(), {"compression": "zstd"}))
+    assert facts(store) == before
+    assert SNAPSHOT_FILE in caplog.text or changed == "file"
+
+
+def test_verify_holds_a_snapshot_against_the_files(compacted, caplog):
+    store, before = compacted
+    key = sorted(before[0])[0]
+    assert store.verify() == []
+    assert copied(store) == 7
+    for lied in ({"success": 0.123}, {"status": "stopped"}):
+        lie(store, key, **lied)
+        assert facts(store) != before
+        assert store.verify() == []
+        assert key in caplog.text
+        assert facts(store) == before
+        caplog.clear()
+
+
+def test_a_deletion_reads_files_whatever_a_snapshot_says(compacted):
+    store, before = compacted
+    key = next(key for key, status in before[0].items() if status == "failed")
+    lie(store, key, status="finished")
+    assert deletion.of_status(store, ["failed"]).trials == {key: "failed"}
+
+
+def test_a_small_snapshot_that_expands_to_gigabytes_is_not_decoded(compacted, caplog):
+    store, before = compacted
+    path = Path(store.root, SNAPSHOT_FILE)
+    table = pq.ParquetFile(path).read().replace_schema_metadata(None)
+    at = table.column_names.index("command")
+    table = pa.concat_tables([table] * 100)
+    table = table.set_column(at, table.schema.field(at), pa.array(["x" * 2**20] * table.num_rows))
+    path.write_bytes(seal.sealed(table, SnapshotSeal(), {"compression": "zstd"}))
+    assert path.stat().st_size < 200_000
+    held = pa.total_allocated_bytes()
+    assert store.trials().to_pylist() == before[2]
+    assert pa.total_allocated_bytes() < held + snapshots.LEAST_BOUND
+    assert "expands" in caplog.text
 
 
 # Crashes and company

@@ -195,6 +195,16 @@ def with_sweeps(url):
     return store
 
 
+def test_a_refused_renaming_has_done_nothing(tmp_path):
+    """As annotations that make no sense cannot be changed."""
+    store = with_sweeps(tmp_path)
+    store.write_bytes("annotations/x.json", b"{")
+    before = store.listing("sweeps")
+    with pytest.raises(StoreError, match=r"x\.json"):
+        rename_sweep(store.files, "quick", "best")
+    assert store.listing("sweeps") == before
+
+
 def renamed(records):
     changed = [each.model_copy(update={"name": "best"}) if each.name == "quick" else each for each in records]
     return sorted(changed, key=lambda each: each.name)

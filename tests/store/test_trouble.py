@@ -6,11 +6,19 @@ import itertools
 import os
 
 import numpy as np
+import obstore
 import pytest
-from obstore.exceptions import GenericError, PermissionDeniedError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    GenericError,
+    NotSupportedError,
+    PermissionDeniedError,
+    PreconditionError,
+)
 
-from sweeper.store import local_files, object_files
+from sweeper.store import files, local_files, object_files
 from sweeper.store.files import Retries, StoreError, StoreTrouble
+from sweeper.store.object_files import ObjectFiles
 from sweeper.store.store import Store
 from tests.results import outcomes, result
 
@@ -93,6 +101,9 @@ def test_a_disk_in_trouble_is_not_taken_for_a_damaged_file(tmp_path, monkeypatch
         (GenericError("Server returned non-2xx status code: 503 Service Unavailable"), True),
         (GenericError("Error after 3 retries: HTTP error: error sending request"), True),
         (GenericError("Client error with status code: 429 Too Many Requests"), True),
+        (AlreadyExistsError("status code: 409 Conflict"), True),
+        (PreconditionError("status code: 412 Precondition Failed"), True),
+        (NotSupportedError("status code: 501 Not Implemented"), False),
         (GenericError("Client error with status code: 400 Bad Request"), False),
         (PermissionDeniedError("not yours"), False),
         (FileNotFoundError("no such bucket"), False),
@@ -102,6 +113,48 @@ def test_answers_of_an_object_store(error, passing):
     with pytest.raises(StoreError) as caught, object_files._explained("write", "it"):
         raise error
     assert isinstance(caught.value, StoreTrouble) == passing
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    """A bucket with one object, of which no later request needs a server."""
+    monkeypatch.setattr(files, "FIRST_PAUSE", 0.0)
+    store = obstore.store.MemoryStore()
+    monkeypatch.setattr(obstore.store, "from_url", lambda url, **options: store)
+    made = ObjectFiles.at("s3://bucket/results?region=us-east-1")
+    made.write("x", b"old" * 100_000)
+    return made
+
+
+@pytest.mark.parametrize("conflict", [AlreadyExistsError, PreconditionError])
+def test_a_conflict_in_any_operation_of_a_bucket_is_trouble_with_an_end(bucket, monkeypatch, conflict):
+    """A gateway whose ETags never fit, and one that answers 409 to whatever comes."""
+    calls, get = [], obstore.get
+
+    def refused(*arguments, **options):
+        calls.append(arguments)
+        raise conflict("status code: 409 or 412")
+
+    def get_the_end_only(*arguments, **options):
+        parts = isinstance(options.get("options", {}).get("range"), tuple)
+        return (refused if parts else get)(*arguments, **options)
+
+    operations = {
+        "put": (lambda: bucket.write("x", b"new"), lambda: bucket.write("x", b"new", keep=lambda now: False)),
+        "get": (lambda: bucket.parsed("x", lambda file: file.read_at(10, 0)), lambda: bucket.read("x")),
+        "list": (lambda: bucket.listing("trials"), bucket.exists),
+        "delete": (lambda: bucket.delete("x"),),
+        "rename": (lambda: bucket.move("x", "y"),),
+    }
+    for name, uses in operations.items():
+        for number, use in enumerate(uses):
+            with monkeypatch.context() as patch:
+                patch.setattr(obstore, name, get_the_end_only if (name, number) == ("get", 0) else refused)
+                calls.clear()
+                with pytest.raises(StoreTrouble):
+                    use()
+                assert 1 <= len(calls) <= files.LOOKS
+    assert bucket.read("x") == b"old" * 100_000
 
 
 @pytest.mark.long  # every operation waits for the client's own attempts first
