@@ -23,6 +23,8 @@ from typing import Any, Literal
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+CLEAR_LINE = "\r\x1b[2K"  # for a terminal
+
 LIMIT_SECONDS = 25.0  # reclaimed machines and Slurm leave 30 seconds between the first signal and the last
 
 
@@ -99,9 +101,12 @@ class Interruption:
 
 
 def last_words(text: str) -> None:
-    """Write to standard error what may be the last words of the process, if anybody can still hear them."""
+    """Write to standard error what may be the last words of the process, if anybody can still hear them.
+
+    On a terminal they stand in place of a bar that is drawn there.
+    """
     with contextlib.suppress(OSError):
-        os.write(2, f"{text}\n".encode())
+        os.write(2, f"{CLEAR_LINE if os.isatty(2) else ''}{text}\n".encode())
 
 
 def exit_code(start: Callable[[Interruption], int]) -> int:
