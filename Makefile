@@ -36,7 +36,7 @@ SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs 2
 DRAW := $(BIN)/python -m sweeper.report --results published --planned --out $(FIGURES)
 
 figures: $(VENV)/runtime
-	$(SIDE_BY_SIDE) --output-sync=target paper-figures further-figures
+	$(SIDE_BY_SIDE) --output-sync=line paper-figures further-figures
 
 paper-figures: $(VENV)/runtime
 	$(DRAW) --compare $(PAPER:%=--space search_spaces/%.yaml)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sweeper import progress
 from sweeper.messages import LastingStream, UserError, counted, printable_lines
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ class CommandLine(typer.Typer):
         if os.environ.get("TMPDIR"):  # workers have another working folder
             os.environ["TMPDIR"] = os.path.abspath(os.environ["TMPDIR"])
         try:
-            return super().__call__(*arguments, **settings)
+            with progress.shown(sys.stderr):
+                return super().__call__(*arguments, **settings)
         except SystemExit as end:
             if isinstance(sys.stdout, LastingStream):
                 sys.stdout.flush()

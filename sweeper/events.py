@@ -34,6 +34,7 @@ class SweepPlanned(Event):
     done: int  # trials that earlier starts have finished or stopped early
     failed: int  # trials that failed in earlier starts and are not run again
     steps: int  # of all trials that this start runs, together
+    programs: int = 0  # compiled programs that train these trials
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class PackStarted(Event):
     label: str  # its task, its baseline, and what varies in the sweep, in a few words for people
     pending: tuple[str, ...]  # ids of its trials that have no row yet
     steps: int  # training steps of each of its trials
+    program: int = 1  # number of the compiled program that trains it, from 1
 
 
 @dataclass(frozen=True)

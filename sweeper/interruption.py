@@ -28,6 +28,8 @@ OF_BATCH_SYSTEMS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGAL
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, *OF_BATCH_SYSTEMS)
 
+CLEAR_LINE = "\r\x1b[2K"  # for a terminal
+
 LIMIT_SECONDS = 25.0  # reclaimed machines and Slurm leave 30 seconds between the first signal and the last
 
 
@@ -153,9 +155,12 @@ def ignore_batch_systems() -> None:
 
 
 def last_words(text: str) -> None:
-    """Write to standard error what may be the last words of the process, if anybody can still hear them."""
+    """Write to standard error what may be the last words of the process, if anybody can still hear them.
+
+    On a terminal they stand in place of a bar that is drawn there.
+    """
     with contextlib.suppress(OSError):
-        os.write(2, f"{text}\n".encode())
+        os.write(2, f"{CLEAR_LINE if os.isatty(2) else ''}{text}\n".encode())
 
 
 def exit_code(start: Callable[[Interruption], int]) -> int:

@@ -171,6 +171,8 @@ def _shared(trial_ids: Sequence[str], rows: "pd.DataFrame") -> list[str]:
     return parts
 
 
+LONGEST_LEFT = 365 * 86400.0  # seconds; of a longer time nobody reads the hour of its end
+
 FRESH = 4  # a driver elsewhere counts as alive until so many of its heartbeats in a row are missing
 
 
@@ -217,10 +219,20 @@ def sentence(driver: Driver) -> str:
     failed = f" · {heartbeat.failed:,} failed" if heartbeat.failed else ""
     counts = f"{heartbeat.done:,}/{heartbeat.trials:,} done · {counted(heartbeat.running, 'pack')} running{failed}"
     speed = f"{duration(heartbeat.elapsed)} so far"
-    if heartbeat.running:
+    if heartbeat.running or heartbeat.doing:
         left = f"{duration(heartbeat.seconds_left)} left" if heartbeat.seconds_left else "time left unknown"
-        speed = f"{heartbeat.steps_per_second:,.0f} steps/s · {speed} · {left}"
+        does = printable(heartbeat.doing) or f"{heartbeat.steps_per_second:,.0f} steps/s"
+        speed = f"{does} · {speed} · {left}{_clock(heartbeat.seconds_left)}"
     return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {speed}"
+
+
+def _clock(seconds_left: float | None) -> str:
+    """When that will be, by the clock of who reads it, such as " (20:14)"; the day too if it is another."""
+    if not seconds_left or seconds_left > LONGEST_LEFT:
+        return ""
+    now = datetime.datetime.now()
+    end = now + datetime.timedelta(seconds=seconds_left)
+    return f" ({end:%H:%M})" if end.date() == now.date() else f" ({end:%a %d %b %H:%M})"
 
 
 def packs_table(drivers: Iterable[Driver]) -> Table | None:

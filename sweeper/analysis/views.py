@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import current, evaluation_rows, named
 from sweeper.packs.halving import searches_of, winners_of
+from sweeper.progress import doing
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search_space import search_of
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
@@ -125,7 +126,7 @@ def write_view(store: Store, view: ViewName, path: Path) -> int:
         typed = [field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in table.schema]
         return table.cast(pa.schema(typed, table.schema.metadata))
 
-    with replaced(path) as new:
+    with replaced(path) as new, doing(f"writing {path.name}"):
         schema, tables = _tables(store, view)
         schema = convert(schema.empty_table()).schema
         with pyarrow.csv.CSVWriter(new, schema) if csv else pq.ParquetWriter(new, schema) as writer:

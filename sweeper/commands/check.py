@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sweeper import progress
 from sweeper.command_line import CommandLine, errors_told
 from sweeper.messages import UserError, printable_lines
 
@@ -27,22 +28,19 @@ def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Such as tasks/gates.py or models/tree/.")],
 ) -> None:
     """Hold plug-ins against their contracts, by the whole conformance suite."""
-    import jax
+    with progress.doing("importing"):
+        import jax
 
     jax.config.update("jax_platforms", "cpu")
     with errors_told():
         said: dict[str, None] = {}
-        for file in files:
+        for file in progress.each(files, "checking files"):
+            with progress.doing(f"importing {file}"):
+                from sweeper.packs import conformance_suite
 
-            def tell(step: str, file: Path = file) -> None:
-                print(printable_lines(f"{file}: {step} …"), flush=True)
-
-            tell("imports")
-            from sweeper.packs import conformance_suite
-
-            kind, name = _plugin(file)
-            trials = _trials(kind, name)
-            found = dict.fromkeys(conformance_suite.mistakes(trials, tell))
+                kind, name = _plugin(file)
+                trials = _trials(kind, name)
+            found = dict.fromkeys(conformance_suite.mistakes(trials))
             if not found:
                 others = dict.fromkeys(other for trial in trials for other in trial.plugin_names if other != name)
                 print(f"{file}: the {kind} {name} keeps its contract{', with ' * bool(others)}{', '.join(others)}")

@@ -21,6 +21,7 @@ import typer
 from sweeper.command_line import Address, CommandLine, Concurrency, Overrides, Results, told_end
 from sweeper.interruption import Interruption, exit_code
 from sweeper.messages import UserError
+from sweeper.progress import doing
 
 app = CommandLine()
 
@@ -81,21 +82,22 @@ def start(
 ) -> int:
     """Plan, train and tell; returns the exit code. While no pack runs, a signal raises KeyboardInterrupt."""
     # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
-    import jax
+    with doing("importing"):
+        import jax
 
-    from sweeper.space import search_space
-    from sweeper.store.store import Store
-    from sweeper.sweeps.on_cluster import Interrupted
-    from sweeper.sweeps.output import Output
-    from sweeper.sweeps.sweep_plan import plan_sweep
-    from sweeper.sweeps.training import require_room, train, train_one
-    from sweeper.trial import plugins, provenance
+        from sweeper.space import search_space
+        from sweeper.store.store import Store
+        from sweeper.sweeps.on_cluster import Interrupted
+        from sweeper.sweeps.output import Output
+        from sweeper.sweeps.sweep_plan import unchecked_plan
+        from sweeper.sweeps.training import require_room, train, train_one
+        from sweeper.trial import plugins, provenance
 
     output = Output()
     jax.config.update("jax_platforms", "cpu")  # the driver plans and counts; only workers use accelerators
     readable = False
     try:
-        with plugins.contained():
+        with plugins.contained(), doing(f"reading {space}"):
             spec = search_space.read(space, overrides)
         Store.open(results)
         readable = True
@@ -104,7 +106,7 @@ def start(
             output.say("\n".join(f"  {name} {value}" for name, value in row.items() if isinstance(value, float)))
             output.say(f"{row['status']}{'' if row['error_message'] is None else ': ' + str(row['error_message'])}")
             return 0 if row["status"] == "finished" else 1
-        plan = plan_sweep(
+        plan = unchecked_plan(
             spec,
             results,
             retry_failed=retry_failed,
@@ -112,11 +114,12 @@ def start(
             command=provenance.command_line(sys.argv),
         )
         output.say(str(plan))
+        plan.check()
         if dry_run:
             require_room(plan, address)
             for line in plan.examples():
                 output.say(line)
-            output.say(f"  cost: {plan.cost(output.say)}")
+            output.say(f"  cost: {plan.cost()}")
             return 0
         result = train(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)
         result.tell(output, result.draw())

@@ -39,7 +39,7 @@ def status(
             store = Store.existing(results)
             if watch:
                 follow(store, screen)
-            for part in [*_sweeps(store), *_running(store)]:
+            for part in [*_running(store), *_sweeps(store)]:
                 screen.print(part)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
@@ -58,7 +58,7 @@ def follow(store: "Store", screen: "Console", pause: Callable[[float], None] = t
             if begun >= due:
                 sweeps = _sweeps(store)
                 due = time.monotonic() + max(SECONDS, (time.monotonic() - begun) / SHARE)
-            live.update(Group(*sweeps, *_running(store)), refresh=True)
+            live.update(Group(*_running(store), *sweeps), refresh=True)
             pause(SECONDS)
 
 
@@ -91,7 +91,7 @@ def _sweeps(store: "Store") -> "list[RenderableType]":
 
 
 def _running(store: "Store") -> "list[RenderableType]":
-    """What runs, and what has died."""
+    """What runs and when it will be done, a line for each sweep; what has died; the packs that run."""
     from rich.text import Text
 
     from sweeper.analysis.sweeps import drivers, packs_table, sentence
@@ -99,7 +99,7 @@ def _running(store: "Store") -> "list[RenderableType]":
     from sweeper.messages import printable
 
     known = drivers(store)
-    parts: list[RenderableType] = [Text(printable(sentence(driver))) for driver in known]
+    parts: list[RenderableType] = [Text(printable(sentence(driver))) for driver in known] or [Text("nothing runs")]
     packs = packs_table(known)
     if packs is not None:
         parts.append(terminal(packs._replace(title="", note=""), rule=False))

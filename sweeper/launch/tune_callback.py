@@ -134,7 +134,8 @@ class SweepCallback(NotSaved, tune.Callback):
         self.most_at_once = max(self.most_at_once, len(self._running))
         self._nodes.pop(work.pack.pack_id, None)
         self._news[trial.trial_id] = (None, self._now())
-        self._stream.emit(events.PackStarted(work.pack.pack_id, self._label(work.pack), work.pending, work.until))
+        words, program = self._label(work.pack), self._job.source.program(work.pack)
+        self._stream.emit(events.PackStarted(work.pack.pack_id, words, work.pending, work.until, program))
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any

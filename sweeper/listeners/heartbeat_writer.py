@@ -78,6 +78,7 @@ class HeartbeatWriter:
             process=self._process,
             command=self._command,
             state=self._state,
+            doing=progress.doing,
             every=self._seconds,
             elapsed=elapsed,
             trials=progress.plan.trials,

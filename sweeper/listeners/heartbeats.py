@@ -56,6 +56,7 @@ class Heartbeat(BaseModel):
     process: DriverProcess  # which process it is
     command: str  # the command line that carries on
     state: str  # `starting`, `running` or `stopping`
+    doing: str = ""  # what is done while no pack trains, with its seconds
     every: Annotated[float, Field(ge=0, le=LONGEST_PAUSE)]  # seconds between two heartbeats
     elapsed: Seconds  # seconds since its start
     trials: Amount  # number of trials planned

@@ -65,6 +65,7 @@ class SweepProgress:
         self._ended_steps = 0
         self._first: tuple[float, int] | None = None
         self._awaits_nodes = False
+        self._doing, self._doing_since = "", clock()
 
     def hear(self, event: Event) -> None:
         match event:
@@ -93,6 +94,27 @@ class SweepProgress:
                 self._ended_steps += self.packs.pop(event.pack_id).steps_done
             case _:
                 pass
+        if (doing := self._done_now()) != self._doing:
+            self._doing, self._doing_since = doing, self._clock()
+
+    def _done_now(self) -> str:
+        phases = {pack.progress and pack.progress.phase for pack in self.packs.values()}
+        if "training" in phases or self._awaits_nodes or (not phases and self._first is not None):
+            return ""
+        if phases & {"evaluating", "done"}:
+            return f"evaluating {counted(self.running, 'trial')}"
+        if "compiling" not in phases:
+            return "workers start and import"
+        compiling = {pack.started.program for pack in self.packs.values() if pack.progress}
+        known = max(self.plan.programs, *compiling)
+        return f"compiling {', '.join(map(str, sorted(compiling)))} of {counted(known, 'program')}"
+
+    @property
+    def doing(self) -> str:
+        """What is done while no pack trains, with its seconds; empty while one does, or nothing is to be done."""
+        if not self._doing:
+            return ""
+        return f"{self._doing} for {duration(self._clock() - self._doing_since)}"
 
     @property
     def done(self) -> int:
@@ -149,4 +171,4 @@ class SweepProgress:
             ending = f"nothing new for {duration(still)}"
         counts = f"{self.done:,}/{self.plan.trials:,} done · {self.running:,} running · {self.failed:,} failed"
         speed = f"{counted(self.lanes, 'lane')} · {self.steps_per_second:,.0f} steps/s"
-        return f"{counts} · {speed} · {duration(self._clock() - self._begun)} so far · {ending}"
+        return f"{counts} · {self.doing or speed} · {duration(self._clock() - self._begun)} so far · {ending}"

@@ -36,6 +36,7 @@ from sweeper.learned_algorithms.metrics import Metric
 from sweeper.learned_algorithms.objective import drawn_pairs, next_state
 from sweeper.learned_algorithms.objective_contract import Batch, Objective
 from sweeper.learned_algorithms.trial_spec import TrialSpec
+from sweeper.progress import doing, each
 from sweeper.store.trial_file import check_network
 from sweeper.training import compilation, experiments
 from sweeper.trial import jax_settings, plugins, vectorisation
@@ -346,12 +347,11 @@ def check_values(trials: Iterable[Trial]) -> None:
 
 
 def value_mistakes(
-    trials: Sequence[Trial], tell: Callable[[str], None] = lambda step: None
+    trials: Sequence[Trial],
 ) -> list[ContractError | None]:
     """The first mistake of each trial that `check_values` sees, None where there is none.
 
-    A program is compiled for each pair of a task and a model, and one for each objective. `tell` hears of each step
-    as it begins.
+    A program is compiled for each pair of a task and a model, and one for each objective.
     """
     values: list[ContractError | None] = []
     seen: set[Any] = set()
@@ -362,17 +362,17 @@ def value_mistakes(
                 if not isinstance(trial, TrialSpec):
                     values.append(mistake)
                     continue
-                tell(f"values of {trial.task.name} with {trial.model.name}")
                 try:
                     if (network := (trial.task.name, trial.model.name)) not in seen:
-                        check_pairs(trial)
+                        with doing(f"computing values of {trial.task.name} with {trial.model.name}"):
+                            check_pairs(trial)
                     if trial.objective.name not in seen:
                         check_objective(trial)
                     seen |= {network, trial.objective.name}
                 except ContractError as error:
                     mistake = error
                 values.append(mistake)
-            programs = _program_mistakes(trials, elsewhere, tell)
+            programs = _program_mistakes(trials, elsewhere)
         finally:
             elsewhere.kill()
     # A program that differs explains numbers that disagree.
@@ -516,18 +516,14 @@ def _digests(trial: Trial) -> dict[str, str]:
     return programs
 
 
-def _program_mistakes(
-    trials: Sequence[Trial], elsewhere: "subprocess.Popen[bytes]", tell: Callable[[str], None]
-) -> list[ContractError | None]:
+def _program_mistakes(trials: Sequence[Trial], elsewhere: "subprocess.Popen[bytes]") -> list[ContractError | None]:
     """What is wrong with programs that differ from trace to trace, as those with numpy's random numbers do."""
     assert elsewhere.stdout is not None
-    here = []
-    for trial in trials:
-        tell(f"programs of {' '.join(trial.plugin_names)}")
-        here.append(_digests(trial))
-    tell("programs in another process")
-    printed = elsewhere.stdout.read()
-    if elsewhere.wait() != 0:  # what cannot be traced there, a worker cannot trace either, and says why
+    here = list(map(_digests, each(trials, "tracing programs")))
+    with doing("tracing programs in another process"):
+        printed = elsewhere.stdout.read()
+        code = elsewhere.wait()
+    if code != 0:  # what cannot be traced there, a worker cannot trace either, and says why
         return [None] * len(here)
     mistakes: list[ContractError | None] = []
     for trial, mine, other in zip(trials, here, json.loads(printed), strict=True):

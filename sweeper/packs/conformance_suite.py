@@ -18,6 +18,7 @@ from sweeper.learned_algorithms.objective_contract import Batch
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import conformance
 from sweeper.packs.trained_trial import network_of, weights_of
+from sweeper.progress import doing, each
 from sweeper.trial import vectorisation
 from sweeper.trial.contract_checks import ContractError, broken
 from sweeper.trial.trial import Trial
@@ -64,21 +65,19 @@ class Example:
         return conformance.quick_program(lambda _, *given: function(*given), self.trial, *given)(*given)
 
 
-def mistakes(trials: Sequence[Trial], tell: Callable[[str], None]) -> Iterator[str]:
+def mistakes(trials: Sequence[Trial]) -> Iterator[str]:
     """Everything that is wrong with the plug-ins of trials, a line each.
 
-    What the first checks refuse, no other check sees, as it would stumble over it. `tell` hears of each step as it
-    begins.
+    What the first checks refuse, no other check sees, as it would stumble over it.
     """
     shaped = []
-    for trial in trials:
-        tell(f"shapes of {' '.join(trial.plugin_names)}")
+    for trial in each(trials, "tracing shapes"):
         try:
             conformance.check_shapes([trial], to_keep=True)
             shaped.append(trial)
         except ContractError as error:
             yield str(error)
-    found = conformance.value_mistakes(shaped, tell) if shaped else []
+    found = conformance.value_mistakes(shaped) if shaped else []
     yield from (str(error) for error in found if error is not None)
     done: set[tuple[Check, str, str]] = set()
     for trial in (trial for trial, error in zip(shaped, found, strict=True) if error is None):
@@ -92,9 +91,9 @@ def mistakes(trials: Sequence[Trial], tell: Callable[[str], None]) -> Iterator[s
                 if (once := (check, task, with_one)) in done:
                     continue
                 done.add(once)
-                tell(f"{name} of {task}" + f" with {with_one}" * bool(with_one))
                 try:
-                    check(example)
+                    with doing(f"checking the {name} of {task}" + f" with {with_one}" * bool(with_one)):
+                        check(example)
                 except ContractError as error:
                     yield str(error)
 

@@ -118,6 +118,7 @@ class WorkSource(abc.ABC):
         self.examples: list[Trial] = []  # the first trial of each setting that was drawn
         self.grown: Callable[[], None] = lambda: None  # called when more trials are planned, before they are handed out
         self._waiting: deque[Work] = deque()
+        self._programs: dict[Any, int] = {}
 
     @property
     @abc.abstractmethod
@@ -131,6 +132,17 @@ class WorkSource(abc.ABC):
     def upcoming(self) -> tuple[Work, ...]:
         """The packs that `next` would return now, in order."""
         return tuple(self._waiting)
+
+    def program(self, pack: Pack) -> int:
+        """The number of the compiled program that trains a pack, from 1."""
+        return self._programs.setdefault(structure(pack.trials[0]), len(self._programs) + 1)
+
+    @property
+    def programs(self) -> int:
+        """How many compiled programs train the packs that were handed out, and those that wait."""
+        for work in self._waiting:
+            self.program(work.pack)
+        return len(self._programs)
 
     @property
     def held_up(self) -> tuple[str, ...]:

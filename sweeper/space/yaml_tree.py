@@ -22,6 +22,7 @@ from typing import Any
 import yaml
 
 from sweeper.space.problems import Refused, Where, shortened, shown
+from sweeper.trial import plugins
 
 MAX_DEPTH = 40
 MAX_NODES = 50_000
@@ -131,16 +132,19 @@ def merged(base: Node, patch: Node) -> Node:
     """`patch` written over `base`: mappings entry by entry, everything else whole.
 
     A mapping with a reserved key is replaced whole. So is a record whose `name` the patch changes, because its other
-    keys belong to another task or model.
+    keys belong to another task or model. A record without a name has that of the default.
     """
     old, new = base.value, patch.value
     if not isinstance(old, dict) or not isinstance(new, dict) or any(kind in old or kind in new for kind in RESERVED):
         return patch
-    if "name" in old and "name" in new and plain(old["name"]) != plain(new["name"]):
+    name = plain(old["name"]) if "name" in old else DEFAULT_NAMES.get(base.path)
+    if name is not None and "name" in new and name != plain(new["name"]):
         return patch
     entries = {key: merged(old[key], entry) if key in old else entry for key, entry in new.items()}
     return replace(base, value=old | entries)
 
+
+DEFAULT_NAMES = {f"trial.{kind}": name for kind, name in plugins.DEFAULTS.items()}  # by the path of the record
 
 # Text
 

@@ -71,7 +71,7 @@ def copy(
     def copied(seal: TrialSeal) -> TrialSeal | None:
         return _copied(source, target, seal, outcomes, hide_folders)
 
-    done = {seal.trial_id: seal for seal in in_threads(copied, missing) if seal is not None}
+    done = {seal.trial_id: seal for seal in in_threads(copied, missing, "copying trials") if seal is not None}
     damaged = sorted({seal.trial_id for seal in missing} - done.keys())
     there |= done
     of_networks = [

@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from sweeper.messages import UserError
+from sweeper.progress import doing
 
 logger = logging.getLogger(__name__)
 
@@ -235,16 +236,21 @@ _PASSING = {
 """Errors of network file systems whose server is away. A full or read-only disk is not among them."""
 
 
-def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """`function` of every item, in the order of the items; it mostly waits for the disk or the network."""
+def in_threads(function: Callable[[Item], Result], items: Sequence[Item], words: str = "reading files") -> list[Result]:
+    """`function` of every item, in the order of the items; it mostly waits for the disk or the network.
+
+    `words` say what it does, to people who wait.
+    """
     first, waits = [], []
     for item in items[:_PROBES]:
         begun = time.perf_counter() - time.thread_time()
         first.append(function(item))
         waits.append(time.perf_counter() - time.thread_time() - begun)
     rest = items[_PROBES:]
-    if len(rest) < 2 or min(waits) < _QUICK:
-        # On a warm disk nothing waits, and threads would only get into each other's way.
-        return first + [function(item) for item in rest]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return first + list(pool.map(function, rest))
+    with contextlib.ExitStack() as stack:
+        results = map(function, rest)
+        if len(rest) >= 2 and min(waits) >= _QUICK:
+            # On a warm disk nothing waits, and threads would only get into each other's way.
+            results = stack.enter_context(ThreadPoolExecutor(_THREADS)).map(function, rest)
+        activity = stack.enter_context(doing(words, len(rest)))
+        return first + [activity.after(result) for result in results]

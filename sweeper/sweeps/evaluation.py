@@ -20,6 +20,7 @@ from sweeper.messages import counted, inflected
 from sweeper.packs import other_code, start_from
 from sweeper.packs.network_evaluation import EvaluationPlan, ProtocolChanges, ProtocolError, evaluation_plan
 from sweeper.packs.plan import ListedWork
+from sweeper.progress import doing
 from sweeper.space import search_space
 from sweeper.space.resources import Resources
 from sweeper.space.sweep_spec import SweepSpec
@@ -127,7 +128,7 @@ def plan_evaluation(
     if changes.exhaustive and changes.seeds is not None:
         raise ProtocolError("exhaustive takes every seed r: give no number of seeds")
     store = Store.existing(results)
-    with plugins.contained():
+    with plugins.contained(), doing("planning"):
         spec = search_space.read(chosen) if isinstance(chosen, str | Path) else chosen
         ids = _planned_ids(spec, store) if isinstance(spec, SweepSpec) else list(spec)
         resources = spec.resources if isinstance(spec, SweepSpec) else Resources()
@@ -157,11 +158,12 @@ def evaluate(
     with contextlib.ExitStack() as stack:
         interruption = interruption or stack.enter_context(on_cluster.answering_signals("raise"))
         if planned.evaluation.plan.work:
-            from sweeper import launch  # Ray takes seconds to import
+            with doing("importing Ray"):
+                from sweeper import launch
 
             source = ListedWork(planned.evaluation.plan)
             done = len(planned.evaluation.plan.committed)
-            event = events.SweepPlanned(planned.name, len(source.planned), done, failed=0, steps=source.steps)
+            event = events.SweepPlanned(planned.name, len(source.planned), done, 0, source.steps, source.programs)
             kind = launch.NetworkEvaluation(planned.changes)
             job = launch.Job(source, lambda: event, store, planned.origin, planned.resources, kind, concurrency)
             output = output or Output.plain()

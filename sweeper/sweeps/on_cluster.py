@@ -10,6 +10,7 @@ from sweeper import events
 from sweeper.events import Listener
 from sweeper.interruption import SIGNALS, Interruption
 from sweeper.messages import UserError
+from sweeper.progress import doing
 from sweeper.sweeps.output import Output
 
 if TYPE_CHECKING:
@@ -44,15 +45,19 @@ def launched(
 
     A `SweepError` if no cluster can run the packs; KeyboardInterrupt if it died of the signal that this process got.
     """
-    from sweeper import launch  # Ray takes seconds to import
+    with doing("importing Ray"):
+        from sweeper import launch
 
     plugged = {trial.plugin_names: trial for trial in job.source.planned.values()}
     try:
         with events.Stream(listeners, warn=output.complain) as stream:
             stream.emit(job.planned())
-            with launch.connected(
+            connected = launch.connected(
                 address, job.resources, interruption, job.provenance.code, tuple(plugged.values())
-            ) as cluster:
+            )
+            with contextlib.ExitStack() as stack:
+                with doing("starting Ray"):
+                    cluster = stack.enter_context(connected)
                 stream.emit(events.SweepStarted(cluster))
                 return launch.launch(job, stream, interruption)
     except launch.LaunchError as error:

@@ -3,9 +3,9 @@
 import collections
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sweeper import events
 from sweeper.analysis import cost
@@ -15,6 +15,7 @@ from sweeper.packs import conformance, other_code, plan, start_from, trial_timin
 from sweeper.packs.packing import Pack
 from sweeper.packs.progress_events import label, varying
 from sweeper.packs.work_sources import work_source
+from sweeper.progress import doing
 from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.space.trial_names import TrialNames
@@ -106,6 +107,20 @@ class SweepPlan:
         """A line for each kind of doubtful value, with its path; none of them refuses the sweep."""
         return remarks(self.trials.values(), self.spec.search)
 
+    def check(self) -> None:
+        """Refuse plug-ins whose methods break their contracts, by shapes, and panels that name what no trial will have.
+
+        Nothing is checked if an earlier start of the same space and code is in the store, as that start has done it.
+        """
+        this = (self.spec.text, self.spec.overrides, self.origin.code)
+        if any((record.text, record.overrides, record.provenance.code) == this for record in self.earlier):
+            return
+        with plugins.contained():
+            with doing("tracing the methods of plug-ins"):
+                conformance.check_shapes(TrialNames(self.spec.variants).trials, self.spec.resources.networks)
+            with doing("checking panels"):
+                search_space.check_panels(self.spec)
+
     def lines(self) -> list[str]:
         lines = [f"{self.spec.name}: {self.sentence}"]
         lines += [f"  {sentence}" for sentence in (self.other_code or "").splitlines()]
@@ -130,16 +145,12 @@ class SweepPlan:
         labels = dict.fromkeys(label(Pack((trial,)), paths) for trial in trials)
         return [f"  for example {each}" for each in itertools.islice(labels, EXAMPLES)]
 
-    def cost(self, tell: Callable[[str], None] = lambda line: None) -> str:
-        """The estimated cost of the pending trials.
-
-        `tell` hears a line before each trial that is timed here. Timing on this machine's cores says nothing about a
-        GPU.
-        """
+    def cost(self) -> str:
+        """The estimated cost of the pending trials. Timing on this machine's cores says nothing about a GPU."""
 
         def timed(trial: Trial) -> trial_timing.Timing:
-            tell(f"  timing some steps of {trial.words}")
-            return trial_timing.timed(trial)
+            with doing(f"timing some steps of {trial.words}"):
+                return trial_timing.timed(trial)
 
         pending = self.source.expected(self.pending)
         try:
@@ -156,10 +167,18 @@ class SweepPlan:
             done=kept["finished"] + kept["stopped"],
             failed=kept["failed"],
             steps=self.source.steps,
+            programs=self.source.programs,
         )
 
 
-def plan_sweep(
+def plan_sweep(space: str | Path | SweepSpec, results: str | Path, **options: Any) -> SweepPlan:
+    """The plan of a sweep; see `sweeper.plan`, and `unchecked_plan` for the options."""
+    plan = unchecked_plan(space, results, **options)
+    plan.check()
+    return plan
+
+
+def unchecked_plan(
     space: str | Path | SweepSpec,
     results: str | Path,
     *,
@@ -167,19 +186,14 @@ def plan_sweep(
     recompute_other_code: bool = False,
     command: str | None = None,
 ) -> SweepPlan:
-    """The plan of a sweep; see `sweeper.plan`. `command` is the command line in the provenance of rows."""
-    with plugins.contained():
+    """The plan of a sweep before `SweepPlan.check`. `command` is the command line in the provenance of rows."""
+    with plugins.contained(), doing("planning"):
         spec = space if isinstance(space, SweepSpec) else search_space.read(space)
         store = Store.open(results)
         jax_settings.require()
         origin = provenance.capture(command or provenance.command_line(["sweeper.train", str(spec.path)]))
         assert origin.code is not None
         earlier = [record for record in store.sweeps() if record.name == spec.name]
-        this = (spec.text, spec.overrides, origin.code)
-        if not any((record.text, record.overrides, record.provenance.code) == this for record in earlier):
-            # Slow, as both trace an evaluation: an earlier start has done it.
-            conformance.check_shapes(TrialNames(spec.variants).trials, spec.resources.networks)
-            search_space.check_panels(spec)
         store.files.remove_leftovers()
         seen = store.files.listing("trials") if command is None else None
         seals = store.seals()

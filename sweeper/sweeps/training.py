@@ -18,6 +18,7 @@ from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, label, varying
 from sweeper.packs.trained_trial import current_trial
+from sweeper.progress import doing
 from sweeper.space.early_stopping import StoppingRule
 from sweeper.space.resources import Resources
 from sweeper.space.sweep_spec import SweepSpec
@@ -71,7 +72,8 @@ def train(
         usual = listeners.listeners(console, plan.store, plan.origin.command, interruption.ask)
         hearing = [*usual, *([] if on_event is None else [OnEvent(on_event)])]
         if plan.pending and plan.origin.code is not None:
-            conformance.probe((plan.trials[key] for key in plan.pending), plan.origin.code)
+            with doing("checking what plug-ins compute"):
+                conformance.probe((plan.trials[key] for key in plan.pending), plan.origin.code)
         if plan.superseded:  # but for what another start has computed anew since
             seals, now = plan.store.seals(plan.superseded), plan.origin.fingerprint
             plan.store.supersede([key for key, seal in seals.items() if seal.fingerprint != now(plan.trials[key])])
@@ -84,7 +86,8 @@ def train(
         elif in_process:
             _in_process(plan, hearing, output, interruption)
         else:
-            from sweeper import launch  # Ray takes seconds to import
+            with doing("importing Ray"):
+                from sweeper import launch
 
             kind = launch.Training(plan.spec.search.early_stopping)
             job = launch.Job(plan.source, plan.event, plan.store, plan.origin, plan.spec.resources, kind, concurrency)
@@ -159,7 +162,8 @@ def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, in
         rule = None if early_stopping is None else early_stopping.rule()
         # Without other packs under way the source always has the next pack, until it is exhausted.
         while interruption.signum is None and (work := plan.source.next()) is not None:
-            stream.emit(events.PackStarted(work.pack.pack_id, label(work.pack, differing), work.pending, work.until))
+            words, program = label(work.pack, differing), plan.source.program(work.pack)
+            stream.emit(events.PackStarted(work.pack.pack_id, words, work.pending, work.until, program))
             _run_pack(plan, work, stream, interruption, rule)
             plan.source.settle(work.pack.pack_id)
             stream.emit(events.PackEnded(work.pack.pack_id))

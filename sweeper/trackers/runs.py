@@ -11,6 +11,7 @@ from typing import Any
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
 from sweeper.analysis.results import current, extra_metrics, named_frame
 from sweeper.messages import UserError
+from sweeper.progress import doing
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
@@ -85,8 +86,9 @@ def export(store: Store, tracker: Tracker, sweep: str | None = None) -> tuple[in
         sweeps += 1
         present = tracker.present(committed)
         new = [run for run in committed.runs if present.get(run.trial_id) != run.row]
-        for run in with_curves(store, new):
-            tracker.add(run)
+        with doing(f"exporting runs of {name}", len(new)) as activity:
+            for run in with_curves(store, new):
+                tracker.add(activity.after(run))
         added, kept = added + len(new), kept + len(committed.runs) - len(new)
     return added, kept, sweeps
 

@@ -59,7 +59,7 @@ def hours_later(path, hours):
 
 
 def test_each_sweep_is_as_far_as_its_latest_start(filled):
-    heads, other, quick = (line.split() for line in lines(filled)[:3])
+    heads, other, quick = (line.split() for line in lines(filled)[1:4])
     assert " ".join(heads) == "sweep planned finished stopped failed pending starts last start commit"
     assert other == ["other", "1", "1", "0", "0", "0", "1", "2026-01-02", "03:04", "UTC", "unknown"]
     assert quick == ["quick", *"511212", "2026-02-03", "04:05", "UTC", PROVENANCE.commit[:10], "+", "changes"]
@@ -67,13 +67,13 @@ def test_each_sweep_is_as_far_as_its_latest_start(filled):
 
 def test_failures_are_counted_by_reason(results):
     results.commit(failure({"seed": 4}))
-    reasons = lines(results)[3:]
+    reasons = lines(results)[4:]
     assert reasons[:2] == ["quick: 2 failed: divergence", "quick: 1 failed: crash: [bold]odd[/bold]; second line"]
     assert reasons[2].startswith("1 "), "a trial that no sweep plans"
 
 
 def test_an_empty_store_and_none_at_all(tmp_path):
-    assert len(lines(Store.open(tmp_path))) == 1
+    assert len(lines(Store.open(tmp_path))) == 2
     assert "nowhere" in refusal(status.app, "--results", tmp_path / "nowhere")
 
 
@@ -82,8 +82,8 @@ def test_running_packs_are_shown(results):
     process = heartbeat().process
     counts = "3/8 done · 2 packs running · 1,234 steps/s · 60 s so far · 5 min left"
     beat(results, packs=(PACK, still), running=2)
-    driver, heads, *rows = lines(results)[-4:]
-    assert driver == f"quick: running on {process.host} (process {process.pid}) · {counts}"
+    driver, heads, *rows = lines(results)[:4]
+    assert driver.startswith(f"quick: running on {process.host} (process {process.pid}) · {counts} (")
     assert heads.split() == ["sweep", "pack", "lanes", "does", "step", "of", "loss", "node", "nothing", "new", "for"]
     training, compiling = (row.split() for row in rows)
     assert training == ["quick", "coloring", "Aq_R", "4", "training", "100", "250", "0.25", "seven"]
@@ -92,15 +92,21 @@ def test_running_packs_are_shown(results):
 
 def test_before_the_first_pack_there_is_no_speed(results):
     beat(results, running=0, packs=())
-    assert lines(results)[-1].endswith("3/8 done · 0 packs running · 60 s so far")
+    assert lines(results)[0].endswith("3/8 done · 0 packs running · 60 s so far")
+
+
+def test_the_first_line_says_what_is_done_while_nothing_trains_or_that_nothing_runs(results):
+    assert lines(results)[0] == "nothing runs"
+    beat(results, doing="compiling 1 of 2 programs for 9 s", seconds_left=None)
+    assert lines(results)[0].endswith("compiling 1 of 2 programs for 9 s · 60 s so far · time left unknown")
 
 
 def test_a_driver_that_died_on_this_machine_is_dead_for_certain(results):
     beat(results, process=DEAD)
     assert [driver.life for driver in sweeps.drivers(results)] == ["dead"]
-    last = lines(results)[-1]
-    assert last.startswith("quick: "), "its packs do not run"
-    assert last.endswith("python -m sweeper.run x.yaml"), "which carries on"
+    first = lines(results)[0]
+    assert first.startswith("quick: "), "its packs do not run"
+    assert first.endswith("python -m sweeper.run x.yaml"), "which carries on"
 
 
 @pytest.mark.parametrize("skew", [-86400, 0, 86400])
@@ -119,7 +125,7 @@ def test_of_a_driver_elsewhere_the_store_tells_how_old_its_heartbeat_is(results,
 def test_a_heartbeat_from_the_future_is_none(results):
     hours_later(beat(results, process=ELSEWHERE), hours=1)
     assert not any(driver.lives for driver in sweeps.drivers(results))
-    assert "60 min" in lines(results)[-1]
+    assert "60 min" in lines(results)[0]
 
 
 def test_a_store_that_cannot_be_written_tells_no_age():

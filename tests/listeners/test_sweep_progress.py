@@ -62,7 +62,7 @@ def test_rows_of_earlier_starts_count():
     progress.hear(events.SweepPlanned("test", trials=8, done=3, failed=1, steps=1000))
     commit(progress, a="finished")
     assert (progress.done, progress.failed) == (4, 1)
-    assert progress.line().startswith("4/8 done · 0 running · 1 failed · 0 lanes")
+    assert progress.line().startswith("4/8 done · 0 running · 1 failed · workers start")
 
 
 def test_time_left_goes_by_what_this_start_has_trained(progress, clock):
@@ -110,6 +110,30 @@ def test_news_are_another_phase_a_further_step_or_another_row(progress, clock):
     progress.hear(news[-1])
     assert still() == 60.0
     assert progress.line().endswith("nothing new for 60 s")
+
+
+def test_before_the_training_the_line_says_what_is_done_instead_and_for_how_long():
+    clock = Clock()
+    progress = SweepProgress(clock)
+    progress.hear(events.SweepPlanned("test", trials=8, done=0, failed=0, steps=8 * 250, programs=2))
+    clock.now = 7.0
+    assert progress.doing == "workers start and import for 7 s"
+    for number, pack_id in enumerate((PACK, "other"), start=1):
+        progress.hear(events.PackStarted(pack_id, "coloring", TRIALS, 250, program=number))
+    assert progress.doing.endswith("import for 7 s")
+    compiling = progressed(phase="compiling")
+    progress.hear(compiling)
+    clock.now = 20.0
+    assert progress.doing == "compiling 1 of 2 programs for 13 s"
+    assert " compiling 1 of 2 programs for 13 s · 20 s so far" in progress.line()
+    progress.hear(dataclasses.replace(compiling, pack_id="other"))
+    assert progress.doing == "compiling 1, 2 of 2 programs for 0 s"
+    progress.hear(progressed())
+    assert progress.doing == "", "one trains"
+    assert "steps/s" in progress.line()
+    for pack_id in (PACK, "other"):
+        progress.hear(dataclasses.replace(progressed(phase="evaluating", step=250), pack_id=pack_id))
+    assert progress.doing == "evaluating 8 trials for 0 s"
 
 
 def test_trials_committed_by_a_worker_that_died_count_as_trained(progress, clock):

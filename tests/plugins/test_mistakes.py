@@ -160,7 +160,7 @@ def test_planning_ends_with_the_message_and_leaves_nothing(project):
     for command in (["run", "search_spaces/gates.yaml"], ["run", "search_spaces/gates.yaml", "--dry-run"]):
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 2, done.output
-        (line,) = done.output.splitlines()
+        (line,) = done.stderr.splitlines()
         assert line.startswith(_place(project, "loss"))
     assert not list((project / "results").rglob("*.*"))
 

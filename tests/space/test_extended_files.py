@@ -54,6 +54,29 @@ def test_a_space_has_the_entries_of_the_space_it_extends_under_its_own(folder):
     assert ids(short) == ids(alone)
 
 
+@pytest.mark.parametrize(
+    ("entry", "other", "same"),
+    [
+        ("objective: {q: 3, m: 4}", "objective: {name: cvar}", "objective: {name: q_norm, m: 2}"),
+        ("optimizer: {eps: 1e-6}", "optimizer: {name: sgd}", "optimizer: {name: adam, beta1: 0.5}"),
+    ],
+)
+def test_a_record_without_a_name_has_the_name_of_the_default(folder, entry, other, same):
+    base = f"trial: {{task: {{name: coloring}}, model: {{name: transformer}}, baseline: Aq_R, steps: 3, {entry}}}\n"
+    at = folder(
+        base=base,
+        other=f"extends: base.yaml\ntrial: {{{other}}}\n",
+        same=f"extends: base.yaml\nvariants: [{{{other}}}, {{{same}}}]\n",
+    )
+    (replaced,) = search_space.read(at / "other.yaml").expand().trials
+    first, merged = search_space.read(at / "same.yaml").expand().trials
+    (kind,) = {"objective", "optimizer"} & {entry.split(":")[0]}
+    assert replaced == first
+    assert getattr(replaced, kind).name in other
+    of_default = getattr(search_space.read(at / "base.yaml").expand().trials[0], kind)
+    assert getattr(merged, kind) == of_default.model_copy(update={"m": 2} if kind == "objective" else {"beta1": 0.5})
+
+
 def test_a_space_may_extend_one_that_extends_another(folder):
     at = folder(
         base=BASE,

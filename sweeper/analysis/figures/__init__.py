@@ -28,6 +28,7 @@ from sweeper.analysis.figures.style import PALETTES, PaletteName, plain
 from sweeper.analysis.figures.success_of_votes import VoteCurves
 from sweeper.analysis.results import Results
 from sweeper.panels.kinds import Panel
+from sweeper.progress import each
 from sweeper.trial import plugins, provenance
 
 __all__ = [
@@ -86,7 +87,7 @@ def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteN
     paths: list[Path] = []
     comparisons: list[Comparison] = []
     drawn: list[Drawing] = []
-    for panel in panels:
+    for panel in each(panels, f"drawing {out.name}"):
         part = attempted(panel.name, notes, lambda panel=panel: drawing(panel, results))
         if part is None:
             continue
@@ -95,9 +96,9 @@ def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteN
         if part.series and (written := _written([part], panel.name, out / panel.name, palette, notes)):
             paths += written
             drawn.append(part)
-    for figure, row in _by_figure(drawn).items():
-        if len(row) > 1:
-            paths += _written(row, figure, out / f"figure-{figure}", palette, notes)
+    together = [(figure, row) for figure, row in _by_figure(drawn).items() if len(row) > 1]
+    for figure, row in each(together, f"drawing figures of {out.name}"):
+        paths += _written(row, figure, out / f"figure-{figure}", palette, notes)
     return FigureReport(tuple(paths), tuple(notes), tuple(comparisons), tuple(drawn))
 
 
