@@ -26,7 +26,7 @@ from sweeper.messages import UserError
 from sweeper.packs import device_memory
 from sweeper.packs.other_code import computed_by_other_code
 from sweeper.packs.plan import Plan, Work, plan
-from sweeper.packs.trained_trial import LoadError, current_trial, network_of
+from sweeper.packs.trained_trial import LoadError, current_trial
 from sweeper.store.evaluations import (
     EvaluationResult,
     commit_evaluation,
@@ -36,6 +36,7 @@ from sweeper.store.evaluations import (
 )
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Status, Store
+from sweeper.training.named_weights import network_of
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import canonical
