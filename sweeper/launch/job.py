@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from sweeper.events import SweepPlanned, TrialsLost
 from sweeper.packs import pack_run
-from sweeper.packs.network_evaluation import EvaluationRun, ProtocolChanges
+from sweeper.packs.network_evaluation import Changes, EvaluationRun
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work, WorkSource
@@ -87,7 +87,7 @@ class NetworkEvaluation(WorkKind):
 
     makes_rows = False
 
-    changes: ProtocolChanges
+    changes: Changes
 
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
