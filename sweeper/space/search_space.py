@@ -47,6 +47,7 @@ from sweeper.space.yaml_tree import (
     plain,
     signature,
 )
+from sweeper.training.kinds import kind_of
 from sweeper.trial.trial import leaf_values, record_of, trial_of
 
 ANCHORS = "x-"
@@ -300,11 +301,14 @@ def _undrawable(search: Search, variants: Sequence[Node]) -> Iterator[Problem]:
 
 
 def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:
-    """A metric or a curve that no trial will have, and a metric without a `mode`."""
+    """A metric or a curve that no trial will have, a metric without a `mode`, and a goal that is not known."""
     written, stopping, halving = search.model_fields_set, search.early_stopping, search.halving
-    if "metric" not in written and stopping is None and halving is None:
+    if "metric" not in written and not search.ADAPTS and stopping is None and halving is None:
         return
     names = TrialNames(variants)
+    if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in names.trials):
+        known = ", ".join(names.metrics)
+        yield Problem("search.metric", f"is missing: which metric is to be improved? (known: {known})", root.where)
     if halving is not None and halving.curve not in (curves := names.training_curves):
         at = descendant(root, ("search", "curve"))
         hint = f"{did_you_mean(nearest_name(halving.curve, curves))} (known: {', '.join(curves)})"
