@@ -50,7 +50,7 @@ class State(NamedTuple):
 
 
 def _start(trials: WalkTrial, networks: Any = None) -> State:
-    nothing = jnp.zeros(len(trials.seed), jnp.int32)
+    nothing = jnp.zeros_like(jnp.asarray(trials.seed), jnp.int32)
     return State(nothing.astype(jnp.float32), nothing, nothing)
 
 
