@@ -7,15 +7,16 @@ From Python (docs/notebook.ipynb shows all of it):
     result = sweeper.train(plan)                 train what is missing
     sweeper.evaluate(space, seeds=1000)          evaluate stored networks by another protocol
     sweeper.sql("select * from trials")          ask the store
-    sweeper.plot("q", "success")                 draw any two columns
+    sweeper.plot("width", "loss")                draw any two columns
     sweeper.curves("80d7d837a0ca")               the training curves of a trial
     sweeper.study("quickstart")                  a sweep as a study of Optuna
     sweeper.load("80d7d837a0ca7147efac")         a trained network
 
 The commands are these functions with a printer. Public and stable are what stands in `__all__`, the events of
-`sweeper.events`, and for plug-ins `contracts`, `experiment_contract`, `objective_contract` and `optimizer_contract` of
-`sweeper.trial`; all else may change without notice. `import sweeper` is quick: each function imports what it needs when
-it is first called. Every error that a user can mend is a `UserError`, whose message is one clear text.
+`sweeper.events`, and for plug-ins `experiment_contract` and `optimizer_contract` of `sweeper.trial`, and `contracts`,
+`objective_contract` and `strategy_contract` of `sweeper.learned_algorithms`; all else may change without notice.
+`import sweeper` is quick: each function imports what it needs when it is first called. Every error that a user can mend
+is a `UserError`, whose message is one clear text.
 """
 
 import importlib
@@ -84,7 +85,7 @@ def read_space(path: "str | Path", overrides: Mapping[str, object] | None = None
     Args:
         path: The file.
         overrides: Values that replace entries of the file, by dotted path, as `--set` does:
-            `{"trial.steps": 100, "trial.objective.q": {"choice": [1, 10]}}`.
+            `{"trial.steps": 100, "trial.model.width": {"choice": [16, 32]}}`.
 
     Raises:
         SearchSpaceError: the space cannot be run; one line for every mistake.
@@ -167,12 +168,10 @@ def evaluate(
     trials: "str | Path | SweepSpec | Sequence[str]",
     results: "str | Path" = "results",
     *,
-    seeds: int | None = None,
-    votes: Sequence[int] | None = None,
-    exhaustive: bool = False,
     address: str | None = None,
     concurrency: int | None = None,
     recompute_other_code: bool = False,
+    **changes: Any,
 ) -> "EvaluationResult":
     """Evaluate stored networks on a Ray cluster by another protocol, without training.
 
@@ -181,12 +180,11 @@ def evaluate(
     Args:
         trials: A search space or its file, whose trials are evaluated; or ids of trials.
         results: Folder or URL of the store.
-        seeds: Evaluation seeds r; None for those of each trial.
-        votes: Group sizes of the votes; None for those of each trial.
-        exhaustive: Take every seed r once in place of a number of draws, where the task can list them.
         address: As for `train`.
         concurrency: As for `train`.
         recompute_other_code: Make evaluations again that are of other code, or of an older scheme of fingerprints.
+        changes: Changed entries of the protocols, such as `seeds=1000` (docs/networks.md); all others, and None, are
+            those of each trial.
 
     Raises:
         ProtocolError: the protocol makes no sense.
@@ -195,10 +193,9 @@ def evaluate(
         SweepError: there is no cluster that can evaluate.
         KeyboardInterrupt: Ctrl-C came, or a request to stop.
     """
-    from sweeper.packs.network_evaluation import ProtocolChanges
     from sweeper.sweeps import evaluation
 
-    changes = ProtocolChanges(seeds, None if votes is None else tuple(votes), exhaustive or None)
+    changes = {name: value for name, value in changes.items() if value is not None}
     planned = evaluation.plan_evaluation(trials, changes, results, recompute_other_code=recompute_other_code)
     return evaluation.evaluate(planned, address=address, concurrency=concurrency)
 
@@ -207,7 +204,7 @@ def sql(question: str, results: "str | Path" = "results") -> "pd.DataFrame":
     """The answer of a store to one SELECT over its views (docs/store.md names them and their columns).
 
     Args:
-        question: SQL, such as `select q, avg(success) from trials where status = 'finished' group by q`.
+        question: SQL, such as `select seed, avg(loss) from trials where status = 'finished' group by seed`.
         results: Folder or URL of the store.
 
     Raises:

@@ -27,7 +27,7 @@ EXCEPTIONS: dict[str, float] = {
     "tests/plugins/test_objectives.py::test_lanes_and_a_checkpoint_leave_no_trace[group_dro-adam]": 20.0,
     "tests/sweeps/test_python_api.py::test_a_sweep_is_planned_trained_in_this_process_and_asked": 20.0,
     "tests/test_adding_a_task.py::test_a_new_task_trains": 25.0,
-    "tests/plugins/test_mistakes.py::test_a_check_of_a_new_task_takes_seconds_and_names_each_step": 25.0,
+    "tests/plugins/test_mistakes.py::test_a_check_of_a_new_task_takes_seconds": 25.0,
 }
 """What single tests may use instead, most of it for compilation by processes that share nothing.
 

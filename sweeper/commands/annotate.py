@@ -2,7 +2,7 @@
 
     sweeper note coloring "the first run had the wrong rate"      on a sweep
     sweeper tag coloring keep published
-    sweeper tag coloring --where "q = 3 and success < 0.5" stuck  on the trials of a sweep that a condition chooses
+    sweeper tag coloring --where "width = 3 and loss > 1" stuck   on the trials of a sweep that a condition chooses
     sweeper note 3f2a "look at the curves"                        on a trial
     sweeper note coloring                                         shows the notes and tags of a sweep and its trials
     sweeper note                                                  shows all
@@ -29,7 +29,7 @@ What = Annotated[
 ]
 Where = Annotated[
     str | None,
-    typer.Option(metavar="CONDITION", help='Only these trials of the sweep, in SQL: "q = 3 and success < 0.5".'),
+    typer.Option(metavar="CONDITION", help='Only these trials of the sweep, in SQL: "width = 3 and loss > 0.5".'),
 ]
 
 

@@ -1,14 +1,13 @@
 """`python -m sweeper check FILE…`: hold plug-ins against their contracts.
 
-A task is checked with every model, a model with the project's tasks, an objective and an optimiser with one task, an
-experiment with its defaults.
+A plug-in is checked with its defaults, beside those other plug-ins with which its kind of trial joins it.
 
 Exit codes: 0; 2 if a plug-in breaks its contract or cannot be loaded, with one line for each mistake.
 """
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,11 +35,11 @@ def check(
         said: dict[str, None] = {}
         for file in progress.each(files, "checking files"):
             with progress.doing(f"importing {file}"):
-                from sweeper.packs import conformance_suite
+                from sweeper.packs import conformance
 
                 kind, name = _plugin(file)
                 trials = _trials(kind, name)
-            found = dict.fromkeys(conformance_suite.mistakes(trials))
+            found = dict.fromkeys(conformance.mistakes(trials))
             if not found:
                 others = dict.fromkeys(other for trial in trials for other in trial.plugin_names if other != name)
                 print(f"{file}: the {kind} {name} keeps its contract{', with ' * bool(others)}{', '.join(others)}")
@@ -66,33 +65,10 @@ def _trials(kind: "Kind", name: str) -> "list[Trial]":
     """Trials with a plug-in, and with the plug-ins beside which it has to work."""
     from pydantic import ValidationError
 
-    from sweeper.trial import plugins
-    from sweeper.trial.trial import trial_of
+    from sweeper.trial.kinds import kinds
 
-    plugin: Any = plugins.load(kind, name)
+    of_trials = next(of_trials for of_trials in kinds() if kind in of_trials.record.PARTS)
     try:
-        if kind == "experiment":
-            return [trial_of({"experiment": {"name": name}, "steps": 2})]
-        tasks = [plugin()] if kind == "task" else _tasks(kind == "objective" and plugin.needs_groups)
-        models = [name] if kind == "model" else plugins.names("model")
-        written = {kind: {"name": name}} if kind in ("objective", "optimizer") else {}
-        return [
-            trial_of({
-                "task": task, "model": {"name": model}, "baseline": "Aq_R", "steps": 1, "batch_size": 12,
-                "optimizer": {"name": "adam" if task.abilities().differentiable else "pgpe"}, **written,
-            })
-            for task in tasks
-            for model in (models if kind == "task" else models[:1])
-        ]  # fmt: skip
+        return of_trials.examples(kind, name)
     except ValidationError as error:
         raise UserError(f"the {kind} {name} cannot be made of its defaults: {error.errors()[0]['msg']}") from None
-
-
-def _tasks(with_groups: bool) -> list:
-    """The project's own tasks, or else a small one that comes with this package."""
-    from sweeper.trial import plugins
-
-    own = {file.stem for file in (plugins.PROJECT / "tasks").glob("*.py")} if plugins.PROJECT != plugins.SHIPPED else ()
-    tasks = [plugins.load("task", name)() for name in plugins.names("task") if name in own]
-    suitable = [task for task in tasks if not with_groups or task.abilities().groups is not None]
-    return suitable or [plugins.load("task", "coloring")(vertices=5)]

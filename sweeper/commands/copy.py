@@ -29,7 +29,7 @@ def copy(
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help="Keep only these columns of the outcomes, such as success,loss; or none; or drawn, what panels draw.",
+            help="Keep only these columns of the outcomes, such as loss,correct; or none; or drawn, what panels draw.",
         ),
     ] = None,
     hide_folders: Annotated[

@@ -28,7 +28,7 @@ def new(
 ) -> None:
     """Write experiments/NAME.py (or tasks/NAME.py), which runs, and search_spaces/NAME.yaml, a sweep of it.
 
-    An experiment is any training; a task is a problem that networks are trained on by the losses of inputs and seeds r.
+    An experiment is any training; a task is a problem that networks are trained on (docs/adding-a-task.md).
     """
     project = Path.cwd()
     with errors_told():

@@ -1,9 +1,9 @@
 """`python -m sweeper plot X Y`: a picture of any two columns of a store (`sweeper.analysis.plotting`).
 
-    sweeper plot q success --split baseline                       means over training seeds, and their range
-    sweeper plot loss success --where "task = 'recall'"           a point a trial
-    sweeper plot step train_loss --split q --out curves.pdf       training curves
-    sweeper plot evaluation.seeds majority_30 --rows evaluations  evaluations of stored networks
+    sweeper plot model_width loss --split optimizer               means over training seeds, and their range
+    sweeper plot loss accuracy --where "task = 'recall'"          a point a trial
+    sweeper plot step train_loss --split model_width --out c.pdf  training curves
+    sweeper plot evaluation.seeds loss --rows evaluations         evaluations of stored networks
 
 Exit codes: 0; 2 for columns that are not there, and a store that cannot be read.
 """
@@ -31,7 +31,7 @@ def plot(
     y: Annotated[str, typer.Argument(metavar="Y", help="A column; of training curves the name of one.")],
     split: Annotated[str | None, typer.Option(metavar="COLUMN", help="A series for each value of this column.")] = None,
     where: Annotated[
-        str | None, typer.Option(metavar="CONDITION", help='Only these trials, in SQL: "q = 3 and success < 0.5".')
+        str | None, typer.Option(metavar="CONDITION", help='Only these trials, in SQL: "width = 3 and loss > 0.5".')
     ] = None,
     rows: Annotated[Literal["trials", "evaluations"], typer.Option(help="What is drawn.")] = "trials",
     out: Annotated[

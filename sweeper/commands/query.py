@@ -1,6 +1,6 @@
 """`python -m sweeper.query QUESTION`: ask the store in SQL, or one of the ready questions.
 
-    query "select q, avg(success) from trials where status = 'finished' group by q"
+    query "select model_width, avg(loss) from trials where status = 'finished' group by model_width"
     query best [SWEEP]      the settings of a sweep, best first
     query show TRIAL        all about one trial; the beginning of its id suffices
     query curves TRIAL      its training curves

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 from sweeper.events import PackProgressed, SweepPlanned, TrialsLost
 from sweeper.messages import message_of, one_line
 from sweeper.packs import pack_run
-from sweeper.packs.network_evaluation import EvaluationRun, ProtocolChanges
+from sweeper.packs.network_evaluation import Changes, EvaluationRun
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Segment, Work, WorkSource
@@ -104,7 +104,7 @@ class NetworkEvaluation(WorkKind):
 
     makes_rows = False
 
-    changes: ProtocolChanges
+    changes: Changes
 
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None

@@ -7,10 +7,15 @@ import jax
 from jaxtyping import PyTree
 
 from sweeper.learned_algorithms import evaluation
+from sweeper.learned_algorithms.checks import shapes as by_shapes
+from sweeper.learned_algorithms.checks import suite, values
+from sweeper.learned_algorithms.checks.examples import examples
+from sweeper.learned_algorithms.metrics import OWN_COLUMNS, SUCCESS
 from sweeper.learned_algorithms.trainers import trainer_by_optimizer
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.training.kind import Kind, Names, Results
+from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
 from sweeper.training.trainer import Trainer
+from sweeper.trial import plugins
 
 
 class LearnedAlgorithms(Kind[TrialSpec]):
@@ -22,11 +27,8 @@ class LearnedAlgorithms(Kind[TrialSpec]):
         "learning_rate": "double", "objective": "string",
         **dict.fromkeys(("task_version", "model_version", "objective_version"), "int64"),
     }  # fmt: skip
-    metrics = (
-        "success", "success_p5", "success_worst5", "failed_inputs", "sampled", "sampled_p5", "majority_5",
-        "majority_5_p5", "majority_30", "majority_30_p5", "any_seed", "any_seed_p5", "loss", "loss_p95", "variance",
-        "train_loss",
-    )  # fmt: skip
+    metrics = OWN_COLUMNS
+    goal = SUCCESS.tail.name
 
     def trainer(self, trial: TrialSpec) -> Trainer[Any]:
         return trainer_by_optimizer(trial)
@@ -48,6 +50,28 @@ class LearnedAlgorithms(Kind[TrialSpec]):
 
     def directions(self, trial: TrialSpec) -> Mapping[str, bool]:
         return {measure.name: measure.mode == "max" for measure in trial.task.abilities().measures}
+
+    def checks_by_shapes(self, trial: TrialSpec, keep: Keep) -> Checks:
+        task, objective = trial.task.name, trial.objective.name
+        return {
+            f"{task} with {trial.model.name}": lambda: by_shapes.check_networks(trial, keep),
+            f"{objective} on {task}": lambda: by_shapes.check_objective(trial),
+        }
+
+    def checks_by_values(self, trial: TrialSpec) -> Checks:
+        return {
+            f"{trial.task.name} with {trial.model.name}": lambda: values.check_pairs(trial),
+            trial.objective.name: lambda: values.check_objective(trial),
+        }
+
+    def further_checks(self, trial: TrialSpec) -> Checks:
+        return suite.further_checks(trial)
+
+    def trace_programs(self, trial: TrialSpec, traced: Traced) -> None:
+        values.trace_programs(trial, traced)
+
+    def examples(self, kind: plugins.Kind, name: str) -> list[TrialSpec]:
+        return examples(kind, name)
 
 
 KIND = LearnedAlgorithms()

@@ -13,6 +13,12 @@ import numpy as np
 
 Statistic = Literal["mean", "percentile", "pooled", "worst", "heldout", "worst5", "failed", "error"]
 
+OWN_COLUMNS = (
+    "success", "success_p5", "success_worst5", "failed_inputs", "sampled", "sampled_p5", "majority_5", "majority_5_p5",
+    "majority_30", "majority_30_p5", "any_seed", "any_seed_p5", "loss", "loss_p95", "variance", "train_loss",
+)  # fmt: skip
+"""Metrics with a column of their own in a store."""
+
 _SUFFIXES: dict[str, tuple[Statistic, bool | None]] = {
     "p5": ("percentile", True), "p95": ("percentile", False), "p5_pooled": ("pooled", True),
     "p95_pooled": ("pooled", False), "worst": ("worst", None), "worst_heldout": ("heldout", None),

@@ -30,7 +30,7 @@ from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
 from sweeper.trial import plugins
 from sweeper.trial.field_types import Count, ListOf
 from sweeper.trial.optimizer_contract import AnyOptimizer
-from sweeper.trial.record import Spec, Traced, Unwritten
+from sweeper.trial.record import Spec, Traced, Unwritten, canonical
 from sweeper.trial.start_from import AnyStart
 from sweeper.trial.trial import Folder, Trial, plugin_record
 
@@ -103,6 +103,7 @@ class TrialSpec(Trial):
     )  # fmt: skip
     LABEL: ClassVar[tuple[str, ...]] = ("task.name", "baseline")
     UNNAMED: ClassVar[tuple[str, ...]] = ("model.name",)
+    PROTOCOL: ClassVar[type[Spec]] = Evaluation
 
     task: SerializeAsAny[Annotated[Task, plugin_record("task")]]
     model: SerializeAsAny[Annotated[Model, plugin_record("model")]]
@@ -143,6 +144,17 @@ class TrialSpec(Trial):
             object.__setattr__(self, "optimizer", self.optimizer.for_seeds(objective.m, self.baseline.fresh_seeds))
         object.__setattr__(self, "evaluation", self.fitted(self.evaluation))
         return self
+
+    @property
+    def protocol(self) -> Evaluation:
+        return self.evaluation
+
+    def with_protocol(self, changes: Mapping[str, Any]) -> "TrialSpec":
+        if changes.get("exhaustive") and "seeds" in changes:
+            raise ValueError("exhaustive takes every seed r: give no number of seeds")
+        drawn = {"exhaustive": False} if "seeds" in changes else {}
+        evaluation = Evaluation.model_validate({**canonical(self.evaluation), **drawn, **changes})
+        return self.model_copy(update={"evaluation": self.fitted(evaluation)})
 
     def fitted(self, evaluation: Evaluation) -> Evaluation:
         """A protocol as this trial can have it.

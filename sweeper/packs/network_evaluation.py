@@ -14,19 +14,17 @@ import datetime
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from pydantic import ValidationError
 
 from sweeper.events import PackProgressed
-from sweeper.learned_algorithms import evaluation
-from sweeper.learned_algorithms.trial_spec import Evaluation, TrialSpec
 from sweeper.messages import UserError
 from sweeper.packs import device_memory
 from sweeper.packs.other_code import computed_by_other_code
 from sweeper.packs.plan import Plan, Work, plan
-from sweeper.packs.trained_trial import LoadError, current_trial, network_of
+from sweeper.packs.trained_trial import LoadError, current_trial
 from sweeper.store.evaluations import (
     EvaluationResult,
     commit_evaluation,
@@ -36,34 +34,36 @@ from sweeper.store.evaluations import (
 )
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Status, Store
+from sweeper.training.kinds import kind_of
+from sweeper.training.named_weights import network_of
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.provenance import Provenance
-from sweeper.trial.record import canonical
+from sweeper.trial.record import Spec
+from sweeper.trial.trial import Trial
 
 
 class ProtocolError(UserError, ValueError):
     """A protocol that makes no sense for a trial; the message is one line."""
 
 
-class ProtocolChanges(NamedTuple):
-    """Changes of the protocols of trials; None leaves the trial's own value."""
+Changes = Mapping[str, Any]
+"""Changed entries of the protocols of trials, by name; all others are each trial's own."""
 
-    seeds: int | None = None  # number of seeds r of the evaluation
-    votes: tuple[int, ...] | None = None  # group sizes of the votes
-    exhaustive: bool | None = None  # whether every seed r is taken
 
-    def of(self, trial: TrialSpec) -> Evaluation:
-        """The protocol of a trial; a `ProtocolError` if the changes do not fit the rest of its own protocol."""
-        changes = {name: value for name, value in self._asdict().items() if value is not None}
-        if self.seeds is not None:
-            changes["exhaustive"] = False
-        try:
-            return trial.fitted(Evaluation.model_validate({**canonical(trial.evaluation), **changes}))
-        except ValidationError as error:
-            message = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise ProtocolError(message) from error
-        except ValueError as error:
-            raise ProtocolError(str(error)) from error
+def by_protocol(trial: Trial, changes: Changes) -> tuple[Trial, Spec]:
+    """A trial with changes of its protocol, and the protocol; a `ProtocolError` if the changes do not fit the rest.
+
+    The id of the changed trial differs from that of its row, so it is for evaluations alone.
+    """
+    try:
+        changed = trial.with_protocol(changes)
+    except ValidationError as error:
+        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ProtocolError(message) from error
+    except ValueError as error:
+        raise ProtocolError(str(error)) from error
+    assert changed.protocol is not None
+    return changed, changed.protocol
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class EvaluationPlan:
 def evaluation_plan(
     store: Store,
     trial_ids: Iterable[str],
-    changes: ProtocolChanges,
+    changes: Changes,
     code: Callable[[], Code],
     lanes: int | None,
     recompute_other_code: bool,
@@ -93,7 +93,7 @@ def evaluation_plan(
     seals = store.seals(chosen)
     rows = {row["trial_id"]: row for row in store.trials(chosen).to_pylist()}
     left_out: collections.Counter[str] = collections.Counter()
-    trials: dict[str, TrialSpec] = {}
+    trials: dict[str, Trial] = {}
     for key in chosen:
         # Rows and seals are two looks at the store, and a commit or a deletion may have come between.
         reason = _without_network(seals[key]) if key in rows and key in seals else "is not committed"
@@ -103,13 +103,13 @@ def evaluation_plan(
             except LoadError as error:
                 reason = str(error).replace(f"trial {key} ", "")
             else:
-                if isinstance(trial, TrialSpec):
-                    trials[key] = trial
-                else:
+                if trial.protocol is None:
                     reason = "has no protocol that could be changed"
+                else:
+                    trials[key] = trial
         if reason is not None:
             left_out[reason] += 1
-    protocols = {key: protocol_id(changes.of(trial)) for key, trial in trials.items()}
+    protocols = {key: protocol_id(by_protocol(trial, changes)[1]) for key, trial in trials.items()}
     done: dict[str, Status] = {}
     own, other_code = code(), dict[str, str | None]()
     for stored in stored_evaluations(store, {key: seals[key].network for key in trials}):
@@ -138,7 +138,7 @@ class EvaluationRun:
     """Evaluates the pending trials of a pack by changed protocols, and commits each; `provenance` is in every row."""
 
     work: Work
-    changes: ProtocolChanges
+    changes: Changes
     store: Store
     provenance: Provenance
     rows: dict[str, Status] = field(default_factory=dict)  # status of every trial that this run has evaluated, by id
@@ -151,7 +151,7 @@ class EvaluationRun:
         """Evaluate and commit one trial. A trial that has lost its network is passed over."""
         if self.left:
             key = self.left.pop(0)
-            trial: Any = self.work.pack.trials[self.work.pack.trial_ids.index(key)]
+            trial = self.work.pack.trials[self.work.pack.trial_ids.index(key)]
             if self._evaluated(key, trial):
                 self.rows[key] = "finished"
         return self.progress()
@@ -176,12 +176,12 @@ class EvaluationRun:
     def stop_early(self) -> None:
         """Does nothing: early stopping compares trainings, not evaluations."""
 
-    def _evaluated(self, key: str, trial: TrialSpec) -> bool:
+    def _evaluated(self, key: str, trial: Trial) -> bool:
         """Whether the trial has an evaluation now."""
         seal = self.store.seals([key]).get(key)
         if seal is None or seal.network is None:
             return False
-        digest, protocol = seal.network, self.changes.of(trial)
+        digest, (changed, protocol) = seal.network, by_protocol(trial, self.changes)
         present = stored_evaluation(self.store, trial, protocol)
         fingerprint = self.provenance.fingerprint(trial)
         if present is not None and (present.network, present.fingerprint) == (digest, fingerprint):
@@ -192,8 +192,7 @@ class EvaluationRun:
             return False
         device_memory.forget_peak()
         begun, cpu_begun = time.monotonic(), time.process_time()
-        # The id of this trial differs from that of the row, so nothing else may use it.
-        metrics, _ = evaluation.evaluate(trial.model_copy(update={"evaluation": protocol}), network)
+        metrics = kind_of(changed).evaluate(changed, network, changed.steps).metrics
         result = EvaluationResult(
             trial=trial,
             protocol=protocol,

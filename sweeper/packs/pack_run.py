@@ -38,11 +38,11 @@ from sweeper.packs.device_memory import LaneChoice, chosen_lanes, halved, out_of
 from sweeper.packs.pack_training import PackTraining, after_stride, begun, evaluation_points, lane_curves
 from sweeper.packs.packing import Pack, lane, stack
 from sweeper.packs.plan import Segment
-from sweeper.packs.trained_trial import weights_of
 from sweeper.space.early_stopping import TRAIN_LOSS, EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Status, Store, StoreError, TrialResult
 from sweeper.training.kinds import kind_of, trainer_of
+from sweeper.training.named_weights import weights_of
 from sweeper.training.trainer import Trainer, curve_names
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.provenance import Provenance

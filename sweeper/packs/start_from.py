@@ -26,7 +26,7 @@ from jaxtyping import PyTree
 from sweeper.messages import one_line
 from sweeper.packs.halving import searches_of, winners_of
 from sweeper.packs.other_code import commits
-from sweeper.packs.trained_trial import LoadError, current_trial, first_difference, named_leaves, network_of
+from sweeper.packs.trained_trial import LoadError, current_trial
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
@@ -34,6 +34,7 @@ from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts, unknown_sweep
 from sweeper.training.kinds import kind_of
+from sweeper.training.named_weights import first_difference, named_leaves, network_of
 from sweeper.trial import jax_settings, vectorisation
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.fingerprint import Code

@@ -2,7 +2,7 @@
 
 A formula stands where a value may stand, `{formula: 4 * trial.model.width}`; under `exclude` formulas are conditions.
 Operators, their precedence and the functions are Python's, and nothing is evaluated by Python. A word that is no path
-is itself, as in YAML, so that `trial.baseline == AE_R` needs no quotes.
+is itself, as in YAML, so that `trial.experiment.schedule == cosine` needs no quotes.
 
 Invariants:
     - A formula has numbers, words, true, false, null and the entries of its own trial, and nothing else.
@@ -184,7 +184,7 @@ def _word(node: ast.expr) -> str | None:
 
 
 def _location(node: ast.expr) -> Location:
-    """The place in the trial that a path such as `trial.evaluation.votes[0]` names."""
+    """The place in the trial that a path such as `trial.model.widths[0]` names."""
     location: list[str | int] = []
     above = node
     while not isinstance(above, ast.Name):

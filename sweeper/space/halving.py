@@ -1,9 +1,9 @@
 """Successive halving (Jamieson & Talwalkar, 2016) over initialisations: many trainings of one setting, few that finish.
 
 Every training seed of the space stands for a search of its own. A search trains `starts` trials of its setting, which
-differ in their training seed alone, hence in initial weights, batches and seeds r. At a rung the trials with the lowest
-training loss, or the best value of another training curve, go on, and the others are stopped. Trials that go on from
-the last rung are trained to the end: the winners.
+differ in their training seed alone, hence in initial weights and in all that is drawn. At a rung the trials with the
+lowest training loss, or the best value of another training curve, go on, and the others are stopped. Trials that go on
+from the last rung are trained to the end: the winners.
 
 Search s owns the training seeds s · starts … (s + 1) · starts − 1. So its trials are ordinary trials with ordinary ids,
 and searches with different s share none.

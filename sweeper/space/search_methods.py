@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sweeper.learned_algorithms.metrics import SUCCESS
 from sweeper.messages import counted, inflected
 from sweeper.space import holes, optuna_options
 from sweeper.space.early_stopping import TRAIN_LOSS, AnyEarlyStopping
@@ -32,6 +31,7 @@ from sweeper.space.holes import MAX_SETTINGS, Choice, Hole, holes_in
 from sweeper.space.problems import Problem
 from sweeper.space.yaml_tree import Node, entry_at
 from sweeper.trial.field_types import ListOf
+from sweeper.trial.kinds import kind_with
 from sweeper.trial.record import Spec
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ class Search(Spec):
     method: str
     trials: Annotated[OneOrMore[Draws], Field(min_length=1)] | None = None  # settings to draw, in all or by variant
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
-    metric: Annotated[OneOrMore[str], Field(min_length=1)] = (SUCCESS.tail.name,)  # several for a Pareto front
+    # Several for a Pareto front; a kind of trial may have one that is meant where none is written
+    metric: Annotated[OneOrMore[str], Field(min_length=1)] = Field(default_factory=lambda: (kind_with({}).goal,))
     mode: Annotated[OneOrMore[Literal["min", "max"]], Field(min_length=1)] = ("max",)
     early_stopping: AnyEarlyStopping | None = None
 

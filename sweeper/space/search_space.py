@@ -23,7 +23,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.messages import counted, did_you_mean, nearest_name
 from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
@@ -48,6 +47,7 @@ from sweeper.space.yaml_tree import (
     plain,
     signature,
 )
+from sweeper.training.kinds import kind_of
 from sweeper.trial.trial import leaf_values, record_of, trial_of
 
 ANCHORS = "x-"
@@ -301,11 +301,14 @@ def _undrawable(search: Search, variants: Sequence[Node]) -> Iterator[Problem]:
 
 
 def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:
-    """A metric or a curve that no trial will have, and a metric without a `mode`."""
+    """A metric or a curve that no trial will have, a metric without a `mode`, and a goal that is not known."""
     written, stopping, halving = search.model_fields_set, search.early_stopping, search.halving
-    if "metric" not in written and stopping is None and halving is None:
+    if "metric" not in written and not search.ADAPTS and stopping is None and halving is None:
         return
     names = TrialNames(variants)
+    if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in names.trials):
+        known = ", ".join(names.metrics)
+        yield Problem("search.metric", f"is missing: which metric is to be improved? (known: {known})", root.where)
     if halving is not None and halving.curve not in (curves := names.training_curves):
         at = descendant(root, ("search", "curve"))
         hint = f"{did_you_mean(nearest_name(halving.curve, curves))} (known: {', '.join(curves)})"
@@ -318,9 +321,13 @@ def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> Itera
     for metric, location, beside in named:
         if metric not in (known := [*beside, *names.metrics]):
             at = descendant(root, location)
-            # Tails and errors of a listed metric would make the list three times as long.
-            plain_names = [name for name in dict.fromkeys(known) if metric_named(name).statistic in ("mean", "failed")]
-            listed = f"{', '.join(plain_names)}; most of them also with _p5 or _p95"
+            # With the statistics of each metric, whose names begin with its name, the list is three times as long.
+            begun = {name: [other for other in known if name.startswith(f"{other}_")] for name in known}
+            listed = ", ".join(name for name, others in begun.items() if not others)
+            endings = sorted(
+                {f"_{name.removeprefix(f'{other}_')}" for name, others in begun.items() for other in others}
+            )
+            listed += f"; some of them also with {', '.join(endings)}" * bool(endings)
             hint = did_you_mean(nearest_name(metric, known))
             yield Problem(at.path, f"unknown metric {shown(metric)}{hint} (known: {listed})", at.where)
     if "metric" in written and "mode" not in written:

@@ -46,7 +46,7 @@ class Expansion:
 
     @property
     def merged(self) -> int:
-        """How many settings are equal to an earlier one, because they differ in nothing that the baseline uses."""
+        """How many settings are equal to an earlier one, because they differ in nothing that a training uses."""
         return self.settings - sum(self.left_out.values()) - len(self.trials)
 
     @property
@@ -218,7 +218,7 @@ def unrepresentable(
     records = tuple(type(getattr(trial, part)) for part in trial.PARTS)
     leaves = [(tuple(key.name for key in path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(trial)]
     for location, leaf in [(("steps",), trial.steps), *leaves]:
-        # The value as written: a baseline may replace it, but another baseline of the space uses it.
+        # The value as written: its trial may replace it, but another trial of the space uses it.
         at = entry_at(tree, location)
         if at is None or not isinstance(at.value, int | float) or not at.path.endswith(ends):
             continue

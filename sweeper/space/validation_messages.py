@@ -5,22 +5,19 @@ down to the entry of a choice. The message on an unknown name proposes the neare
 and the message on a mapping that was meant as a hole says which holes there are. Everything else is said by pydantic.
 """
 
+import inspect
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from sweeper.learned_algorithms.contracts import Model, Task
-from sweeper.learned_algorithms.objective_contract import Objective
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space import other_tools
 from sweeper.space.problems import Problem, shortened, shown
 from sweeper.space.yaml_tree import RESERVED, SCALARS, Node, descendant, joined
 from sweeper.trial import plugins
-from sweeper.trial.experiment_contract import Experiment
-from sweeper.trial.optimizer_contract import Optimizer
 from sweeper.trial.trial import Trial, record_of
 
 _EXPECTED = {
@@ -32,11 +29,6 @@ _EXPECTED = {
     **dict.fromkeys(("list_type", "tuple_type"), "be a list"),
 }
 """What a value should be where pydantic names types of Python."""
-
-_PLUGINS: Mapping[Any, plugins.Kind] = {
-    Task: "task", Model: "model", Objective: "objective", Optimizer: "optimizer", Experiment: "experiment",
-}  # fmt: skip
-"""Records that a plug-in extends, with the kind of the plug-in."""
 
 _SECTIONS = ("search", "resources")
 """Sections of a document, beside `trial`, in which the path of a misplaced key is searched."""
@@ -185,7 +177,7 @@ def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
     records = _records(annotation)
     if not isinstance(node.value, dict):
         return None
-    if len(records) == 1 and (kind := _PLUGINS.get(records[0])):
+    if len(records) == 1 and (kind := _extended(records[0])):
         written = node.value.get("name")
         name = written.value if written else plugins.DEFAULTS.get(kind)
         try:
@@ -193,6 +185,11 @@ def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
         except plugins.PluginError:  # another problem reports this
             return None
     return next((record for record in records if len(records) == 1 or _has_tag(record, node)), None)
+
+
+def _extended(record: type[BaseModel]) -> plugins.Kind | None:
+    """The kind of the plug-ins that extend a record; None if it is no contract."""
+    return getattr(record, "KIND", None) if inspect.isabstract(record) else None
 
 
 def _has_tag(record: type[BaseModel], node: Node) -> bool:

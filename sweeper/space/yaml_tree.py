@@ -263,7 +263,7 @@ def _is_absent(tree: yaml.Node) -> bool:
 
 
 def _cut_by_commas(tree: yaml.MappingNode, before: dict[Any, Node], path: str) -> tuple[str, str]:
-    """Path and message of a mapping such as `{q: 1,10}`, in which 10 is a key."""
+    """Path and message of a mapping such as `{width: 1,10}`, in which 10 is a key."""
     rest = [key.value for key, value in tree.value if _is_absent(value)]
     last = next(reversed(before.items()), None)
     if last is None:

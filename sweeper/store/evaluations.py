@@ -16,15 +16,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from sweeper.learned_algorithms.trial_spec import Evaluation, TrialSpec
 from sweeper.store.files import DurableFiles, in_threads
 from sweeper.store.schema import SCHEMA_VERSION, evaluated_trial, evaluation_file_name
 from sweeper.store.seal import DamagedError, EvaluationSeal, row_of, sealed, set_aside, unsealed
 from sweeper.store.store import Store
 from sweeper.store.trial_file import json_text, spelt_out
 from sweeper.trial.provenance import Provenance
-from sweeper.trial.record import canonical
-from sweeper.trial.trial import trial_id
+from sweeper.trial.record import Spec, canonical
+from sweeper.trial.trial import Trial, trial_id
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +42,8 @@ class EvaluationResult:
     """The result of an evaluation of the network with a digest, as a worker commits it; `costs` are
     `evaluation_seconds`, `cpu_seconds` and `peak_memory_bytes`."""
 
-    trial: TrialSpec
-    protocol: Evaluation
+    trial: Trial
+    protocol: Spec
     network: str
     metrics: Mapping[str, float]
     costs: Mapping[str, float]
@@ -61,7 +60,7 @@ class StoredEvaluation(NamedTuple):
     row: pa.Table
 
 
-def protocol_id(protocol: Evaluation) -> str:
+def protocol_id(protocol: Spec) -> str:
     """Twenty hexadecimal digits that name a protocol."""
     return hashlib.sha256(json_text(canonical(protocol)).encode()).hexdigest()[:20]
 
@@ -97,7 +96,7 @@ def evaluation_file(row: pa.Table, seal: EvaluationSeal) -> bytes:
     return sealed(row, seal, options)
 
 
-def stored_evaluation(store: Store, trial: TrialSpec, protocol: Evaluation) -> EvaluationSeal | None:
+def stored_evaluation(store: Store, trial: Trial, protocol: Spec) -> EvaluationSeal | None:
     """The seal of a trial's evaluation by a protocol; None if there is no sound evaluation."""
     name = evaluation_file_name(*trial.folder, trial_id(trial), protocol_id(protocol))
     data = store.read_bytes(name)

@@ -52,13 +52,15 @@ ROW = pa.schema([field for field in TRIALS if field.name not in PARTITION.names]
 _POINT = pa.struct([("step", pa.int64()), ("value", pa.float64())])
 CURVES_COLUMN = pa.field("curves", pa.map_(pa.string(), pa.list_(_POINT)))
 OUTCOMES_COLUMN = pa.field("outcomes", pa.map_(pa.string(), pa.list_(pa.float32())))
+METRICS_COLUMN = pa.field("metrics", pa.map_(pa.string(), pa.float64()))
 NETWORK_COLUMN = pa.field("network", pa.binary())
 
-TRIAL_FILE = pa.schema([NETWORK_COLUMN, OUTCOMES_COLUMN, CURVES_COLUMN, *ROW])
+TRIAL_FILE = pa.schema([NETWORK_COLUMN, OUTCOMES_COLUMN, CURVES_COLUMN, METRICS_COLUMN, *ROW])
 """Columns of the file of a trial, the largest first, so that the row and its curves are the end of the file.
 
 `network` is a safetensors file, `outcomes` has the values of every evaluation input in order, by name, and `curves` the
-points of every curve by its name. A trial without one of them has null there.
+points of every curve by its name. A trial without one of them has null there. `metrics` has every metric by name,
+also those with a column of their own, so that files of all kinds of trial are asked in one way.
 """
 
 

@@ -19,6 +19,7 @@ from sweeper.store.row_checks import check_names
 from sweeper.store.schema import (
     CURVES,
     CURVES_COLUMN,
+    METRICS_COLUMN,
     NETWORK_COLUMN,
     OUTCOMES_COLUMN,
     ROW,
@@ -34,6 +35,7 @@ from sweeper.trial.trial import trial_id
 LARGEST_NETWORK = 2**30  # bytes of the largest network that is kept
 
 _KEYS = ["outcomes.key_value.key", "curves.key_value.key"]
+_METRICS = ["metrics.key_value.key", "metrics.key_value.value"]
 _OUTCOME = "outcomes.key_value.value.list.element"
 _POINT = "curves.key_value.value.list.element"
 POINT_ENCODING = {f"{_POINT}.step": "DELTA_BINARY_PACKED", f"{_POINT}.value": "BYTE_STREAM_SPLIT"}
@@ -74,6 +76,7 @@ def sealed_row(
         "network": pa.array([network], NETWORK_COLUMN.type),
         "outcomes": _outcomes_column(outcomes),
         "curves": curves,
+        "metrics": pa.array([list(metrics_of(row).items())], METRICS_COLUMN.type),
     }
     columns |= {field.name: pa.array([row.get(field.name)], field.type) for field in ROW}
     return sealed(pa.table(columns, TRIAL_FILE), seal, _OPTIONS)
@@ -84,7 +87,7 @@ _OPTIONS: dict[str, Any] = {
     "write_statistics": False,
     "use_dictionary": [_OUTCOME],
     "column_encoding": POINT_ENCODING,
-    "compression": dict.fromkeys(["network", *ROW.names], "none")
+    "compression": dict.fromkeys(["network", *ROW.names, *_METRICS], "none")
     | dict.fromkeys([*_KEYS, _OUTCOME, *POINT_ENCODING], "zstd"),
 }
 
@@ -122,6 +125,12 @@ def _row(key: str, result: TrialResult) -> dict[str, Any]:
         "fingerprint": provenance.fingerprint(trial),
         **{f"{part}_version": version for part, version in trial.versions().items()},
     }
+
+
+def metrics_of(row: Mapping[str, Any]) -> dict[str, float]:
+    """All metrics of a row by name: those with a column, and those in `extra_metrics`."""
+    own = {name: row[name] for name in METRICS if row.get(name) is not None}
+    return own | {name: float(value) for name, value in json.loads(row.get("extra_metrics") or "{}").items()}
 
 
 def json_text(values: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -18,7 +17,7 @@ from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, inflected
 from sweeper.packs import other_code, start_from
-from sweeper.packs.network_evaluation import EvaluationPlan, ProtocolChanges, ProtocolError, evaluation_plan
+from sweeper.packs.network_evaluation import Changes, EvaluationPlan, by_protocol, evaluation_plan
 from sweeper.packs.plan import ListedWork
 from sweeper.progress import doing
 from sweeper.space import search_space
@@ -45,7 +44,7 @@ class PlannedEvaluation:
     store: Store  # the store with the networks, which also takes the evaluations
     origin: Provenance  # the provenance in the rows of this start
     resources: Resources  # how the packs run
-    changes: ProtocolChanges  # changes of the trials' protocols
+    changes: Changes  # changes of the trials' protocols
     evaluation: EvaluationPlan  # the trials, held against the store
     recompute_other_code: bool  # whether evaluations by other code are made again
     metrics: tuple[str, ...]  # that the space asks for
@@ -115,7 +114,7 @@ class EvaluationResult:
 
 def plan_evaluation(
     chosen: str | Path | SweepSpec | Sequence[str],
-    changes: ProtocolChanges,
+    changes: Changes,
     results: str | Path,
     *,
     recompute_other_code: bool = False,
@@ -125,8 +124,6 @@ def plan_evaluation(
 
     `command` is the command line in the provenance of rows.
     """
-    if changes.exhaustive and changes.seeds is not None:
-        raise ProtocolError("exhaustive takes every seed r: give no number of seeds")
     store = Store.existing(results)
     with plugins.contained(), doing("planning"):
         spec = search_space.read(chosen) if isinstance(chosen, str | Path) else chosen
@@ -172,8 +169,8 @@ def evaluate(
         now = evaluation_plan(store, planned.trials, planned.changes, lambda: code, None, planned.recompute_other_code)
         if interruption.signum is not None:
             raise Interrupted(interruption.signum, _left(now), planned.origin.command)
-    trials: Mapping[str, Any] = planned.trials  # of learned algorithms
-    protocols = {key: protocol_id(planned.changes.of(trial)) for key, trial in trials.items()}
+    trials, changes = planned.trials, planned.changes
+    protocols = {key: protocol_id(by_protocol(trial, changes)[1]) for key, trial in trials.items()}
     frame = named_frame(evaluation_rows(store, store.trials(protocols), protocols).to_pandas())
     left = _left(now) + sum(now.left_out.values())
     reasons = collections.Counter(now.left_out) + (unreadable_networks(store, now) if left else collections.Counter())

@@ -21,9 +21,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
-from sweeper.training.kind import Kind, Names, Results
+from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
 from sweeper.training.trainer import Failure, Trainer, over_lanes
-from sweeper.trial import jax_settings, vectorisation
+from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.contract_checks import attributed, broken, check_array, check_name, shapes
 from sweeper.trial.experiment_contract import Evaluated, Experiment, Step
 from sweeper.trial.experiment_trial import ExperimentTrial
@@ -338,16 +338,6 @@ def _kept(trial: ExperimentTrial, network: PyTree) -> PyTree:
     return _plain(trial.experiment.network(_typed(network)))
 
 
-def trace_programs(trial: ExperimentTrial, traced: Callable[..., Any]) -> None:
-    """Trace every method of an experiment with `traced(method, function, *arguments)`, which gives shapes."""
-    data = traced("data", lambda _: jax.tree.map(jnp.asarray, _without_leaves(trial.experiment)[1].data()))
-    state = traced("init", _init, data)
-    traced("step", _step, data, state)
-    traced("evaluate", _evaluation, state.network, state.step, data)
-    if _can_start(trial.experiment):
-        traced("start_from", _init, data, form_of(trial).kept)
-
-
 class Experiments(Kind[ExperimentTrial]):
     """Trials of an experiment."""
 
@@ -382,6 +372,21 @@ class Experiments(Kind[ExperimentTrial]):
 
     def directions(self, trial: ExperimentTrial) -> Mapping[str, bool]:
         return {name: mode == "max" for name, mode in trial.experiment.metrics.items()}
+
+    def checks_by_shapes(self, trial: ExperimentTrial, keep: Keep) -> Checks:
+        return {trial.words: lambda: keep(form_of(trial).kept, trial.experiment, "network")}
+
+    def trace_programs(self, trial: ExperimentTrial, traced: Traced) -> None:
+        experiment = trial.experiment
+        data = traced(experiment, "data", lambda _: jax.tree.map(jnp.asarray, _without_leaves(experiment)[1].data()))
+        state = traced(experiment, "init", _init, data)
+        traced(experiment, "step", _step, data, state)
+        traced(experiment, "evaluate", _evaluation, state.network, state.step, data)
+        if _can_start(experiment):
+            traced(experiment, "start_from", _init, data, form_of(trial).kept)
+
+    def examples(self, kind: plugins.Kind, name: str) -> list[ExperimentTrial]:
+        return [ExperimentTrial.model_validate({"experiment": {"name": name}, "steps": 2})]
 
 
 @functools.lru_cache(256)

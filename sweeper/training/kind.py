@@ -5,16 +5,26 @@ of a trial is `TrainerState.network` of one lane.
 """
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import PyTree
 
 from sweeper.training.trainer import Trainer
+from sweeper.trial import plugins
 from sweeper.trial.trial import Trial
 
 T = TypeVar("T", bound=Trial)
+
+Checks = Mapping[str, Callable[[], None]]
+"""Checks by what they look at, in a few words. A check raises a `ContractError`; checks of equal words are equal."""
+
+Keep = Callable[[PyTree, Any, str], None]
+"""Refuses what a store cannot keep, given by shapes, with the plug-in and its method that make it."""
+
+Traced = Callable[..., Any]
+"""`traced(plugin, method, function, *arguments)` traces a function of the trial and the arguments, and gives shapes."""
 
 
 class Results(NamedTuple):
@@ -42,6 +52,9 @@ class Kind(abc.ABC, Generic[T]):
 
     metrics: ClassVar[tuple[str, ...]] = ()
     """Metrics that have a column of their own in a store."""
+
+    goal: ClassVar[str] = ""
+    """The metric that an adaptive search makes large where a space names none."""
 
     @abc.abstractmethod
     def trainer(self, trial: T) -> Trainer[Any]:
@@ -80,3 +93,28 @@ class Kind(abc.ABC, Generic[T]):
     @abc.abstractmethod
     def directions(self, trial: T) -> Mapping[str, bool]:
         """The trial's own metrics, the most important first, and whether high values are the good ones."""
+
+    # Contracts
+
+    @abc.abstractmethod
+    def checks_by_shapes(self, trial: T, keep: Keep) -> Checks:
+        """Checks that trace every method of the plug-ins: nothing is computed, and no device is needed."""
+
+    def checks_by_values(self, trial: T) -> Checks:
+        """Checks of a few values, which every start makes once for its code; methods have the right shapes."""
+        return {}
+
+    def further_checks(self, trial: T) -> Checks:
+        """Checks that take longer, of plug-ins that have passed the others."""
+        return {}
+
+    @abc.abstractmethod
+    def trace_programs(self, trial: T, traced: Traced) -> None:
+        """Trace the program of every method of the plug-ins, each with a name of its own."""
+
+    @abc.abstractmethod
+    def examples(self, kind: plugins.Kind, name: str) -> list[T]:
+        """Trials with a plug-in that is one of the record's parts, and with those beside which it has to work.
+
+        It is pydantic's `ValidationError` if there are none with its defaults.
+        """

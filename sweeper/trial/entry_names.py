@@ -33,7 +33,7 @@ LABEL = tuple(path for record in _RECORDS for path in record.LABEL)
 _LEADING = tuple(path for record in _RECORDS for path in record.LEADING)
 """Entries whose columns come first; those of the first part of a trial follow, then all others."""
 
-_FIRST_PARTS = tuple(f"{next(iter(record.PARTS))}." for record in _RECORDS)
+_FIRST_PARTS = tuple(f"{part}." for record in _RECORDS for part in list(record.PARTS)[:1])
 
 NAMELESS = tuple(path for path in _LEADING if any(path in (*record.LABEL, *record.UNNAMED) for record in _RECORDS))
 """Entries that need no name before their value, those of `LABEL` among them."""

@@ -27,6 +27,12 @@ def kind_with(data: Any) -> Any:
     return _kind(next((entry for entry in KINDS if entry in keys), list(KINDS)[-1]))
 
 
+def contract_of(plugin_kind: str) -> type:
+    """The class that the plug-ins of a kind extend."""
+    parts = ((kind.record, part, of) for kind in kinds() for part, of in kind.record.PARTS.items())
+    return next(record.model_fields[part].annotation for record, part, of in parts if of == plugin_kind)
+
+
 @functools.cache
 def _kind(entry: str) -> Any:
     return importlib.import_module(KINDS[entry]).KIND

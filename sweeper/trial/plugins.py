@@ -45,15 +45,6 @@ from sweeper.messages import UserError, did_you_mean, message_of, nearest_name, 
 Kind = Literal["task", "model", "objective", "optimizer", "experiment"]
 KINDS: tuple[Kind, ...] = ("task", "model", "objective", "optimizer", "experiment")
 
-CONTRACTS: Mapping[Kind, str] = {
-    "task": "sweeper.learned_algorithms.contracts.Task",
-    "model": "sweeper.learned_algorithms.contracts.Model",
-    "objective": "sweeper.learned_algorithms.objective_contract.Objective",
-    "optimizer": "sweeper.trial.optimizer_contract.Optimizer",
-    "experiment": "sweeper.trial.experiment_contract.Experiment",
-}
-"""The class that all plug-ins of a kind extend, and which says its kind as `KIND`; this module imports none of them."""
-
 DEFAULTS: Mapping[Kind, str] = {"objective": "q_norm", "optimizer": "adam"}
 """The plug-ins that are meant where none is named."""
 
@@ -278,7 +269,7 @@ def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
     """Refuse a class that is none of its kind, that lacks methods, or that calls itself by another name than its file,
     under which its trials would not be found."""
     if getattr(plugin, "KIND", None) != kind:
-        raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {CONTRACTS[kind]}")
+        raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {_contract(kind)}")
     if re.fullmatch(IDENTIFIER, name) is None:
         raise PluginError(f"{place}: {name!r} names no {kind}: letters, digits and _ of ASCII, no digit first")
     from sweeper.trial.columns import COLUMNS  # asks the kinds of trial, which are made of this module
@@ -291,7 +282,7 @@ def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
             raise PluginError(f"{place}: the field {field!r} needs another name: tables have another column {column!r}")
     if inspect.isabstract(plugin):
         missing = ", ".join(sorted(plugin.__abstractmethods__))
-        raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {CONTRACTS[kind]} says what each is")
+        raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {_contract(kind)} says what each is")
 
     field = plugin.model_fields.get("name")
     declared = None if field is None else field.default
@@ -300,6 +291,14 @@ def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
             f"{place}: the {kind} '{name}' declares the name {declared!r}, which is not that of its "
             f'{"entry point" if place.file is None else "file"}; write name: Literal["{name}"] = "{name}"'
         )
+
+
+def _contract(kind: Kind) -> str:
+    """The class that all plug-ins of a kind extend, and which says its kind as `KIND`."""
+    from sweeper.trial.kinds import contract_of  # kinds of trial are made of this module
+
+    contract = contract_of(kind)
+    return f"{contract.__module__}.{contract.__qualname__}"
 
 
 def _make_packages() -> None:

@@ -54,6 +54,9 @@ class Trial(Spec, abc.ABC):
     LABEL: ClassVar[tuple[str, ...]] = ()
     """Entries that a label begins with, by their values alone."""
 
+    PROTOCOL: ClassVar[type[Spec] | None] = None
+    """The record of `protocol`."""
+
     UNNAMED: ClassVar[tuple[str, ...]] = ()
     """Further entries that need no name before their value."""
 
@@ -107,6 +110,15 @@ class Trial(Spec, abc.ABC):
     def doubts(self) -> Iterator[tuple[str, str]]:
         """Path and words for each value that is legal and hardly meant; the words end a sentence."""
         yield from ()
+
+    @property
+    def protocol(self) -> Spec | None:
+        """The entries by which its network is evaluated, and which an evaluation may change; None without any."""
+        return None
+
+    def with_protocol(self, changes: Mapping[str, Any]) -> Self:
+        """The trial with changed entries of its protocol; a `ValueError` if they do not fit the others."""
+        raise ValueError("has no protocol that could be changed")
 
     def versions(self) -> dict[str, int]:
         """The versions of this checkout that count for the trial, by part; the id has them."""
@@ -220,7 +232,7 @@ def with_unwritten(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A canonical specification with the values at which `Unwritten` fields are not written.
 
     So a trial from before a field has the value that it was trained with. A field that is not written where it equals
-    another field, such as `final_q`, stays away there, and so do fields of a plug-in that this checkout lacks.
+    another field stays away there, and so do fields of a plug-in that this checkout lacks.
     """
     record = record_of(spec)
     whole = _completed(spec, record)

@@ -10,7 +10,6 @@ from sweeper.launch.job import NetworkEvaluation, Report, Training, WorkKind, en
 from sweeper.launch.tune_worker import Pace
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import plan
-from sweeper.packs.network_evaluation import ProtocolChanges
 from sweeper.packs.orders import Order
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
@@ -72,4 +71,4 @@ def whole(*trials: TrialSpec) -> plan.Work:
 
 PAIR = whole(coloring_trial(), coloring_trial(seed=1))
 
-EVALUATION = NetworkEvaluation(ProtocolChanges(seeds=20))
+EVALUATION = NetworkEvaluation({"seeds": 20})

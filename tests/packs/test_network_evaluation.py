@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from sweeper.analysis import figures, sql
 from sweeper.analysis.results import Results
 from sweeper.learned_algorithms import evaluation
-from sweeper.packs.network_evaluation import EvaluationRun, ProtocolChanges, ProtocolError, evaluation_plan
+from sweeper.packs.network_evaluation import EvaluationRun, ProtocolError, by_protocol, evaluation_plan
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
 from sweeper.panels.kinds import Panels
@@ -29,7 +29,7 @@ TRIALS = tuple(coloring_trial(seed=seed) for seed in range(3))
 IDS = tuple(map(trial_id, TRIALS))
 ORIGIN = provenance.capture("test")
 MENDED = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"numerics": "mended"})})
-PROTOCOL = ProtocolChanges(seeds=20, votes=(1, 5))
+PROTOCOL = {"seeds": 20, "votes": (1, 5)}
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def count(store):
 
 
 def test_the_protocol_of_the_training_gives_the_numbers_of_the_row(store):
-    assert evaluate(store, protocol=ProtocolChanges()) == 3
+    assert evaluate(store, protocol={}) == 3
     both = sql.table(
         "select e.success - t.success as success, e.loss - t.loss as loss, e.majority_3 - t.majority_3 as majority, "
         "e.train_loss - t.train_loss as train_loss from evaluations e join trials t using (trial_id)",
@@ -101,7 +101,7 @@ def test_another_protocol_gives_rows_of_its_own(full):
         assert row["evaluation_seconds"] > 0
         assert row["fingerprint"] == ORIGIN.fingerprint(TRIALS[0])
     assert sql.frame("select count(*) as n from trials", full)["n"].tolist() == [3]
-    assert evaluate(full, protocol=ProtocolChanges(seeds=10)) == 3
+    assert evaluate(full, protocol={"seeds": 10}) == 3
     counts = sql.frame("select trial_id, count(*) as n from evaluations group by all", full)
     assert counts["n"].tolist() == [2, 2, 2]
 
@@ -198,7 +198,7 @@ def test_evaluations_of_an_old_network_do_not_count(full):
 
 def test_a_protocol_that_makes_no_sense_is_refused(store):
     with pytest.raises(ProtocolError, match=r"30.* 20"):
-        planned(store, protocol=ProtocolChanges(seeds=20, votes=(30,)))
+        planned(store, protocol={"seeds": 20, "votes": (30,)})
 
 
 def test_a_trial_of_other_versions_is_left_out(store, monkeypatch):
@@ -252,8 +252,8 @@ def test_a_crash_before_and_after_every_write_loses_one_evaluation_at_most(store
 
 def test_protocols_have_ids_by_what_they_say():
     trial = TRIALS[0]
-    assert protocol_id(ProtocolChanges().of(trial)) == protocol_id(trial.evaluation)
-    assert protocol_id(ProtocolChanges(seeds=11).of(trial)) != protocol_id(trial.evaluation)
+    assert protocol_id(by_protocol(trial, {})[1]) == protocol_id(trial.evaluation)
+    assert protocol_id(by_protocol(trial, {"seeds": 11})[1]) != protocol_id(trial.evaluation)
 
 
 # Panels
@@ -272,7 +272,7 @@ def test_panels_draw_evaluations_like_trials(store, full):
     without = figures.drawing(panel, Results.of_store(store))
     assert not without.series
     assert without.notes
-    evaluate(full, protocol=ProtocolChanges())
+    evaluate(full, protocol={})
     drawn = figures.drawing(panel, Results.of_store(full).only(IDS[:2]))
     (series,) = drawn.series
     assert series.counts() == {10: 2, 20: 2}

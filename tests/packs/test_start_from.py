@@ -13,12 +13,12 @@ from sweeper.packs import start_from
 from sweeper.packs.halving import searches_of
 from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack, cells, packs
-from sweeper.packs.trained_trial import network_of, weights_of
 from sweeper.space import search_space
 from sweeper.space.halving import Halving, Rung
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import NoNetworkError, Store
 from sweeper.training.kinds import kind_of
+from sweeper.training.named_weights import network_of, weights_of
 from sweeper.trial import provenance
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.record import canonical

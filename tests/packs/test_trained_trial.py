@@ -13,8 +13,9 @@ import sweeper
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
-from sweeper.packs.trained_trial import LoadError, OtherNetworkError, network_of, weights_of
+from sweeper.packs.trained_trial import LoadError
 from sweeper.store.store import Store, StoreError
+from sweeper.training.named_weights import OtherNetworkError, network_of, weights_of
 from sweeper.trial import provenance
 from sweeper.trial.trial import trial_id
 from tests.results import WEIGHTS, result

@@ -1,4 +1,4 @@
-"""Every file in tasks/ and models/ passes `sweeper.packs.conformance_suite`, and a little more.
+"""Every file in tasks/ and models/ passes `sweeper.learned_algorithms.checks.suite`, and a little more.
 
 `make test` checks each task with one model and for one platform, and each model with one task. CI checks all of them.
 """
@@ -11,9 +11,10 @@ import jax
 import numpy as np
 import pytest
 
+from sweeper.learned_algorithms.checks import suite, values
 from sweeper.learned_algorithms.contracts import Model, StepwiseNetwork, Task
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.packs import conformance, conformance_suite
+from sweeper.packs import conformance
 from sweeper.trial import plugins
 from sweeper.trial.trial import trial_id
 
@@ -31,7 +32,7 @@ MODELS: list[Model] = [plugins.load("model", name)() for name in plugins.names("
 
 CHOSEN = [
     (task.name, model.name, platform)
-    for task, (platform, model) in zip(TASKS, itertools.cycle(itertools.product(conformance_suite.PLATFORMS, MODELS)))
+    for task, (platform, model) in zip(TASKS, itertools.cycle(itertools.product(suite.PLATFORMS, MODELS)))
 ]
 """A model and a platform for each task, so that each model and each platform has some task."""
 
@@ -45,16 +46,14 @@ def _cases(*axes):
 
 task_cases = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 pair_cases = pytest.mark.parametrize(("task", "model"), [*_cases(TASKS, MODELS)])
-form_cases = pytest.mark.parametrize(
-    ("task", "model", "platform"), [*_cases(TASKS, MODELS, conformance_suite.PLATFORMS)]
-)
+form_cases = pytest.mark.parametrize(("task", "model", "platform"), [*_cases(TASKS, MODELS, suite.PLATFORMS)])
 
 
 @functools.cache
-def _example(task: Task, model: Model) -> conformance_suite.Example:
+def _example(task: Task, model: Model) -> suite.Example:
     optimizer = plugins.load("optimizer", "adam" if task.abilities().differentiable else "pgpe")()
     trial = TrialSpec(task=task, model=model, baseline="Aq_R", steps=10, batch_size=12, optimizer=optimizer)
-    return conformance_suite.Example(trial)
+    return suite.Example(trial)
 
 
 @task_cases
@@ -79,13 +78,13 @@ def test_a_trial_round_trips_and_its_plugins_have_the_shapes_of_their_contracts(
 @pytest.mark.slow
 @form_cases
 def test_losses_and_outcomes_are_those_of_every_pair(task, model, platform):
-    conformance.check_pairs(_example(task, model).trial, rtol=1e-5, atol=1e-7, platform=platform)
+    values.check_pairs(_example(task, model).trial, rtol=1e-5, atol=1e-7, platform=platform)
 
 
 @pytest.mark.slow
 @form_cases
 def test_gradients_are_those_of_the_plain_losses(task, model, platform):
-    conformance_suite.check_gradients(_example(task, model), platform, rtol=1e-4, atol=1e-5)
+    suite.check_gradients(_example(task, model), platform, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -98,17 +97,17 @@ def test_gradients_reach_every_weight(task, model):
         return jax.grad(lambda network: task.losses(network, inputs, seeds).mean())(network)
 
     network = _example(task, model).networks[0]
-    found = conformance.quick_program(gradient, _example(task, model).trial, network)(network)
+    found = values.quick_program(gradient, _example(task, model).trial, network)(network)
     assert all(np.any(leaf != 0) for leaf in jax.tree.leaves(found))
 
 
 @task_cases
 def test_every_input_is_in_a_group_and_no_group_is_empty(task):
-    conformance_suite.check_groups(_example(task, MODELS[0]))
+    suite.check_groups(_example(task, MODELS[0]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("check", conformance_suite.MODEL_CHECKS.values(), ids=conformance_suite.MODEL_CHECKS)
+@pytest.mark.parametrize("check", suite.MODEL_CHECKS.values(), ids=suite.MODEL_CHECKS)
 @pytest.mark.parametrize(
     ("task", "model"),
     [
@@ -151,7 +150,7 @@ class Sharp(StepwiseNetwork):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [task for task in TASKS if task.abilities().episodes], ids=lambda task: task.name)
-@pytest.mark.parametrize(("model", "platform"), [*zip(MODELS, itertools.cycle(conformance_suite.PLATFORMS))])
+@pytest.mark.parametrize(("model", "platform"), [*zip(MODELS, itertools.cycle(suite.PLATFORMS))])
 def test_episodes_of_a_sharp_network_cost_the_losses(task, model, platform):
     def sampled(trial, network):
         inputs, seeds = task.sample_inputs(jax.random.key(1), 6), task.sample_seeds(jax.random.key(2), 4)
@@ -160,7 +159,7 @@ def test_episodes_of_a_sharp_network_cost_the_losses(task, model, platform):
         return task.losses(network, inputs, seeds), *both
 
     network = _example(task, model).networks[0]
-    program = conformance.quick_program(sampled, _example(task, model).trial, network, platform=platform)
+    program = values.quick_program(sampled, _example(task, model).trial, network, platform=platform)
     losses, sharp, drawn = program(network)
     np.testing.assert_allclose((sharp.taken * sharp.cost).sum(axis=-1), losses, rtol=1e-5)
     for episodes in (sharp, drawn):

@@ -12,9 +12,10 @@ from flax import nnx
 
 from models import deep_sets
 from sweeper.learned_algorithms import gradient
+from sweeper.learned_algorithms.checks import suite
 from sweeper.learned_algorithms.contracts import Abilities, Groups, Model, Network, Task
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.packs import conformance, conformance_suite
+from sweeper.packs import conformance
 from sweeper.packs.packing import stack
 from sweeper.trial.contract_checks import ContractError
 from tasks.coloring import Task as Coloring
@@ -105,9 +106,9 @@ def test_a_network_that_keeps_something_is_refused_with_its_method(way):
 
 @pytest.mark.slow
 def test_a_network_that_does_not_heed_its_mask_is_seen_by_the_suite():
-    conformance_suite.check_mask(conformance_suite.Example(_plain()))
+    suite.check_mask(suite.Example(_plain()))
     with pytest.raises(ContractError) as refused:
-        conformance_suite.check_mask(conformance_suite.Example(_plain("mask")))
+        suite.check_mask(suite.Example(_plain("mask")))
     assert str(refused.value).startswith(PLAIN_CALL)
 
 

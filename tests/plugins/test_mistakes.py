@@ -13,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper.__main__ import app
+from sweeper.learned_algorithms.checks import suite, values
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.packs import conformance, conformance_suite
+from sweeper.packs import conformance
 from sweeper.store import trial_file
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import ContractError
@@ -140,7 +141,7 @@ def test_a_mistake_that_a_few_pairs_show(project, edits, method):
     trial = _trial(project, edits)
     conformance.check_shapes([trial])
     with pytest.raises(ContractError) as refused:
-        conformance.check_pairs(trial)
+        values.check_pairs(trial)
     assert str(refused.value).startswith(_place(project, method))
 
 
@@ -184,13 +185,11 @@ def test_a_check_says_the_same_as_a_start(project):
 
 
 @pytest.mark.slow
-def test_a_check_of_a_new_task_takes_seconds_and_names_each_step(project):
+def test_a_check_of_a_new_task_takes_seconds(project):
     """Of CPU time (tests/budgets.py), as users call it: nothing was compiled before, and XLA optimises."""
     cold = {"JAX_ENABLE_COMPILATION_CACHE": "false", "XLA_FLAGS": "", "PYTHONPATH": str(plugins.ROOT)}
     done = python("-m", "sweeper", "check", "tasks/gates.py", cwd=project, check=True, **cold)
-    *steps, verdict = done.stdout.splitlines()
-    expected = [name for checks in conformance_suite.CHECKS.values() for name in checks]
-    assert all(any(f": {name} of gates" in step for step in steps) for name in ["shapes", "values", *expected])
+    (verdict,) = done.stdout.splitlines()
     assert all(name in verdict for name in plugins.names("model"))
 
 
@@ -248,7 +247,7 @@ def test_the_suite_sees_a_network_that_is_not_what_it_says(project):
     (project / "models" / "mine.py").write_text(source.replace("return self.sizes.blocks\n", "return 7\n"))
     trial = _trial(project).model_copy(update={"model": plugins.load("model", "mine")()})
     with pytest.raises(ContractError, match=r"^models/mine.py, line \d+: depth gives 7"):
-        conformance_suite.check_depth(conformance_suite.Example(trial))
+        suite.check_depth(suite.Example(trial))
 
 
 def test_a_task_of_ones_own_needs_no_baseline(project):

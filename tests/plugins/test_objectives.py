@@ -14,10 +14,11 @@ from pydantic import ValidationError
 
 from objectives import group_dro
 from sweeper.learned_algorithms import evolution
+from sweeper.learned_algorithms.checks import suite
 from sweeper.learned_algorithms.objective import batch_of
 from sweeper.learned_algorithms.objective_contract import Batch, Objective
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.packs import checkpoint, conformance_suite
+from sweeper.packs import checkpoint
 from sweeper.packs.packing import stack
 from sweeper.store.store import Store
 from sweeper.training.kinds import trainer_of
@@ -83,8 +84,8 @@ def _told(objective: Objective, *batches: Batch) -> Any:
 
 @objective_cases
 def test_an_objective_is_what_its_contract_says(objective):
-    for check in conformance_suite.OBJECTIVE_CHECKS.values():
-        check(conformance_suite.Example(coloring_trial(objective=objective)))
+    for check in suite.OBJECTIVE_CHECKS.values():
+        check(suite.Example(coloring_trial(objective=objective)))
 
 
 @objective_cases

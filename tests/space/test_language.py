@@ -771,3 +771,14 @@ def test_a_condition_on_an_entry_that_a_setting_does_not_have_leaves_the_setting
     with pytest.raises(SearchSpaceError, match=r"exclude: .* 3$"):
         space(MODELS, "exclude=[trial.steps > 1]").expand()
     assert "trial.model.width % 3 != 0" in refused(MODELS, "exclude=[trial.model.width % 3]").message
+
+
+@pytest.mark.slow  # the first use of optax
+def test_an_adaptive_search_of_experiments_must_name_its_metric():
+    trial = "trial: {experiment: {name: classification, width: {choice: [8, 16]}}, steps: 2}"
+    search = "search: {method: optuna, trials: 2"
+    with pytest.raises(SearchSpaceError) as caught:
+        of_text(Path("space.yaml"), f"name: s\n{trial}\n{search}}}\n", ())
+    assert caught.value.problems[0].path == "search.metric"
+    named = of_text(Path("space.yaml"), f"name: s\n{trial}\n{search}, metric: accuracy, mode: max}}\n", ())
+    assert named.search.metric == ("accuracy",)

@@ -3,6 +3,8 @@
 The snippets are those of docs/store.md.
 """
 
+import dataclasses
+import math
 import os
 import re
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 
 from sweeper.store import local_files
 from sweeper.store.store import Store
+from sweeper.trial.trial import trial_of
 from tests.results import failure, outcomes, result
 
 ROOT = Path(__file__).parents[2]
@@ -84,3 +87,20 @@ def test_nested_columns_are_read_by_all(store, tmp_path):
     frame = pd.read_parquet(trials, columns=["trial_id", "curves"])
     points = [dict(curves) for curves in frame["curves"] if curves is not None and len(curves)]
     assert sorted(curves["train_loss"][0]["value"] for curves in points) == [0.0, 0.2, 1.0, 2.0]
+
+
+def test_the_metrics_of_all_kinds_of_trial_are_read_by_name(store, tmp_path):
+    """Metrics with a column of their own and others, of a folder with an experiment beside learned algorithms."""
+    experiment = trial_of({"experiment": {"name": "classification"}, "steps": 1})
+    made = result(metrics={"accuracy": 0.75, "loss": math.inf})
+    store.commit(dataclasses.replace(made, trial=experiment))
+    trials = tmp_path / "results" / "trials"
+    asked = "select metrics['{}'] as value from '{}/**/*.parquet' where value is not null order by value"
+    for name, values in (("accuracy", [0.75]), ("loss", [math.inf]), ("success", [0.0, 0.25, 0.5])):
+        assert [value for (value,) in duckdb.sql(asked.format(name, trials)).fetchall()] == values
+        for column in (
+            pl.read_parquet(trials)["metrics"].to_list(),
+            pd.read_parquet(trials, columns=["metrics"])["metrics"],
+            ds.dataset(trials).to_table(columns=["metrics"])["metrics"].to_pylist(),
+        ):
+            assert sorted(dict(metrics)[name] for metrics in column if name in dict(metrics)) == values

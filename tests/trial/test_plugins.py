@@ -1,6 +1,5 @@
 """Tasks and models of a project, of installed packages and of this package; mistakes of their authors in one line."""
 
-import pkgutil
 import re
 import signal
 import sys
@@ -12,6 +11,7 @@ import typer
 
 from sweeper.command_line import errors_told
 from sweeper.trial import contract_checks, plugins
+from sweeper.trial.kinds import contract_of
 from sweeper.trial.plugins import PluginError
 
 GOOD = """
@@ -143,8 +143,8 @@ def test_a_mistake_is_one_line_that_begins_with_the_file(project, text, line, na
 
 
 def test_the_contract_of_every_kind_says_its_kind():
-    for kind, name in plugins.CONTRACTS.items():
-        assert kind == pkgutil.resolve_name(name).KIND
+    for kind in plugins.KINDS:
+        assert kind == contract_of(kind).KIND
 
 
 def test_an_unknown_name_lists_the_known_ones(project):

@@ -1,27 +1,25 @@
-"""The whole conformance suite: what `sweeper check` and the tests hold plug-ins against, beyond what every start does.
+"""What `sweeper check` and the tests hold plug-ins against, beyond what every start does.
 
-A start checks shapes and a few values (`conformance`). The suite adds what takes longer: gradients, groups, networks
-token by token, and the order of objectives. Every check raises a `ContractError` for the first mistake that it finds.
+A start checks shapes and a few values. The suite adds what takes longer: gradients, groups, networks token by token,
+and the order of objectives.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sweeper.learned_algorithms.checks.values import INPUTS, quick_program
 from sweeper.learned_algorithms.contracts import EmbeddingNetwork, Network, PolynomialNetwork, StepwiseNetwork, Task
 from sweeper.learned_algorithms.objective import drawn_pairs
 from sweeper.learned_algorithms.objective_contract import Batch
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.packs import conformance
-from sweeper.packs.trained_trial import network_of, weights_of
-from sweeper.progress import doing, each
+from sweeper.training.named_weights import network_of, weights_of
 from sweeper.trial import vectorisation
-from sweeper.trial.contract_checks import ContractError, broken
-from sweeper.trial.trial import Trial
+from sweeper.trial.contract_checks import broken
 
 TOKENS = 7
 """Tokens of the sequences that networks read."""
@@ -43,9 +41,7 @@ class Example:
     @functools.cached_property
     def networks(self) -> tuple[Network, Network, Network]:
         """Networks as the model builds them: two of equal keys, and one of another."""
-        program = conformance.quick_program(
-            lambda trial, seed: trial.model.build(trial.task, jax.random.key(seed)), self.trial, 0
-        )
+        program = quick_program(lambda trial, seed: trial.model.build(trial.task, jax.random.key(seed)), self.trial, 0)
         first, again, other = (program(seed) for seed in (0, 0, 1))
         return first, again, other
 
@@ -62,40 +58,7 @@ class Example:
     def read(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of a function of the network and more arguments."""
         given = (self.network, *arguments)
-        return conformance.quick_program(lambda _, *given: function(*given), self.trial, *given)(*given)
-
-
-def mistakes(trials: Sequence[Trial]) -> Iterator[str]:
-    """Everything that is wrong with the plug-ins of trials, a line each.
-
-    What the first checks refuse, no other check sees, as it would stumble over it.
-    """
-    shaped = []
-    for trial in each(trials, "tracing shapes"):
-        try:
-            conformance.check_shapes([trial], to_keep=True)
-            shaped.append(trial)
-        except ContractError as error:
-            yield str(error)
-    found = conformance.value_mistakes(shaped) if shaped else []
-    yield from (str(error) for error in found if error is not None)
-    done: set[tuple[Check, str, str]] = set()
-    for trial in (trial for trial, error in zip(shaped, found, strict=True) if error is None):
-        if not isinstance(trial, TrialSpec):
-            continue
-        task, beside = trial.task.name, {"model": trial.model.name, "objective": trial.objective.name}
-        example = Example(trial)
-        for kind, checks in CHECKS.items():
-            with_one = beside.get(kind, "")
-            for name, check in checks.items():
-                if (once := (check, task, with_one)) in done:
-                    continue
-                done.add(once)
-                try:
-                    with doing(f"checking the {name} of {task}" + f" with {with_one}" * bool(with_one)):
-                        check(example)
-                except ContractError as error:
-                    yield str(error)
+        return quick_program(lambda _, *given: function(*given), self.trial, *given)(*given)
 
 
 # Tasks
@@ -112,7 +75,7 @@ def check_groups(example: Example) -> None:
         inputs = trial.task.evaluation_inputs()
         return groups.of(inputs), groups.of(jax.tree.map(lambda leaf: leaf[-1:], inputs))
 
-    numbers, last = conformance.quick_program(numbered, example.trial)()
+    numbers, last = quick_program(numbered, example.trial)()
     if (empty := sorted(set(range(groups.count)) - set(numbers.tolist()))) or not (numbers < groups.count).all():
         gives = f"groups {sorted(set(numbers.tolist()))[:10]}"
         raise broken(task, "abilities", gives, f"0 to {groups.count - 1}" + (f", {empty[0]} too" if empty else ""))
@@ -128,14 +91,14 @@ def check_gradients(example: Example, platform: str = "cpu", rtol: float = 1e-3,
 
     def gradients(trial: TrialSpec, network: Network) -> Any:
         inputs, seeds = drawn_pairs(trial, *jax.random.split(jax.random.key(1)))
-        inputs = jax.tree.map(lambda leaf: leaf[: conformance.INPUTS], inputs)
+        inputs = jax.tree.map(lambda leaf: leaf[:INPUTS], inputs)
         shared = jax.grad(lambda network: trial.task.losses(network, inputs, seeds).mean())(network)
         with vectorisation.built_for("cpu"):
             plain = jax.grad(lambda network: Task.losses(trial.task, network, inputs, seeds).mean())(network)
         return shared, plain
 
     network = example.networks[0]
-    found = conformance.quick_program(gradients, example.trial, network, platform=platform)(network)
+    found = quick_program(gradients, example.trial, network, platform=platform)(network)
     for shared, defined in zip(*map(jax.tree.leaves, found), strict=True):
         if not np.isfinite(defined).all():
             bad = float(defined[~np.isfinite(defined)][0])
@@ -287,7 +250,7 @@ def check_order(example: Example) -> None:
         return objective.value(batch, objective.initial_state(trial.task))
 
     given = losses.reshape(-1, 12).astype(np.float32), places.reshape(-1, 12)
-    values = conformance.quick_program(jax.vmap(value, (None, 0, 0)), trial, *given)(*given)
+    values = quick_program(jax.vmap(value, (None, 0, 0)), trial, *given)(*given)
     for before, shuffled, *raised in values.reshape(3, -1):
         if not np.allclose(before, shuffled, rtol=1e-4, atol=1e-6):
             gives = f"{before:.6g} and {shuffled:.6g} for two orders of a batch"
@@ -313,3 +276,14 @@ CHECKS: dict[str, dict[str, Check]] = {
     "objective": OBJECTIVE_CHECKS,
 }
 """All checks by what is checked beside the task, and by name."""
+
+
+def further_checks(trial: TrialSpec) -> dict[str, Callable[[], None]]:
+    """The checks of a trial's plug-ins by words."""
+    example, task = Example(trial), trial.task.name
+    beside = {"model": f" with {trial.model.name}", "objective": f" with {trial.objective.name}"}
+    return {
+        f"{name} of {task}{beside.get(kind, '')}": functools.partial(check, example)
+        for kind, checks in CHECKS.items()
+        for name, check in checks.items()
+    }

@@ -1,0 +1,30 @@
+"""Trials on which a plug-in is checked: a task with every model, the other plug-ins with one or some tasks."""
+
+from typing import Any
+
+from sweeper.learned_algorithms.trial_spec import Baseline, TrialSpec
+from sweeper.trial import plugins
+
+
+def examples(kind: plugins.Kind, name: str) -> list[TrialSpec]:
+    """Trials with a plug-in; pydantic's `ValidationError` if there are none with its defaults."""
+    plugin: Any = plugins.load(kind, name)
+    tasks = [plugin()] if kind == "task" else _tasks(kind == "objective" and plugin.needs_groups)
+    models = [name] if kind == "model" else plugins.names("model")
+    written = {kind: {"name": name}} if kind in ("objective", "optimizer") else {}
+    return [
+        TrialSpec.model_validate({
+            "task": task, "model": {"name": model}, "baseline": Baseline.Aq_R, "steps": 1, "batch_size": 12,
+            "optimizer": {"name": "adam" if task.abilities().differentiable else "pgpe"}, **written,
+        })
+        for task in tasks
+        for model in (models if kind == "task" else models[:1])
+    ]  # fmt: skip
+
+
+def _tasks(with_groups: bool) -> list:
+    """The project's own tasks, or else a small one that comes with this package."""
+    own = {file.stem for file in (plugins.PROJECT / "tasks").glob("*.py")} if plugins.PROJECT != plugins.SHIPPED else ()
+    tasks = [plugins.load("task", name)() for name in plugins.names("task") if name in own]
+    suitable = [task for task in tasks if not with_groups or task.abilities().groups is not None]
+    return suitable or [plugins.load("task", "coloring")(vertices=5)]

@@ -1,0 +1,91 @@
+"""The platform's rooms know no kind of trial: no identifier, message or docstring has a word of learned algorithms.
+
+These words belong into `sweeper/learned_algorithms`. What another room needs of a kind, it asks the kind
+(`sweeper.training.kind`). Imports are held by the contracts in pyproject.toml.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from sweeper.trial.kinds import KINDS
+
+SWEEPER = Path(__file__).parent.parent / "sweeper"
+
+WORDS = re.compile(
+    r"baselines?|votes?|voters?|voting|majority|success(?:es)?|exhaustive|(?<=seeds )r|(?<=seed )r|[qm]", re.IGNORECASE
+)
+
+EXCEPTED = {
+    # Rooms that are being rewritten for all kinds
+    "analysis": {"baseline", "votes", "vote", "voting", "majority", "success", "r", "q", "m"},
+    "panels": {"baseline", "vote", "votes", "majority", "success", "r", "q", "m"},
+    # The folders of a store are `task=…/baseline=…`; for other kinds the second word is the name of the kind
+    "store": {"baseline"},
+    "trial/columns.py": {"baseline"},
+    "trial/trial.py": {"baseline"},
+    # The default objective is a plug-in of this name
+    "trial/plugins.py": {"q"},
+    # Words of other tools, for who brings them along
+    "space/other_tools.py": {"q", "m", "exhaustive"},
+}
+"""Words that a room or a module may have; this list only becomes shorter."""
+
+
+def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of every identifier, string and docstring of a module."""
+    for node in ast.walk(tree):
+        for name in ("id", "attr", "arg", "name", "asname", "value"):
+            if isinstance(text := getattr(node, name, None), str):
+                yield getattr(node, "lineno", 0), text
+
+
+def _words(text: str) -> set[str]:
+    """The words of learned algorithms in a text, whose words are also the parts of its identifiers."""
+    pieces = re.finditer(r"[A-Za-z]+", re.sub(r"-m\b", "", text))  # `python -m`
+    found = set()
+    for piece in pieces:
+        match = WORDS.match(piece.string, piece.start(), piece.end())
+        if match is not None and match.end() == piece.end():
+            found.add(piece[0].lower())
+    return found
+
+
+def _excepted(place: str) -> set[str]:
+    return {word for prefix, words in EXCEPTED.items() if place.startswith(prefix) for word in words}
+
+
+def _found() -> Iterator[tuple[str, int, str]]:
+    """Place, line and word, of every word in the rooms of the platform."""
+    own = {module.split(".")[1] for module in KINDS.values()} - {"training"}
+    for file in sorted(SWEEPER.rglob("*.py")):
+        place = file.relative_to(SWEEPER).as_posix()
+        if place.split("/")[0] not in own:
+            for line, text in _texts(ast.parse(file.read_text())):
+                yield from ((place, line, word) for word in _words(text))
+
+
+def test_a_word_is_found_in_identifiers_and_in_texts():
+    assert _words("majority_30 of_votes the_q seeds r, python -m x") == {"majority", "votes", "q", "r"}
+    assert not _words("requires quantum queue memory successive succeeded seeds random r")
+    module = "def final_m(votes):\n    '''Of seeds r.'''\n    return f'{votes.q} success'"
+    assert {word for _, text in _texts(ast.parse(module)) for word in _words(text)} == {
+        "m",
+        "votes",
+        "r",
+        "q",
+        "success",
+    }
+
+
+def test_no_room_of_the_platform_has_a_word_of_learned_algorithms():
+    found = [f"sweeper/{place}, line {line}: {word}" for place, line, word in _found() if word not in _excepted(place)]
+    assert not found, "\n".join(found)
+
+
+def test_the_list_of_exceptions_only_becomes_shorter():
+    present = list(_found())
+    for prefix, words in EXCEPTED.items():
+        left = {word for place, _, word in present if place.startswith(prefix)}
+        assert words <= left, f"{prefix}: strike {', '.join(sorted(words - left))} from the list"
