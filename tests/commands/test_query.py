@@ -320,6 +320,18 @@ def test_csv_and_json(results):
     assert json.loads(asked(results, "--format", "json", f"select * from ({ASK}) where false").stdout) == []
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@SUM(1)", "\t=1", "\r=1"])
+def test_no_cell_of_csv_is_a_formula_unless_it_is_to_be_raw(results, tmp_path, text):
+    ask = f"select '{text}' as \"={text}\", '-1.5e3' as number, -2 as \"-2\", ['{text}'] as list"
+
+    def rows(*options):
+        return list(csv.reader(io.StringIO(asked(results, "--format", "csv", *options, ask).stdout, newline="")))
+
+    assert rows() == [[f"'={text}", "number", "-2", "list"], [f"'{text}", "-1.5e3", "-2", json.dumps([text])]]
+    assert rows("--raw")[1][0] == text
+    told(export.app, tmp_path / "trials.csv", "--results", results.url, "--raw")
+
+
 NESTED = {
     "sum(seed)": 3, "sum(seed)::decimal(9, 2)": 3.0, "'nan'::double": None, "['nan'::double, 1]": [None, 1.0],
     "{'x': '-inf'::float, 'y': [{'z': 'nan'::double}]}": {"x": "-inf", "y": [{"z": None}]},

@@ -56,6 +56,13 @@ def problem(*texts):
     return ".".join(path), told if last["type"] == "value_error" else last["type"]
 
 
+def test_a_text_has_a_bound():
+    """Figures and pages would hold it, however long it is."""
+    for field in ("title", "metric"):
+        with pytest.raises(ValidationError, match=field):
+            CostPanel(kind="cost", name="a", x="q", **{"title": "x"} | {field: "x" * 100_000})
+
+
 def test_a_panel_needs_few_keys():
     curve, histogram, heatmap, split = read(
         CURVE, HISTOGRAM, HEATMAP, "{kind: curve, name: a b, x: {column: m, scale: log}, metric: loss, split: q}"
