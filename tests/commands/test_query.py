@@ -16,7 +16,7 @@ from rich.console import Console
 from sweeper.analysis import answer_formats, sql
 from sweeper.analysis import results as results_frame
 from sweeper.analysis.sql import QueryError
-from sweeper.commands import query
+from sweeper.commands import export, query
 from sweeper.store import store
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import plugins

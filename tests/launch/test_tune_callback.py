@@ -15,6 +15,7 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import tune_callback, worker_messages
 from sweeper.launch.job import Job, Training, WorkKind
+from sweeper.launch.ray_internals import KilledForMemory
 from sweeper.launch.worker_messages import Failed, Lost, Report
 from sweeper.packs import plan
 from sweeper.space.resources import Resources

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from sweeper.panels.kinds import Panels
+from sweeper.panels.kinds import CostPanel, Panels
 
 CURVE = """
 kind: curve
