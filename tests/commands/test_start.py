@@ -53,7 +53,7 @@ def test_what_cannot_be_evaluated_is_refused(arguments):
     assert not told(evaluate.app, *arguments, code=2).stdout
 
 
-@pytest.mark.parametrize("name", ["null", "true", "yes", "off", "y" * 300, "A", "class", "1a"])
+@pytest.mark.parametrize("name", ["null", "true", "false", "y" * 300, "A", "class", "1a"])
 def test_a_name_that_no_search_space_could_say_begins_nothing(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refusal(app, "new", "task", name)
