@@ -85,19 +85,15 @@ def read_space(path: "str | Path", overrides: Mapping[str, object] | None = None
     Args:
         path: The file.
         overrides: Values that replace entries of the file, by dotted path, as `--set` does:
-            `{"trial.steps": 100, "trial.model.width": {"choice": [16, 32]}}`.
+            `{"trial.steps": 100, "trial.model.width": {"choice": [16, 32]}}`. Numbers and arrays of numpy and pandas are
+            taken as well.
 
     Raises:
         SearchSpaceError: the space cannot be run; one line for every mistake.
     """
-    import json
-
     from sweeper.space import search_space
-    from sweeper.trial.record import canonical
 
-    # JSON is YAML.
-    entries = [f"{entry}={json.dumps(canonical(value))}" for entry, value in (overrides or {}).items()]
-    space = search_space.read(path, entries)
+    space = search_space.read(path, search_space.written(path, overrides or {}))
     search_space.check_panels(space)
     return space
 

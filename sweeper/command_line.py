@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,6 +67,8 @@ class CommandLine(typer.Typer):
         gc.set_threshold(100_000)
         assert logging.lastResort is not None
         logging.lastResort.setFormatter(_Printable())
+        of_python = warnings.formatwarning
+        warnings.formatwarning = lambda *given, **named: printable_lines(of_python(*given, **named))
         for number in range(3):
             try:
                 os.fstat(number)

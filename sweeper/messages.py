@@ -74,6 +74,15 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+def cell(text: str) -> str:
+    """A text as a cell of CSV, which no spreadsheet takes for a formula: an apostrophe stands before =, +, - and @."""
+    return f"'{text}" if text.startswith(_FORMULAS) and not _NUMBER.fullmatch(text) else text
+
+
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]inf", re.IGNORECASE)
+
+
 def one_line(text: str, most: int = 400) -> str:
     """The lines of a text as one line that can be stored.
 

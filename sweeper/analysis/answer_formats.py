@@ -141,8 +141,9 @@ def _rows(answer: pa.Table) -> Iterable[tuple[Any, ...]]:
     return zip(*(column.to_pylist() for column in answer.columns), strict=True)
 
 
-def _print_csv(answer: pa.Table) -> None:
-    answer = csv_table(answer)
+def print_csv(answer: pa.Table, raw: bool = False) -> None:
+    """Print an answer as CSV; for `raw` see `csv_table`."""
+    answer = csv_table(answer, raw)
     rows = itertools.chain([answer.column_names], _rows(answer))
     if sys.stdout.isatty():
         rows = ([printable(value) if isinstance(value, str) else value for value in row] for row in rows)
@@ -166,4 +167,4 @@ def _print_parquet(answer: pa.Table) -> None:
         raise QueryError(f"{error}: parquet lacks such values; cast the column, such as x::text") from None
 
 
-PRINTERS = {"csv": _print_csv, "json": _print_json, "parquet": _print_parquet}  # an answer for programs, by format
+PRINTERS = {"csv": print_csv, "json": _print_json, "parquet": _print_parquet}  # an answer for programs, by format

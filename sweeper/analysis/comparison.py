@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from sweeper.analysis.table import CODE, COUNT, TEXT, VALUE, Column, Field, Form, Table, tabulated
 from sweeper.learned_algorithms.metrics import metric_named
+from sweeper.messages import cell
 
 MISS = 0.05  # a share that is further than this from its published value is a miss
 
@@ -196,4 +197,5 @@ def write_csv(every: Iterable[Comparison], path: Path) -> None:
         for shown in every:
             measured = (shown.measured, shown.difference, shown.lowest, shown.highest)
             named = (shown.sweep, shown.panel, shown.series, shown.metric, shown.at, shown.published)
-            writer.writerow([*named, *measured, shown.seeds, ", ".join(map(str, shown.steps)), shown.source])
+            row = [*named, *measured, shown.seeds, ", ".join(map(str, shown.steps)), shown.source]
+            writer.writerow([cell(value) if isinstance(value, str) else value for value in row])

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import current, evaluation_rows, named
+from sweeper.messages import cell
 from sweeper.packs.halving import searches_of, winners_of
 from sweeper.progress import doing
 from sweeper.space.problems import SearchSpaceError
@@ -113,15 +114,15 @@ VIEWS = {
 }
 
 
-def write_view(store: Store, view: ViewName, path: Path) -> int:
+def write_view(store: Store, view: ViewName, path: Path, raw: bool = False) -> int:
     """Write a view of a store as one file, which replaces a file of the same name, and return its number of rows.
 
-    The file ends in one of `FORMATS`. Lists are JSON text in a CSV file.
+    The file ends in one of `FORMATS`. Lists are JSON text in a CSV file; for `raw` see `csv_table`.
     """
     rows, csv = 0, path.suffix == ".csv"
 
     def convert(table: pa.Table) -> pa.Table:
-        table = csv_table(table) if csv else table
+        table = csv_table(table, raw) if csv else table
         # Some tools refuse a column of nulls, which has no type.
         typed = [field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in table.schema]
         return table.cast(pa.schema(typed, table.schema.metadata))
@@ -195,10 +196,16 @@ def json_texts(column: pa.ChunkedArray) -> list[str | None]:
     return [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
 
 
-def csv_table(table: pa.Table) -> pa.Table:
-    """The table with texts where CSV has no form."""
+def csv_table(table: pa.Table, raw: bool = False) -> pa.Table:
+    """The table with texts where CSV has no form; no cell is a formula (`messages.cell`) unless all is to be raw."""
     of_none = (pa.types.is_nested, pa.types.is_interval, pa.types.is_binary, pa.types.is_large_binary)
     for place, field in enumerate(table.schema):
         if any(is_of(field.type) for is_of in of_none):
             table = table.set_column(place, field.name, pa.array(json_texts(table.column(place)), pa.string()))
-    return table
+    if raw:
+        return table
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            texts = [text if text is None else cell(text) for text in table.column(place).to_pylist()]
+            table = table.set_column(place, field, pa.array(texts, field.type))
+    return table.rename_columns(list(map(cell, table.column_names)))

@@ -54,6 +54,9 @@ def export(
         float | None,
         typer.Option(metavar="SECONDS", min=1, help="Repeat the export to a tracker so often, until Ctrl-C."),
     ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="CSV without the apostrophe before texts that spreadsheets take for formulas.")
+    ] = False,
     results: Results = "results",
 ) -> None:
     """Write the store for other tools: one view as a file, a network, or its sweeps into an experiment tracker."""
@@ -86,7 +89,7 @@ def export(
                 formats = FORMATS if to is None else (f".{to}",)
                 if file.suffix not in formats:
                     raise UserError(f"{str(file)!r} must end in {' or '.join(formats)}")
-                rows = write_view(Store.existing(results), view or "trials", file)
+                rows = write_view(Store.existing(results), view or "trials", file, raw)
                 print(f"{counted(rows, 'row')} of {view or 'trials'} written to {file}")
             else:
                 if view is not None:

@@ -32,8 +32,12 @@ def new(
     """
     project = Path.cwd()
     with errors_told():
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        from sweeper.space.yaml_tree import document_tree
+
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,79}", name) or keyword.iskeyword(name):
             raise UserError(f"{name!r} names no {kind}: small letters, digits and underscores, a letter first")
+        if not isinstance(document_tree(name).value, str):
+            raise UserError(f"{name!r} names no {kind}: in a search space it is a value of YAML")
         from sweeper.trial import plugins  # jax takes a second to import
 
         if name in plugins.names(kind):

@@ -10,6 +10,7 @@ SQL is read by `sweeper.analysis.sql`, ready questions by `sweeper.analysis.read
 Exit codes: 0; 2 for a question or a store that makes no sense, with one message; 130 after Ctrl-C.
 """
 
+import functools
 import os
 import sys
 from typing import Annotated, Literal
@@ -39,11 +40,14 @@ def query(
     form: Annotated[
         Literal["table", "csv", "json", "parquet"], typer.Option("--format", help="How to print the answer.")
     ] = "table",
+    raw: Annotated[
+        bool, typer.Option("--raw", help="CSV without the apostrophe before texts that spreadsheets take for formulas.")
+    ] = False,
 ) -> None:
     """Ask the store in SQL, or for the best settings of a sweep, a trial, or its curves."""
     try:
         with errors_told():
-            _print_answer(question, results, form)
+            _print_answer(question, results, form, raw)
         sys.stdout.flush()
     except KeyboardInterrupt:
         # At once: the process would otherwise wait for database functions that ignore interruptions until their end.
@@ -51,24 +55,25 @@ def query(
         os._exit(130)
 
 
-def _print_answer(question: list[str], results: str, form: str) -> None:
+def _print_answer(question: list[str], results: str, form: str, raw: bool) -> None:
     from sweeper.analysis import ready_questions
-    from sweeper.analysis.answer_formats import PRINTERS, SHOWN, print_table
+    from sweeper.analysis.answer_formats import PRINTERS, SHOWN, print_csv, print_table
     from sweeper.analysis.sql import QueryError, converted, table
     from sweeper.analysis.table import console, terminal
     from sweeper.store.store import Store
 
     if form == "parquet" and sys.stdout.isatty():
         raise QueryError("parquet is not for a terminal: redirect the output, or choose another --format")
+    printed = functools.partial(print_csv, raw=raw) if form == "csv" else PRINTERS.get(form)
     name, *names = question
     if name not in READY:
         if names:
             raise QueryError("put the SELECT in quotes, or ask " + ", ".join(READY.values()))
         with converted():
-            if form == "table":
+            if printed is None:
                 print_table(table(name, results, rows=SHOWN + 1), name)
             else:
-                PRINTERS[form](table(name, results))
+                printed(table(name, results))
         return
     if len(names) > 1 or (name != "best" and not names):
         raise QueryError(f"ask {READY[name]}")
@@ -77,7 +82,7 @@ def _print_answer(question: list[str], results: str, form: str) -> None:
         people, programs = ready_questions.best(store, names[0] if names else None, screen.width)
     else:
         people, programs = (ready_questions.show if name == "show" else ready_questions.curves)(store, names[0])
-    if form == "table":
+    if printed is None:
         screen.print(terminal(people, rule=False))
     else:
-        PRINTERS[form](programs)
+        printed(programs)

@@ -53,7 +53,8 @@ def running_cluster(address: str | None) -> str | None:
     """
     if address is not None and address.startswith("ray://"):
         raise LaunchError(f"{address}: Ray Client is not supported; start the command on the cluster (ray job submit)")
-    explicit = address not in (None, "auto") or bool(os.environ.get("RAY_ADDRESS"))
+    named = "RAY_ADDRESS" if address in (None, "auto") and os.environ.get("RAY_ADDRESS") else None
+    explicit = address not in (None, "auto") or named is not None
     try:
         running = ray_internals.address_of_cluster(address)
     except Exception as error:  # Ray raises whatever the socket library does on a name it cannot resolve
@@ -64,7 +65,8 @@ def running_cluster(address: str | None) -> str | None:
             return running
         except (OSError, ValueError) as error:
             if explicit:
-                raise LaunchError(f"no Ray cluster answers at {running}: {error}") from error
+                place = address if named is None else f"{os.environ[named]} (the variable {named})"
+                raise LaunchError(f"no Ray cluster answers at {place}: {error}") from error
     if address == "auto":
         raise LaunchError("there is no running Ray cluster on this machine")
     return None

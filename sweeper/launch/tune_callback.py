@@ -66,6 +66,11 @@ class TrialErrors(logging.Handler):
         if record.exc_info:
             self.latest = record.exc_info[1]
 
+    @property
+    def cause(self) -> BaseException | None:
+        """The exception without what Ray wraps it in."""
+        return self.latest.cause if isinstance(self.latest, RayTaskError) else self.latest
+
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Take over the errors that Tune logs, and show them nowhere else meanwhile."""
@@ -113,6 +118,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._news: dict[str, tuple[Any, float]] = {}
         self._stuck: Counter[str] = Counter()
         self._lost_in_a_row = 0
+        self._told_of_memory = False
         self._looked_for_nodes = -math.inf
         self._awaited: dict[str, float] | None = None
         self.most_at_once = 0  # packs
@@ -182,7 +188,8 @@ class SweepCallback(NotSaved, tune.Callback):
             trial.set_config(trial.config | {GIVEN_UP: "yes"})  # Tune asks one more worker all the same
             return
         self._deaths[pack_id] += 1
-        self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True))
+        why = self._new_reason(self._errors.cause)
+        self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True, reason=why))
         with contextlib.suppress(OSError, StoreError):  # then committed trials are evaluated once more
             rows = self._job.work_kind.committed_rows(self._job.store, work, self._job.source.done)
             self._progress.tell_commits(pack_id, rows)
@@ -191,8 +198,7 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._running.discard(trial.trial_id)
-        work, error = decoded(trial.config), self._errors.latest
-        error = error.cause if isinstance(error, RayTaskError) else error
+        work, error = decoded(trial.config), self._errors.cause
         if not isinstance(error, RayActorError) or error.actor_init_failed:
             why = "unknown reason" if error is None else reason(error)
             if isinstance(error, RayActorError):  # Ray puts a traceback before the exception of a worker
@@ -207,14 +213,15 @@ class SweepCallback(NotSaved, tune.Callback):
         self._deaths[pack_id] += 1
         if self._deaths[pack_id] <= self._patience.deaths:
             # For Tune a worker that dies between two packs ends the Tune trial of the second pack.
-            self._stream.emit(events.WorkerDied(pack_id, _names(work), started=False))
+            why = self._new_reason(error)
+            self._stream.emit(events.WorkerDied(pack_id, _names(work), started=False, reason=why))
             self._stream.emit(events.PackEnded(pack_id))
             self._leaving.discard(trial.trial_id)
             self._job.source.put_back(work)
             return
         message = f"its worker died {self._deaths[pack_id]} times"
         if isinstance(error, KilledForMemory):
-            message += ", out of memory"
+            message += f": {error.way_out}"
         self._give_up(work, message, step=int((trial.last_result or {}).get("step", 0)))
         self._end(trial)
 
@@ -286,6 +293,13 @@ class SweepCallback(NotSaved, tune.Callback):
                 self._awaited = bundle
                 self._stream.emit(events.ResourcesAwaited(bundle))
                 return
+
+    def _new_reason(self, error: BaseException | None) -> str | None:
+        """Why a worker died, if that is known and was not told before."""
+        if self._told_of_memory or not isinstance(error, KilledForMemory):
+            return None
+        self._told_of_memory = True
+        return error.way_out
 
     def _gave_up(self, pack_id: str) -> bool:
         return self._stuck[pack_id] > self._patience.stuck

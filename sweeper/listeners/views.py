@@ -115,10 +115,10 @@ def _lines(event: Event) -> list[str]:
             return [f"the checkpoint of {_named(trial_ids)} {reason}: its training starts anew"]
         case events.PluginPrinted(_, lines):
             return [f"  printed: {line}" for line in lines]
-        case events.WorkerDied(_, trial_ids, started=True):
-            return [f"a worker died with {_named(trial_ids)}; the pack goes on from its last checkpoint"]
-        case events.WorkerDied(_, trial_ids, started=False):
-            return [f"a worker died before it took up {_named(trial_ids)}; the pack is started again"]
+        case events.WorkerDied(_, trial_ids, started, reason):
+            when, then = ("with", "goes on from its last checkpoint") if started else ("before", "is started again")
+            told = f"a worker died {when} {_named(trial_ids)}; the pack {then}"
+            return [told] if reason is None else [told, f"  {reason}"]
         case events.WorkerStuck(_, trial_ids, seconds):
             return [f"nothing new of {_named(trial_ids)} for {duration(seconds)}: the pack is tried in another worker"]
         case events.PackFailed(_, trial_ids, reason, log):

@@ -29,6 +29,9 @@ from sweeper.trial.trial import Trial, trial_id
 WINDOW = 8
 """Settings of an adaptive search under way at once."""
 
+MOST_LEFT_OUT = 100
+"""Settings in a row that an adaptive search may leave out: it looks at all earlier ones before it proposes the next."""
+
 
 def work_source(
     spec: SweepSpec,
@@ -85,7 +88,7 @@ class AdaptiveWork(WorkSource):
         self._open: list[set[str]] = []
         self._told = 0
         self._advance()
-        if self.exhausted and not self.impossible:
+        if self.exhausted and not self.planned and all(self._left_out):
             spec.refuse_empty(self.settings, self.planned)
 
     @property
@@ -105,6 +108,12 @@ class AdaptiveWork(WorkSource):
         while self._told < self._settings:
             if len(self._trials) < min(self._told + WINDOW, self._settings):
                 self._ask()
+                if all(self._left_out[-MOST_LEFT_OUT:]) and len(self._left_out) >= MOST_LEFT_OUT:
+                    self._settings = len(self._left_out)
+                    self.impossible.append(
+                        f"the conditions under exclude leave out {MOST_LEFT_OUT} settings in a row: the search ends "
+                        f"after {self._settings:,} of {self._spec.search.draws:,}"
+                    )
             elif not self._open[self._told]:
                 self._tell()
             else:

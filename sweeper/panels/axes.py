@@ -26,7 +26,8 @@ def _rising(limits: tuple[Any, Any]) -> tuple[Any, Any]:
 Value = Annotated[str | bool | int | float, BeforeValidator(infinity)]
 Number = Annotated[float, BeforeValidator(infinity)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(min_length=1, max_length=500)]
+Text = Annotated[str, Field(max_length=500)]
 Unit = Annotated[Finite, AfterValidator(_not_zero)]
 Limits = Annotated[tuple[Finite | None, Finite | None], Field(strict=False), AfterValidator(_rising)]
 ColumnLimits = Annotated[

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 from pydantic import AfterValidator, Field, model_validator
 
 from sweeper.panels import axes
-from sweeper.panels.axes import ColumnAxis, Declaration, Name, Unit, ValueAxis
+from sweeper.panels.axes import ColumnAxis, Declaration, Name, Text, Unit, ValueAxis
 from sweeper.panels.series import Best, ColoredSeries, CurveSeries, PublishedCurve, PublishedHistogram, Series, Where
 from sweeper.trial.field_types import ListOf
 
@@ -44,7 +44,7 @@ class Panel(Declaration):
 
     kind: str
     name: _FileName
-    title: str = ""
+    title: Text = ""
     figure: _FileName | None = None
     metric: Name | None = None
     where: Where = Field(default={})
@@ -292,7 +292,7 @@ class CostPanel(Declaration):
 
     kind: Literal["cost"]
     name: Annotated[str, Field(pattern=_FILE_NAME, max_length=60)]
-    title: str = ""
+    title: Text = ""
     x: ColumnAxis
     where: Where = Field(default={})
     series: ListOf[CostSeries] = ()

@@ -13,7 +13,6 @@ Invariants:
 
 import ast
 import functools
-import itertools
 import math
 import operator
 import re
@@ -151,26 +150,59 @@ class _Reading:
                 return arithmetic("-", operator.neg, operand)
             case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
                 return arithmetic(*_OPERATORS[type(op)], left, right)
-            case ast.Compare(left, [op], [right]):
-                members = right.elts if isinstance(right, ast.List) else []
-                compared = members if isinstance(op, ast.In | ast.NotIn) else [right]
-                self.words.extend((name, side is left) for side in (left, *compared) if (name := _word(side)))
-                if type(op) in _OPERATORS:
-                    return arithmetic(*_OPERATORS[type(op)], left, right)
-                if not compared:
-                    raise _NoValue(f"expected a list such as [a, b] after in, got {shown(ast.unparse(right))}")
-                if isinstance(op, ast.Is | ast.IsNot):
-                    raise _NoValue("'is' is written ==")
-                value, others, equal = below(left), list(map(below, compared)), isinstance(op, ast.Eq | ast.In)
-                return lambda entry: any(_equal(value(entry), other(entry)) for other in others) is equal
             case ast.Compare(first, ops, others):
-                pairs = zip(ops, itertools.pairwise([first, *others]), strict=True)
-                return _connected(False, [below(ast.Compare(left, [op], [right])) for op, (left, right) in pairs])
+                return self._compared([first, *others], ops, below)
             case ast.Call(called, arguments, []):
                 if (name := ast.unparse(called)) not in _FUNCTIONS:
                     raise _NoValue(f"there is no function {name} (known: {', '.join(_FUNCTIONS)})")
                 return arithmetic(name, _FUNCTIONS[name], *arguments)
         raise _NoValue(f"cannot be read from {shown(ast.unparse(node))} on")
+
+    def _compared(
+        self, nodes: Sequence[ast.expr], ops: Sequence[ast.cmpop], below: Callable[[ast.expr], Computation]
+    ) -> Computation:
+        """A chain of comparisons, which holds if each does; every operand is read once, and computed once."""
+        operands = list(map(below, nodes[:-1] if isinstance(ops[-1], ast.In | ast.NotIn) else nodes))
+        comparisons = [self._comparison(place, op, *nodes[place : place + 2], below) for place, op in enumerate(ops)]
+
+        def compared(entry: Entries) -> bool:
+            kept: dict[int, Any] = {}
+
+            def value(place: int) -> Any:
+                if place not in kept:
+                    try:
+                        kept[place] = operands[place](entry)
+                    except MissingEntry as error:
+                        kept[place] = error
+                if isinstance(kept[place], MissingEntry):
+                    raise kept[place]
+                return kept[place]
+
+            return _connected(False, [functools.partial(each, value) for each in comparisons])(entry)
+
+        return compared
+
+    def _comparison(
+        self, place: int, op: ast.cmpop, left: ast.expr, right: ast.expr, below: Callable[[ast.expr], Computation]
+    ) -> "Callable[[Callable[[int], Any], Entries], bool]":
+        """The comparison of the operand at a place with the next; it gets what gives the value of an operand."""
+        members = right.elts if isinstance(right, ast.List) else []
+        compared = members if isinstance(op, ast.In | ast.NotIn) else [right]
+        self.words.extend((name, side is left) for side in (left, *compared) if (name := _word(side)))
+        if (operator_of_numbers := _OPERATORS.get(type(op))) is not None:
+            name, function = operator_of_numbers
+            return lambda value, entry: _result(name, function, [
+                _number(left, value(place)), _number(right, value(place + 1))
+            ])  # fmt: skip
+        if isinstance(op, ast.Is | ast.IsNot):
+            raise _NoValue("'is' is written ==")
+        equal = isinstance(op, ast.Eq | ast.In)
+        if isinstance(op, ast.Eq | ast.NotEq):
+            return lambda value, entry: _equal(value(place), value(place + 1)) is equal
+        if not compared:
+            raise _NoValue(f"expected a list such as [a, b] after in, got {shown(ast.unparse(right))}")
+        others = list(map(below, compared))
+        return lambda value, entry: any(_equal(value(place), other(entry)) for other in others) is equal
 
 
 def _word(node: ast.expr) -> str | None:

@@ -14,9 +14,10 @@ Invariants:
 import contextlib
 import functools
 import itertools
+import json
 import math
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,6 +49,7 @@ from sweeper.space.yaml_tree import (
     signature,
 )
 from sweeper.training.kinds import kind_of
+from sweeper.trial.record import canonical
 from sweeper.trial.trial import leaf_values, record_of, trial_of
 
 ANCHORS = "x-"
@@ -68,7 +70,7 @@ class _Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
-    description: str = ""
+    description: Annotated[str, Field(max_length=10_000)] = ""
     trial: dict[Any, Any]
     variants: Annotated[list[dict[Any, Any]], Field(min_length=1)] = [{}]
     exclude: list[Any] = []
@@ -96,6 +98,32 @@ def of_text(path: str | Path, text: str, overrides: Sequence[str] = ()) -> Sweep
     """
     with _refusals(path):
         return _sweep(Path(path), text, tuple(overrides), document_tree(text))
+
+
+def written(path: str | Path, overrides: Mapping[str, object]) -> list[str]:
+    """Overrides as texts for `read`; values that are no plain data, of numpy or of pandas are a `SearchSpaceError`."""
+    texts, problems = [], []
+    for entry, value in overrides.items():
+        try:
+            texts.append(f"{entry}={json.dumps(canonical(_plain_data(value)))}")  # JSON is YAML
+        except (TypeError, ValueError, RecursionError):
+            found = type(value).__name__
+            problems.append(Problem(entry, f"expected numbers, texts, lists and mappings of these, got {found}"))
+    if problems:
+        raise SearchSpaceError(str(path), problems)
+    return texts
+
+
+def _plain_data(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _plain_data(item) for key, item in value.items()}
+        case list() | tuple():
+            return list(map(_plain_data, value))
+        case str():
+            return str(value)
+    of_library = getattr(value, "tolist", None)  # scalars and arrays of numpy; series and indices of pandas
+    return value if of_library is None else _plain_data(of_library())
 
 
 @contextlib.contextmanager

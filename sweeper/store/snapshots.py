@@ -56,11 +56,16 @@ def held(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence
     def read(file: pa.NativeFile) -> pa.Table:
         unsealed(file, SnapshotSeal, SNAPSHOT_FILE)
         parquet = pq.ParquetFile(file, pre_buffer=True, page_checksum_verification=True)
-        batches, size = [], 0
-        for batch in parquet.iter_batches(_BATCH, columns=wanted):
-            if (size := size + batch.nbytes) > LEAST_BOUND + EXPANSION * file.size():
-                raise DamagedError(f"expands to more than {size:,} bytes")
+        batches, bound = [], LEAST_BOUND + EXPANSION * file.size()
+        groups = map(parquet.metadata.row_group, range(parquet.metadata.num_row_groups))
+        size = sum(group.total_byte_size for group in groups)
+        for batch in parquet.iter_batches(_BATCH, columns=wanted) if size <= bound else ():
+            size += batch.nbytes  # a value of a dictionary is written once and decoded many times
+            if size > bound:
+                break
             batches.append(batch)
+        if size > bound:
+            raise DamagedError(f"expands to more than {bound:,} bytes")
         return pa.Table.from_batches(batches) if batches else COLUMNS.empty_table()
 
     try:

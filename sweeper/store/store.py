@@ -16,7 +16,8 @@ Every file is sealed (`seal`): a reader of any part notices damage to that part.
 with a warning, and the trial is pending again.
 
 The modules of this room: `files` with `local_files` and `object_files` are the operations on files, `schema` their
-names and columns, `trial_file` the file of a trial, `committed_trials` and `snapshots` read many of them.
+names and columns, `trial_file` the file of a trial, `row_checks` what a row may hold, `committed_trials` and
+`snapshots` read many of them.
 """
 
 import logging

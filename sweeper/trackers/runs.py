@@ -10,7 +10,7 @@ from typing import Any
 
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
 from sweeper.analysis.results import current, extra_metrics, named_frame
-from sweeper.messages import UserError
+from sweeper.messages import UserError, counted
 from sweeper.progress import doing
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
@@ -19,6 +19,7 @@ from sweeper.trial.entry_names import NAMELESS, entries, named_values, varying
 
 CHUNK = 200  # trials whose curves are read at once
 LONGEST_LABEL = 100  # characters
+MOST_IN_A_ROW = 3  # runs that a tracker may refuse one after the other before it counts as gone
 
 ORIGIN = ("commit", "fingerprint", "device", "command", "error_kind", "error_message")
 """Columns of `trials` that a run keeps as text."""
@@ -73,23 +74,36 @@ class Tracker(abc.ABC):
 
 
 def export(store: Store, tracker: Tracker, sweep: str | None = None) -> tuple[int, int, int]:
-    """Add the runs that a tracker lacks, of one sweep or of all; an `ExportError` if the tracker refuses.
+    """Add the runs that a tracker lacks, of one sweep or of all.
 
-    The numbers of runs written, of runs that the tracker had already, and of sweeps with a committed trial.
+    A run that the tracker refuses costs that run, and is told by an `ExportError` at the end; after three in a row no
+    further one is tried. Returns the numbers of runs written, of runs that the tracker had already, and of sweeps with
+    a committed trial.
     """
     chosen = [] if sweep is None else [sweep]
     latest = latest_starts(store.sweeps(), chosen)
     added = kept = sweeps = 0
+    refused: list[ExportError] = []
     for name in chosen or sorted(latest):
         if (committed := sweep_of(store, latest[name])) is None:
             continue
         sweeps += 1
         present = tracker.present(committed)
         new = [run for run in committed.runs if present.get(run.trial_id) != run.row]
+        in_a_row = 0
         with doing(f"exporting runs of {name}", len(new)) as activity:
             for run in with_curves(store, new):
-                tracker.add(activity.after(run))
+                try:
+                    tracker.add(activity.after(run))
+                    in_a_row = 0
+                except ExportError as error:
+                    refused.append(error)
+                    in_a_row += 1
+                    if in_a_row == MOST_IN_A_ROW:
+                        raise
         added, kept = added + len(new), kept + len(committed.runs) - len(new)
+    if refused:
+        raise ExportError(f"{len(refused):,} of {counted(added, 'run')} could not be added; the first: {refused[0]}")
     return added, kept, sweeps
 
 

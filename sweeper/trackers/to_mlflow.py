@@ -5,10 +5,12 @@ files, which it only maintains.) MLflow chooses the ids of runs; the tag `sweepe
 """
 
 import contextlib
+import itertools
 import logging
 import os
+import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,7 @@ TRIAL, ROW = "sweeper.trial_id", "sweeper.row"
 STATUS = {"finished": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 
 PARAMS, METRICS = 100, 1000  # most parameters and metrics of one call
-LONGEST_VALUE = 5000  # characters of a tag or a parameter
+LONGEST_VALUE, LONGEST_NAME = 5000, 200  # characters of a tag or a parameter, and of a name
 ANSWER_SECONDS = 10  # within which a server answers
 
 
@@ -80,16 +82,35 @@ class MlflowTracker(Tracker):
             tags = {TRIAL: run.trial_id, "mlflow.runName": run.label}
             tags |= {f"sweeper.{name}": text[:LONGEST_VALUE] for name, text in run.origin.items()}
             run_id = self._client.create_run(self._experiment, start_time=begun, tags=tags).info.run_id
-            params = [Param(path, str(value)[:LONGEST_VALUE]) for path, value in run.entries.items()]
-            points = [Metric(name, value, begun, step) for name, curve in run.curves.items() for step, value in curve]
-            points += [Metric(name, value, ended, run.steps) for name, value in run.final.items()]
-            for start in range(0, len(params), PARAMS):
-                self._client.log_batch(run_id, params=params[start : start + PARAMS])
-            for start in range(0, len(points), METRICS):
-                self._client.log_batch(run_id, metrics=points[start : start + METRICS])
-            self._client.set_terminated(run_id, STATUS[run.status], end_time=ended)
-            # Last, as it says that the run is complete.
-            self._client.log_batch(run_id, tags=[RunTag(ROW, run.row)])
+            try:
+                self._fill(run, run_id, begun, ended)
+            except Exception:
+                self._client.set_terminated(run_id, "FAILED", end_time=ended)  # the next export replaces it
+                raise
+
+    def _fill(self, run: Run, run_id: str, begun: int, ended: int) -> None:
+        names = _names([*run.entries, *run.curves, *run.final])
+        params = [Param(names[path], str(value)[:LONGEST_VALUE]) for path, value in run.entries.items()]
+        curves = ((names[name], point) for name, curve in run.curves.items() for point in curve)
+        points = [Metric(name, value, begun, step) for name, (step, value) in curves]
+        points += [Metric(names[name], value, ended, run.steps) for name, value in run.final.items()]
+        for start in range(0, len(params), PARAMS):
+            self._client.log_batch(run_id, params=params[start : start + PARAMS])
+        for start in range(0, len(points), METRICS):
+            self._client.log_batch(run_id, metrics=points[start : start + METRICS])
+        self._client.set_terminated(run_id, STATUS[run.status], end_time=ended)
+        # Last, as it says that the run is complete.
+        self._client.log_batch(run_id, tags=[RunTag(ROW, run.row)])
+
+
+def _names(names: Iterable[str]) -> dict[str, str]:
+    """The names that MLflow takes for these; two that would be the same get a number."""
+    taken: dict[str, str] = {}
+    for name in names:
+        plain = re.sub(r"[^\w.-]", "_", name)[:LONGEST_NAME].lstrip(".") or "_"
+        numbered = (plain if number == 1 else f"{plain}_{number}" for number in itertools.count(1))
+        taken[name] = taken.get(name) or next(each for each in numbered if each not in taken.values())
+    return taken
 
 
 def tracker(destination: str) -> MlflowTracker:

@@ -16,7 +16,7 @@ from rich.console import Console
 from sweeper.analysis import answer_formats, sql
 from sweeper.analysis import results as results_frame
 from sweeper.analysis.sql import QueryError
-from sweeper.commands import query
+from sweeper.commands import export, query
 from sweeper.store import store
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import plugins
@@ -318,6 +318,18 @@ def test_csv_and_json(results):
     }  # fmt: skip
     assert rows[2]["success"] is None
     assert json.loads(asked(results, "--format", "json", f"select * from ({ASK}) where false").stdout) == []
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@SUM(1)", "\t=1", "\r=1"])
+def test_no_cell_of_csv_is_a_formula_unless_it_is_to_be_raw(results, tmp_path, text):
+    ask = f"select '{text}' as \"={text}\", '-1.5e3' as number, -2 as \"-2\", ['{text}'] as list"
+
+    def rows(*options):
+        return list(csv.reader(io.StringIO(asked(results, "--format", "csv", *options, ask).stdout, newline="")))
+
+    assert rows() == [[f"'={text}", "number", "-2", "list"], [f"'{text}", "-1.5e3", "-2", json.dumps([text])]]
+    assert rows("--raw")[1][0] == text
+    told(export.app, tmp_path / "trials.csv", "--results", results.url, "--raw")
 
 
 NESTED = {

@@ -53,6 +53,24 @@ def test_what_cannot_be_evaluated_is_refused(arguments):
     assert not told(evaluate.app, *arguments, code=2).stdout
 
 
+@pytest.mark.parametrize("name", ["null", "true", "false", "y" * 300, "A", "class", "1a"])
+def test_a_name_that_no_search_space_could_say_begins_nothing(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refusal(app, "new", "task", name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_python_warns_of_is_printable(tmp_path):
+    """As matplotlib does of a character that no font has."""
+    program = (
+        "import sys, warnings; from sweeper.command_line import CommandLine; app = CommandLine();"
+        "app.command()(lambda: warnings.warn('glyph \\x1b[31m \\u202e')); app([])"
+    )
+    done = python("-c", program)
+    assert r"glyph \x1b[31m \u202e" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
 def test_a_command_in_a_deleted_folder_is_told_so(tmp_path):
     gone, program = (
         tmp_path / "gone",

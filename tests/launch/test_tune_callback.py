@@ -15,6 +15,7 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import tune_callback
 from sweeper.launch.job import Failed, Job, Lost, Report, Training, WorkKind, decoded, encoded
+from sweeper.launch.ray_internals import KilledForMemory
 from sweeper.packs import plan
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
@@ -201,6 +202,23 @@ def test_after_a_death_trials_that_another_sweep_has_stopped_are_still_run(drive
     driver.callback.on_trial_recover(0, [], driver.trial)
     assert driver.trial.pending == (first, second)
     assert not driver.heard.all(events.TrialCommitted)
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("Memory on the node was 18.2GB / 23.5GB (0.77), which exceeds", "5.3 of 23.5 GB free"),
+        ("something else of another Ray", "low on memory"),
+    ],
+)
+def test_a_worker_that_is_killed_for_memory_says_so_at_its_first_death_and_once(driver, said, named):
+    driver.errors.latest = KilledForMemory(error_msg=said)
+    driver.callback.on_trial_recover(0, [], driver.trial)
+    driver.callback.on_trial_error(0, [], driver.trial)
+    first, second = driver.heard.all(events.WorkerDied)
+    assert named in first.reason
+    assert "--concurrency 1" in first.reason
+    assert second.reason is None
 
 
 def test_a_worker_that_dies_between_two_packs_fails_neither(driver):

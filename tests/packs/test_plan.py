@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.packs import plan
+from sweeper.packs import plan, work_sources
 from sweeper.packs.work_sources import AdaptiveWork
 from sweeper.space import search_methods, search_space
 from sweeper.space.problems import SearchSpaceError
@@ -118,6 +118,21 @@ def run(study: AdaptiveWork, results: Results, workers: int, rng: random.Random,
         results.commit(work)
         study.settle(work.pack.pack_id)
         packs -= 1
+
+
+@pytest.mark.slow
+def test_a_search_of_which_conditions_leave_out_everything_ends_in_time(tmp_path, monkeypatch):
+    path = tmp_path / "adaptive.yaml"
+    path.write_text(OPTUNA)
+    with pytest.raises(search_space.SearchSpaceError, match="exclude"):
+        study(search_space.read(path, ["exclude=[trial.steps > 0]", "search.trials=300000"]), Results())
+    monkeypatch.setattr(work_sources, "MOST_LEFT_OUT", 2)
+    results = Results()
+    some = study(search_space.read(path, ["exclude=[trial.optimizer.learning_rate > 0.01]"]), results)
+    run(some, results, 1, random.Random(0))
+    assert some.exhausted
+    assert 0 < len(some.planned) < 40
+    assert len(some.impossible) == 1
 
 
 @pytest.mark.slow

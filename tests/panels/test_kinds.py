@@ -6,7 +6,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from sweeper.panels.kinds import Panels
+from sweeper.panels.kinds import CostPanel, Panels
 
 CURVE = """
 kind: curve
@@ -54,6 +54,13 @@ def problem(*texts):
     told = last["msg"].removeprefix("Value error, ").split(":")[0]
     path = [str(part) for part in last["loc"][2:] if "[" not in str(part)]
     return ".".join(path), told if last["type"] == "value_error" else last["type"]
+
+
+def test_a_text_has_a_bound():
+    """Figures and pages would hold it, however long it is."""
+    for field in ("title", "metric"):
+        with pytest.raises(ValidationError, match=field):
+            CostPanel(kind="cost", name="a", x="q", **{"title": "x"} | {field: "x" * 100_000})
 
 
 def test_a_panel_needs_few_keys():

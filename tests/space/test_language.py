@@ -1,9 +1,11 @@
 """The language of search spaces: the examples of docs/search-space.md hold, and draws have their distributions."""
 
+import contextlib
 import itertools
 import logging
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
@@ -402,6 +404,37 @@ def test_a_formula_may_need_another_and_real_values_have_twelve_digits():
     spec = space("trial.optimizer.beta1={formula: trial.optimizer.beta2 / 3}", "trial.optimizer.beta2={formula: 1 / 3}")
     (trial,) = spec.expand().trials
     assert (trial.optimizer.beta2, trial.optimizer.beta1) == (0.333333333333, 0.111111111111)
+
+
+NESTED = {
+    "chain": ("1 < (", "2", ") < 1"),
+    "chain of a missing entry": ("0 == (", "trial.x", ") == 0"),
+    "in": ("(", "1", ") in [true, false]"),
+    "members": ("1 in [1 < 2 < 3, ", "2", "]"),
+    "and": ("(true and ", "1 == 1", ") == true != false"),
+    "not": ("not (", "1 == 1 == 1", ")"),
+    "function": ("max(1, ", "2", ")"),
+    "minus": ("1 - (", "2", ") - 1"),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_a_formula_takes_a_time_that_is_linear_in_its_length(kind):
+    """Each part is read and computed once, however deep it is; counted by the calls of Python functions."""
+    before, within, after = NESTED[kind]
+
+    def calls(depth):
+        count = itertools.count()
+        sys.setprofile(lambda frame, event, argument: event == "call" and next(count))
+        try:
+            with contextlib.suppress(Refused):
+                node = formulas.parsed(Node(before * depth + within + after * depth, "exclude[0]", None))
+                formulas.exclusion_in(Node({}, "trial", None), [node])
+        finally:
+            sys.setprofile(None)
+        return next(count)
+
+    assert calls(12) < 2.5 * calls(6)
 
 
 @pytest.mark.parametrize(

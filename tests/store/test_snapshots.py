@@ -247,9 +247,9 @@ def test_a_row_that_contradicts_itself_is_read_from_its_file(compacted, changed,
     values[0] = {"status": "stopped", "task": "recall"}.get(changed, values[1])
     column = pa.array(values, table.schema.field(changed).type)
     table = table.set_column(table.column_names.index(changed), changed, column)
-    path.write_bytes(seal.sealed(table, SnapshotSeal(), {"compression": "zstd"}))
+    path.write_bytes(seal.sealed(table, SnapshotSeal(), {"compression": "zstd", "write_statistics": False}))
     assert facts(store) == before
-    assert SNAPSHOT_FILE in caplog.text or changed == "file"
+    assert "contradicts" in caplog.text or changed == "file"
 
 
 def test_verify_holds_a_snapshot_against_the_files(compacted, caplog):
@@ -280,8 +280,8 @@ def test_a_small_snapshot_that_expands_to_gigabytes_is_not_decoded(compacted, ca
     at = table.column_names.index("command")
     table = pa.concat_tables([table] * 100)
     table = table.set_column(at, table.schema.field(at), pa.array(["x" * 2**20] * table.num_rows))
-    path.write_bytes(seal.sealed(table, SnapshotSeal(), {"compression": "zstd"}))
-    assert path.stat().st_size < 200_000
+    path.write_bytes(seal.sealed(table, SnapshotSeal(), {"compression": "zstd", "write_statistics": False}))
+    assert path.stat().st_size < 500_000
     held = pa.total_allocated_bytes()
     assert store.trials().to_pylist() == before[2]
     assert pa.total_allocated_bytes() < held + snapshots.LEAST_BOUND

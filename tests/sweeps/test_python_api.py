@@ -5,6 +5,8 @@ import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -61,6 +63,39 @@ def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, c
 
 
 ADVANCE = pack_run.PackRun.advance
+
+
+OVERRIDES = {
+    "numpy": {"trial.steps": np.int64(20), "trial.objective.q": {"choice": np.array([1, 3])}},
+    "numpy without axes": {"trial.steps": np.array(20), "trial.objective.q": {"choice": (np.float32(1), np.uint8(3))}},
+    "numpy texts": {
+        "trial.steps": np.int8(20),
+        "trial.baseline": np.str_("Aq_R"),
+        "trial.objective.q": {"choice": [1, 3]},
+    },
+    "pandas": {"trial.steps": pd.Series([20]).iloc[0], "trial.objective.q": {"choice": pd.Series([1.0, 3.0])}},
+    "an index": {"trial.steps": 20, "trial.objective.q": {"choice": pd.Index([1, 3])}},
+}
+
+
+@pytest.mark.parametrize("kind", OVERRIDES)
+def test_overrides_may_be_of_numpy_and_pandas(space, kind):
+    spec, plain = (
+        sweeper.read_space(space, each)
+        for each in (OVERRIDES[kind], {"trial.steps": 20, "trial.objective.q": {"choice": [1, 3]}})
+    )
+    assert spec.expand().trials == plain.expand().trials
+
+
+def test_overrides_that_are_no_data_are_one_line_each(space):
+    within = list[object]()
+    within.append(within)
+    values = [object(), within, {"choice": {1, 2}}, np.complex64(1), b"x", pd.NaT, lambda: 1, {(1, 2): 3}]
+    for value in values:
+        with pytest.raises(sweeper.SearchSpaceError) as caught:
+            sweeper.read_space(space, {"trial.steps": value, "trial.objective.q": value})
+        lines = str(caught.value).splitlines()
+        assert [line.split(": ")[1] for line in lines] == ["trial.steps", "trial.objective.q"]
 
 
 def interrupted(run):
