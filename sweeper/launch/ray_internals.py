@@ -15,7 +15,7 @@ from typing import Any
 from ray._private import ray_constants, services
 from ray._private.node import Node
 from ray._private.resource_and_label_spec import ResourceAndLabelSpec
-from ray._raylet import AuthenticationTokenLoader
+from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue] - compiled
 from ray.exceptions import OutOfMemoryError, RayActorError, RpcError
 
 from sweeper.trial.jax_settings import variables
@@ -61,7 +61,8 @@ def address_of_cluster(address: str | None) -> str | None:
     Whether the cluster answers is not asked: `ray.init` connects at once, also to the private cluster of another
     driver, and waits a minute for a cluster that is gone.
     """
-    return services.canonicalize_bootstrap_address(None if address == "auto" else address)
+    address = None if address == "auto" else address
+    return services.canonicalize_bootstrap_address(address)  # pyright: ignore[reportArgumentType] - None is allowed
 
 
 @contextlib.contextmanager

@@ -204,7 +204,7 @@ def test_an_interruption_keeps_the_number_of_lanes(undisturbed, tmp_path):
 def test_a_worker_takes_as_many_lanes_as_fit(undisturbed, tmp_path, monkeypatch):
     monkeypatch.setattr(device_memory, "device_bytes", lambda: 240)
     store, device = Store.open(tmp_path), Device(holds=2)
-    trainer = dataclasses.replace(device.trainer, memory=_of_memory(*EVEN).memory)
+    trainer = dataclasses.replace(device.trainer, memory=_of_memory(100, 150, 200).memory)
     run = pack_run.PackRun(PACK, PACK.trial_ids, Destination(store, ORIGIN), trainer, device_share=1.0)
     assert run.progress().lanes == 2
     _finish(run)
