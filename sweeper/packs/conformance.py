@@ -72,7 +72,9 @@ def check_shapes(trials: Iterable[Trial], to_keep: bool = False) -> None:
     with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
         for trial in trials:
             if isinstance(trial, ExperimentTrial):
-                _check_kept(experiments.form_of(trial), trial) if to_keep else experiments.form_of(trial)
+                form = experiments.form_of(trial)
+                if to_keep:
+                    _check_kept(trial.experiment, "network", form.kept)
                 continue
             assert isinstance(trial, TrialSpec)
             task, objective = trial.task, trial.objective
@@ -86,11 +88,12 @@ def check_shapes(trials: Iterable[Trial], to_keep: bool = False) -> None:
             seen |= {networks, objectives}
 
 
-def _check_kept(form: experiments.Form, trial: ExperimentTrial) -> None:
+def _check_kept(plugin: Any, method: str, network: Any) -> None:
+    """Refuse a network that no store keeps."""
     try:
-        check_network(jax.tree.leaves(form.kept))
+        check_network(jax.tree.leaves(network))
     except ValueError as error:
-        raise ContractError(f"{place(trial.experiment, 'network')}: {error}") from None
+        raise ContractError(f"{place(plugin, method)}: {error}") from None
 
 
 def _given(plugin: Any, method: str, *arguments: Any) -> Any:
@@ -140,10 +143,7 @@ def _trace_task(to_keep: bool, trial: TrialSpec) -> None:
         if not jnp.issubdtype(jnp.result_type(weight), jnp.floating):
             raise broken(model, "build", f"a weight of type {jnp.result_type(weight)}", "floating")
     if to_keep:
-        try:
-            check_network(weights)
-        except ValueError as error:
-            raise ContractError(f"{place(model, 'build')}: {error}") from None
+        _check_kept(model, "build", network)
     _check_needs(task, model, network)
     _trace_network(task, network)
 
