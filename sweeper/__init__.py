@@ -85,8 +85,8 @@ def read_space(path: "str | Path", overrides: Mapping[str, object] | None = None
     Args:
         path: The file.
         overrides: Values that replace entries of the file, by dotted path, as `--set` does:
-            `{"trial.steps": 100, "trial.model.width": {"choice": [16, 32]}}`. Numbers and arrays of numpy and pandas are
-            taken as well.
+            `{"trial.steps": 100, "trial.model.width": {"choice": [16, 32]}}`. Numbers and arrays of numpy and pandas
+            are taken as well.
 
     Raises:
         SearchSpaceError: the space cannot be run; one line for every mistake.
@@ -264,23 +264,27 @@ def curves(trial_id: str, results: "str | Path" = "results") -> "pd.DataFrame":
     return points.pivot(index="step", columns="metric", values="value")
 
 
-def study(sweep: str, results: "str | Path" = "results") -> "optuna.Study":
-    """A sweep as a study of Optuna, for its importances and plots (docs/trackers.md).
+def study(
+    sweep: str, results: "str | Path" = "results", storage: "str | optuna.storages.BaseStorage | None" = None
+) -> "optuna.Study":
+    """A sweep as a study of Optuna, for its importances, plots and dashboard (docs/trackers.md).
 
-    Parameters are the entries in which the trials differ, the value is what the settings are ranked by. The study is in
-    memory: nothing that is done with it reaches the store.
+    Parameters are the entries in which the trials differ, the value is what the settings are ranked by. Nothing that is
+    done with the study reaches the store.
 
     Args:
         sweep: The name of a sweep of the store.
         results: The store, a folder or a URL.
+        storage: Where Optuna keeps the study, such as "sqlite:///studies.db"; an earlier study of the sweep there is
+            replaced. By default the study is in memory.
 
     Raises:
         UserError: If the store cannot be read, or has no committed trial of such a sweep.
     """
     from sweeper.store.store import Store
-    from sweeper.trackers import to_optuna
+    from sweeper.trackers import optuna_study
 
-    return to_optuna.study(Store.existing(results), sweep)
+    return optuna_study.study(Store.existing(results), sweep, storage)
 
 
 def load(trial_id: str, results: "str | Path" = "results") -> "TrainedTrial":

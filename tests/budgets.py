@@ -22,7 +22,6 @@ EXCEPTIONS: dict[str, float] = {
     "tests/launch/test_launch.py::test_the_driver_never_starts_jax[quickstart]": 20.0,
     "tests/launch/test_population.py"
     "::test_workers_compute_with_the_code_of_the_start_see_no_gpu_and_end_with_the_process_that_made_them": 25.0,
-    "tests/launch/test_ray_internals.py::test_packs_run_without_private_parts": 20.0,
     "tests/launch/test_tune_worker.py::test_work_survives_the_way_to_a_worker": 20.0,
     "tests/plugins/test_objectives.py::test_lanes_and_a_checkpoint_leave_no_trace[group_dro-adam]": 20.0,
     "tests/sweeps/test_python_api.py::test_a_sweep_is_planned_trained_in_this_process_and_asked": 20.0,

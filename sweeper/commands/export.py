@@ -4,7 +4,6 @@
     export network.safetensors --trial 3f2a             the network of a trial
     export sqlite:///mlflow.db --to mlflow              a sweep is an experiment of MLflow
     export logs --to tensorboard                        a sweep is a folder for tensorboard --logdir
-    export journal.log --to optuna                      a sweep is a study for optuna-dashboard
     export offline --to wandb                           a sweep is a project of offline runs for wandb sync
 
 Files are written anew, trackers get what they lack (`sweeper.trackers`).
@@ -39,7 +38,7 @@ def export(
         ),
     ],
     to: Annotated[
-        Literal["csv", "parquet", "mlflow", "optuna", "tensorboard", "wandb"] | None,
+        Literal["csv", "parquet", "mlflow", "tensorboard", "wandb"] | None,
         typer.Option(help="A file format, by default that of the name; or a tracker, which gets the runs it lacks."),
     ] = None,
     view: Annotated[

@@ -17,7 +17,7 @@ from typing import Any
 from ray._private import ray_constants, services
 from ray._private.node import Node
 from ray._private.resource_and_label_spec import ResourceAndLabelSpec
-from ray._raylet import AuthenticationTokenLoader
+from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue] - compiled
 from ray.exceptions import OutOfMemoryError, RayActorError, RpcError
 
 from sweeper.trial.jax_settings import variables
@@ -63,7 +63,8 @@ def address_of_cluster(address: str | None) -> str | None:
     Whether the cluster answers is not asked: `ray.init` connects at once, also to the private cluster of another
     driver, and waits a minute for a cluster that is gone.
     """
-    return services.canonicalize_bootstrap_address(None if address == "auto" else address)
+    address = None if address == "auto" else address
+    return services.canonicalize_bootstrap_address(address)  # pyright: ignore[reportArgumentType] - None is allowed
 
 
 @contextlib.contextmanager
@@ -150,11 +151,10 @@ def no_trackers() -> AbstractContextManager[None]:
 
 
 def own_signals() -> AbstractContextManager[None]:
-    """Keep Tune from answering SIGUSR1, which asks a start to leave checkpoints.
+    """Keep Tune from answering SIGUSR1, which asks a start to leave checkpoints."""
+    from ray.tune import tune
 
-    In public Tune ends at this signal, and packs go on from their last checkpoints.
-    """
-    return _replaced(_module("ray.tune.tune", "_setup_signal_catching"), _setup_signal_catching=threading.Event)
+    return _replaced(tune, _setup_signal_catching=threading.Event)
 
 
 class KilledForMemory(RayActorError):

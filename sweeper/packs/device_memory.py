@@ -1,15 +1,12 @@
 """The memory of a device: JAX's share of it, how many lanes of a pack fit into it, and the most that a pack had in use.
 
-The compiler says how much memory a program takes. If the program of all lanes is far from filling the device, it is
-taken. Otherwise those of one and of two lanes estimate the memory of a lane. All lanes are taken if they fit, and if
-the estimate says so too or agrees with what they take; else the number is lowered from the estimate until the program
-fits. The program that fits is the one that trains. The choice depends on the pack and on the kind of device, never on
-what else uses the device or on what is committed. A checkpoint keeps it.
+The compiler says how much memory a program takes. The program of all lanes is tried first, then those of half as many
+and so on, until one fits; this program trains. The choice depends on the pack and on the kind of device, never on what
+else uses the device or on what is committed. A checkpoint keeps it.
 
-To fit is not enough, because XLA makes a program fit: a program that would fill more than some three quarters of a
-device computes values again instead of keeping them (rematerialisation), and is slower. It then takes just as much as
-XLA allows, and clearly less than one and two lanes promise. The order of the questions saves compilations, of which
-each takes some ten seconds: a pack that is small for its device needs only the program that trains it.
+XLA makes a program fit: a program that would fill more than some three quarters of a device computes values again
+instead of keeping them (rematerialisation), and is slower. Such a program takes just as much as XLA allows, which is
+more than `SHARE`.
 """
 
 import contextlib
@@ -27,15 +24,9 @@ from sweeper.messages import counted
 from sweeper.packs.packing import Pack, stack
 from sweeper.training.trainer import Trainer
 
-SHARE = 0.9
-"""Share of the device's memory that lanes may fill; the rest is for evaluation and for gaps between arrays."""
-
-SMALL = 0.5
-"""Share of the room up to which the program of all lanes cannot have been made to fit."""
-
-AS_ESTIMATED = 0.9
-"""Share of the estimate from which on the memory of all lanes agrees with it. Memory that grows less than evenly may be
-taken for rematerialised, which costs lanes that would have fitted."""
+SHARE = 0.7
+"""Share of the device's memory that lanes may fill; a program of more may have been made to fit, and the evaluation
+needs the rest."""
 
 _OUT_OF_MEMORY = (
     "resource_exhausted",
@@ -70,27 +61,15 @@ def chosen_lanes(pack: Pack, trainer: Trainer[Any], share: float) -> LaneChoice 
     whole = device_bytes()
     if whole is None or len(pack.trials) == 1:
         return None
-    room, everything = SHARE * share * whole, len(pack.trials)
-    taken = _memory(pack, trainer, everything)
-    if taken <= SMALL * room:
-        return LaneChoice(everything, _reason(taken, "all lanes", room))
-    one, two = (_memory(pack, trainer, lanes) for lanes in (1, 2))
-    lane = max(1, two - one)
-    estimated = one + (everything - 1) * lane
-    rematerialised = room < estimated < math.inf and taken < AS_ESTIMATED * estimated
-    if taken <= room and not rematerialised:
-        return LaneChoice(everything, _reason(taken, "all lanes", room))
-    fitting = min(everything - 1, int((room - one) // lane) + 1) if two <= room else 1
-    why = ", and all lanes fit only with rematerialisation" if taken <= room else ""
-    # The memory need not grow evenly with the lanes.
-    while fitting > 1 and (taken := _memory(pack, trainer, fitting)) > room:
-        fitting = max(1, fitting // 2 if math.isinf(taken) else min(fitting - 1, int(fitting * room // taken)))
-    taken = one if fitting == 1 else taken
-    return LaneChoice(fitting, _reason(taken, counted(fitting, "lane"), room) + why)
+    room, lanes = SHARE * share * whole, len(pack.trials)
+    while (taken := _memory(pack, trainer, lanes)) > room and lanes > 1:
+        lanes = _half(lanes)
+    needs = f"{taken / 1e6:,.1f} MB for {counted(lanes, 'lane')}"
+    return LaneChoice(lanes, f"{needs}, the device has room for {room / 1e6:,.1f} MB")
 
 
-def _reason(taken: float, lanes: str, room: float) -> str:
-    return f"{taken / 1e6:,.1f} MB for {lanes}, the device has room for {room / 1e6:,.1f} MB"
+def _half(lanes: int) -> int:
+    return -(-lanes // 2)
 
 
 def _memory(pack: Pack, trainer: Trainer[Any], lanes: int) -> float:
@@ -105,7 +84,7 @@ def _memory(pack: Pack, trainer: Trainer[Any], lanes: int) -> float:
 
 def halved(lanes: int) -> LaneChoice:
     """The choice after the device had too little memory for so many lanes."""
-    return LaneChoice(-(-lanes // 2), f"the device had too little memory for {lanes:,}")
+    return LaneChoice(_half(lanes), f"the device had too little memory for {lanes:,}")
 
 
 def out_of_memory(error: Exception) -> bool:

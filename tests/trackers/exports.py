@@ -43,8 +43,7 @@ def grown(store: Store, destination: object, to: str) -> None:
     assert exported(store, destination, to) == (0, 2)
     store.commit(result(trial(1), metrics=METRICS | {"success_worst5": 0.5}))
     store.commit(result(trial(2), metrics=METRICS, status="stopped"))
-    # In Optuna, a wider range is another study.
-    assert exported(store, destination, to) == ((3, 0) if to == "optuna" else (2, 1))
+    assert exported(store, destination, to) == (2, 1)
     assert exported(store, destination, to) == (0, 3)
 
 

@@ -1,7 +1,6 @@
 """Contracts of tasks, models and objectives by shapes: every method is traced, and nothing is computed."""
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Iterator
 from typing import Any
@@ -101,13 +100,13 @@ def _trace_task(keep: Keep, trial: TrialSpec) -> None:
     seeds = _given(task, "sample_seeds", key, count)
     check_batch(task, "sample_seeds", seeds, count)
     pair = jax.tree.map(lambda leaf: leaf[0], (inputs, seeds))
-    check_array(task, "loss", "", _given(task, "loss", _watched(network, task, "loss"), *pair), np.floating)
+    check_array(task, "loss", "", _given(task, "loss", network, *pair), np.floating)
     if type(task).losses is not Task.losses:
-        losses = _given(task, "losses", _watched(network, task, "losses"), inputs, seeds)
+        losses = _given(task, "losses", network, inputs, seeds)
         check_array(task, "losses", "", losses, np.floating, input=trial.batch_size, seed=count)
     for name, curve in task.abilities().curves.items():
         with attributed(task, "abilities"):
-            value = curve(_watched(network, task, "abilities"), inputs, seeds)
+            value = curve(network, inputs, seeds)
         check_array(task, "abilities", f"curves[{name!r}]", value, np.number)
     _trace_outcomes(trial, network)
 
@@ -131,7 +130,7 @@ def _trace_outcomes(trial: TrialSpec, network: Network) -> None:
     count = another(trial.evaluation.seeds, inputs_count)
     with attributed(task, "outcomes"):
         seeds = task.sample_seeds(jax.random.key(0), count)
-        outcomes = task.outcomes(_watched(network, task, "outcomes"), inputs, seeds)
+        outcomes = task.outcomes(network, inputs, seeds)
     evaluation.check_outcomes(trial, outcomes, inputs_count, count)
     if (voting := abilities.voting) is None:
         if outcomes.answers is not None:
@@ -226,55 +225,6 @@ def _trace_objective(trial: TrialSpec) -> None:
         with attributed(objective, "curves"):
             value = curve(batch, after)
         check_array(objective, "curves", f"{name!r}", value, np.number)
-
-
-def _watched(network: Network, task: Task, method: str) -> Any:
-    return _watched_with(type(network))(network, task.token_size(), place(task, method))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Watched(Network):
-    """A network that holds what a task gives it against the sizes that the task has named."""
-
-    _network: Any
-    _size: int = dataclasses.field(metadata={"static": True})
-    _place: str = dataclasses.field(metadata={"static": True})
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_network"], name)
-
-    def content(self, tokens: Any) -> Any:
-        self._require(tokens)
-        return self._network.content(tokens)
-
-    def embed(self, tokens: Any, *positions: Any, **named: Any) -> Any:
-        self._require(tokens)
-        return self._network.embed(tokens, *positions, **named)
-
-    def __call__(self, tokens: Any, mask: Any, *positions: Any, **named: Any) -> Any:
-        count = self._require(tokens)
-        if np.shape(mask) != (count, count):
-            raise self._broken("a mask", mask, f"[{count} tokens, {count} tokens]")
-        return self._network(tokens, mask, *positions, **named)
-
-    def _require(self, tokens: Any) -> int:
-        shape = np.shape(tokens)
-        if len(shape) != 2 or shape[1] != self._size:
-            raise self._broken("tokens", tokens, f"[tokens, {self._size} features], as token_size says")
-        return shape[0]
-
-    def _broken(self, what: str, value: Any, must: str) -> ContractError:
-        return ContractError(f"{self._place} gives the network {what} of shape {list(np.shape(value))}, must be {must}")
-
-
-@functools.cache
-def _watched_with(network: type[Network]) -> type[_Watched]:
-    """`_Watched`, with the abilities of a class of networks."""
-    watched = jax.tree_util.register_dataclass(type("_Watched", (_Watched,), {}))
-    for ability in network.__mro__:
-        if issubclass(ability, Network):
-            ability.register(watched)
-    return watched
 
 
 def another(count: int, other: int) -> int:
