@@ -176,8 +176,9 @@ class PackEnded(Event):
 class SweepStopping(Event):
     """No more packs are started, and running packs are asked to leave a checkpoint."""
 
-    cause: Literal["interrupted", "store refuses"]  # by a signal, or as nothing can be committed
+    cause: Literal["interrupted", "store refuses", "limit"]  # by a signal, as nothing can be committed, or at a limit
     packs: int  # how many packs are running
+    limit: str = ""  # which limit, in a few words
 
 
 @dataclass(frozen=True)

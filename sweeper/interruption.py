@@ -34,10 +34,11 @@ LIMIT_SECONDS = 25.0  # reclaimed machines and Slurm leave 30 seconds between th
 
 
 class Interruption:
-    """Whether the sweep is to stop; `signum` is the first signal that was answered."""
+    """Whether the sweep is to stop; `signum` is the first signal that was answered, `limit` the limit that ends it."""
 
     def __init__(self) -> None:
         self.signum: int | None = None
+        self.limit: str | None = None
         self._arrived: int | None = None
         self._answer: Literal["exit", "raise", "note", "ignore"] = "exit"
         self._woken, self._wake = os.pipe()
@@ -58,6 +59,15 @@ class Interruption:
         """Let the sweep stop as after Ctrl-C; any thread may call this while packs run."""
         self.signum = self.signum or signal.SIGINT
         os.write(self._wake, bytes([signal.SIGINT]))
+
+    def end(self, limit: str) -> None:
+        """Let the sweep stop as after Ctrl-C, as it has come to a limit, in a few words; the first limit counts."""
+        self.limit = self.limit or limit
+
+    @property
+    def asked(self) -> bool:
+        """Whether the sweep is to stop."""
+        return self.signum is not None or self.limit is not None
 
     def leave_within(self, seconds: float) -> None:
         """End the process this long after the first signal, even while it waits."""

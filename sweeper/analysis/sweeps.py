@@ -117,13 +117,12 @@ _EARLY = "stopped early by another sweep, and not run to the end"
 
 
 def unfinished(
-    planned: Iterable[str], rows: "pd.DataFrame", done: Collection[str], lost: Iterable[TrialsLost], refused: bool
+    planned: Iterable[str], rows: "pd.DataFrame", done: Collection[str], lost: Iterable[TrialsLost], early: str | None
 ) -> dict[str, list[str]]:
     """The planned trials that are not finished when a start ends, by the reason for it.
 
     `done` are the statuses, beside "finished", with which the sweep does not run a trial again. A trial that workers
-    have `lost` and that has a row by now is not unfinished. `refused` says that the start ended early because nothing
-    could be committed.
+    have `lost` and that has a row by now is not unfinished. `early` says why the start ended before all were run.
     """
     reasons: dict[str, list[str]] = collections.defaultdict(list)
     explained = set(rows.loc[rows["status"].isin(["finished", *done]), "trial_id"])
@@ -131,7 +130,7 @@ def unfinished(
         reasons[_reason(row)].append(row["trial_id"])
         explained.add(row["trial_id"])
     stopped = rows.loc[rows["status"] == "stopped", "trial_id"]
-    further = "not run, as nothing could be committed any more" if refused else _NO_ROW
+    further = early or _NO_ROW
     losses = [(loss.trial_ids, loss.reason) for loss in lost]
     for trial_ids, reason in (*losses, (stopped, _EARLY), (planned, further)):
         if left := [trial_id for trial_id in trial_ids if trial_id not in explained]:

@@ -123,7 +123,7 @@ def start(
             return 0
         result = train(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)
         result.tell(output, result.draw())
-        if not result.complete:
+        if not (result.complete or result.goal_reached):
             return 1
         store = "" if results == "results" else f" --results {shlex.quote(results)}"
         output.say(f"next: python -m sweeper query best {spec.name}{store}")

@@ -127,8 +127,8 @@ class SweepCallback(NotSaved, tune.Callback):
 
     @property
     def stopping(self) -> bool:
-        """Whether no more packs are to start: after a signal, or when nothing can be committed any more."""
-        return self._interruption.signum is not None or self.refused
+        """Whether no more packs are to start: after a signal, at a limit, or when nothing can be committed any more."""
+        return self._interruption.asked or self.refused
 
     # Called by Tune
 
@@ -240,8 +240,9 @@ class SweepCallback(NotSaved, tune.Callback):
             self._leaving = {trial.trial_id for trial in running}
             self._asked = {trial.config["pack_id"] for trial in running}
             self._orders.leave.remote()
-            cause = "store refuses" if self.refused else "interrupted"
-            self._stream.emit(events.SweepStopping(cause, len(self._leaving)))
+            limit = self._interruption.limit or ""
+            cause = "store refuses" if self.refused else "limit" if limit else "interrupted"
+            self._stream.emit(events.SweepStopping(cause, len(self._leaving), limit))
         if not self._leaving or self._now() > self._deadline:
             self._tell_stopped()
             raise Ended

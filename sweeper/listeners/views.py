@@ -125,8 +125,8 @@ def _lines(event: Event) -> list[str]:
             return [f"{_named(trial_ids)} failed: {reason}"] + ([f"  traceback on {log}"] if log else [])
         case events.TrialsLost(_, trial_ids, reason):
             return [f"{_named(trial_ids)} could not be committed: {reason}"]
-        case events.SweepStopping(cause, packs):
-            why = "interrupted" if cause == "interrupted" else "nothing can be committed any more"
+        case events.SweepStopping(cause, packs, limit):
+            why = {"store refuses": "nothing can be committed any more", "limit": limit}.get(cause, cause)
             return [f"{why}: {counted(packs, 'running pack')} asked to leave a checkpoint"]
         case events.SweepStopped(packs, checkpoints, finished) if packs:
             parts = [f"{checkpoints:,} of {counted(packs, 'pack')} left a checkpoint"]

@@ -31,6 +31,7 @@ from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS
+from sweeper.space.limits import Limits
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search_methods import GridSearch, Method, Search, SearchMethod
@@ -76,6 +77,7 @@ class _Document(BaseModel):
     exclude: list[Any] = []
     search: SearchMethod = GridSearch()
     resources: Resources = Resources()
+    limits: Limits = Limits()
     panels: Panels = ()
 
 
@@ -193,13 +195,14 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     stop_at(problems, _without_effect(overrides, whole))
     stop_at(_too_many(top.search, root, variants), _undrawable(top.search, variants))
     stop_at(_illegal_values(variants, exclusions))
-    stop_at(_wrong_metric(top.search, root, variants))
+    stop_at(_wrong_metric(top, root, variants))
     return SweepSpec(
         name=top.name,
         description=top.description,
         panels=top.panels,
         search=top.search,
         resources=top.resources,
+        limits=top.limits,
         path=path,
         text=text,
         overrides=overrides,
@@ -328,10 +331,12 @@ def _undrawable(search: Search, variants: Sequence[Node]) -> Iterator[Problem]:
             yield Problem(node.path, message, node.where)
 
 
-def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:
+def _wrong_metric(top: _Document, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:
     """A metric or a curve that no trial will have, a metric without a `mode`, and a goal that is not known."""
+    search, goal = top.search, top.limits.goal
     written, stopping, halving = search.model_fields_set, search.early_stopping, search.halving
-    if "metric" not in written and not search.ADAPTS and stopping is None and halving is None:
+    asks = search.ADAPTS or stopping is not None or halving is not None or goal is not None
+    if "metric" not in written and not asks:
         return
     names = TrialNames(variants)
     if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in names.trials):
@@ -344,6 +349,7 @@ def _wrong_metric(search: Search, root: Node, variants: Sequence[Node]) -> Itera
     ranked = enumerate(search.metric) if "metric" in written else ()
     named: list[tuple[str, tuple[str | int, ...], list[str]]]
     named = [(metric, ("search", "metric", number), [TRAIN_LOSS]) for number, metric in ranked]
+    named += [] if goal is None else [(goal.metric, ("limits", "goal", "metric"), [])]
     if stopping is not None and stopping.metric not in names.training_curves:
         named.append((stopping.metric, ("search", "early_stopping", "metric"), names.training_curves))
     for metric, location, beside in named:

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from sweeper.messages import counted, inflected
 from sweeper.panels.kinds import Panel
 from sweeper.space import formulas, holes, validation_messages
+from sweeper.space.limits import Limits
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
 from sweeper.space.search_methods import Search
@@ -76,6 +77,7 @@ class SweepSpec:
     panels: tuple[Panel, ...]
     search: Search
     resources: Resources
+    limits: Limits
     path: Path
     text: str = field(repr=False)  # of the file, joined with those that it extends
     overrides: tuple[str, ...]  # what `--set` changed in it

@@ -33,6 +33,8 @@ class SweepResult:
         unfinished: Ids of the trials that are not finished, by the reason; of failed trials the reason is their error.
         vain_checkpoints: Number of checkpoints that were removed, and whose steps nobody needs any more.
         address: Cluster, as it was typed.
+        limit: The limit of the space that ended the start, in a few words; None if it came to its end.
+        goal_reached: Whether the space has a goal, and a trial has reached it.
     """
 
     plan: SweepPlan
@@ -40,6 +42,8 @@ class SweepResult:
     unfinished: Mapping[str, Sequence[str]]
     vain_checkpoints: int
     address: str | None
+    limit: str | None = None
+    goal_reached: bool = False
 
     def __repr__(self) -> str:
         return Output.text_of(self.tell)
@@ -83,6 +87,8 @@ class SweepResult:
         for text in self.refused_settings:
             output.complain(f"a setting that cannot be trained was left out: {text}")
         planned = counted(len(self.plan.trials), "trial")
+        if self.limit is not None:
+            output.say(f"ended by {self.limit}" + "; the same command carries on" * (not self.goal_reached))
         if self.complete:
             early = int((frame["status"] == "stopped").sum())
             output.say(
@@ -105,7 +111,14 @@ class SweepResult:
         return finished_elsewhere(self._frame, self.plan.spec, self.plan.store)
 
 
-def sweep_result(plan: SweepPlan, losses: Iterable[TrialsLost], refused: bool, address: str | None) -> SweepResult:
+def sweep_result(
+    plan: SweepPlan,
+    losses: Iterable[TrialsLost],
+    refused: bool,
+    address: str | None,
+    limit: str | None,
+    goal_reached: bool,
+) -> SweepResult:
     """The result of a sweep whose packs have ended; `refused` if it ended early as the store took no more commits."""
     store, source = plan.store, plan.source
     # A full disk is a single sentence, even if several files were refused.
@@ -114,12 +127,13 @@ def sweep_result(plan: SweepPlan, losses: Iterable[TrialsLost], refused: bool, a
     vain = 0 if lost else _remove_checkpoints(plan)
     rows = store.trials(source.planned)
     frame = rows.select(["trial_id", "status", "error_kind", "error_message", "error_step"]).to_pandas()
-    if source.held_up:
+    if source.held_up and limit is None:
         reason = "has not come to its next rung, or waits there for other trials of its search"
         lost.append(TrialsLost("", source.held_up, reason))
     rows_that_count = frame[~frame["trial_id"].isin(source.held_up)]
-    reasons = unfinished(source.planned, rows_that_count, source.done - {"failed"}, lost, refused)
-    return SweepResult(plan, rows, reasons, vain, address)
+    early = f"not run ({limit})" if limit else "not run, as nothing could be committed any more" if refused else None
+    reasons = unfinished(source.planned, rows_that_count, source.done - {"failed"}, lost, early)
+    return SweepResult(plan, rows, reasons, vain, address, limit, goal_reached)
 
 
 def _remove_checkpoints(plan: SweepPlan) -> int:

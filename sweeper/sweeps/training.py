@@ -24,6 +24,7 @@ from sweeper.space.resources import Resources
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.sweeps import on_cluster
+from sweeper.sweeps.limits import LimitsWatch
 from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
@@ -70,7 +71,8 @@ def train(
         output = output or Output.plain()
         console = output.out if on_event is None else Console(quiet=True)
         usual = listeners.listeners(console, plan.store, plan.origin.command, interruption.ask)
-        hearing = [*usual, *([] if on_event is None else [OnEvent(on_event)])]
+        limits = LimitsWatch(plan, interruption)
+        hearing = [limits, *usual, *([] if on_event is None else [OnEvent(on_event)])]
         if plan.pending and plan.origin.code is not None:
             with doing("checking what plug-ins compute"):
                 conformance.probe((plan.trials[key] for key in plan.pending), plan.origin.code)
@@ -81,7 +83,7 @@ def train(
         plan.trained = True
         plan.source.grown = lambda: _record(plan)
         losses, refused = (), False
-        if plan.source.exhausted:
+        if plan.source.exhausted or interruption.asked:
             pass
         elif in_process:
             _in_process(plan, hearing, output, interruption)
@@ -96,7 +98,7 @@ def train(
             committed = plan.store.committed()
             left = sum(committed.get(key) not in plan.source.done for key in plan.trials)
             raise Interrupted(interruption.signum, left, plan.origin.command)
-        return sweep_result(plan, losses, refused, address)
+        return sweep_result(plan, losses, refused, address, interruption.limit, limits.goal_reached)
 
 
 def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> dict[str, object]:
@@ -161,7 +163,7 @@ def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, in
         early_stopping = plan.spec.search.early_stopping
         rule = None if early_stopping is None else early_stopping.rule()
         # Without other packs under way the source always has the next pack, until it is exhausted.
-        while interruption.signum is None and (work := plan.source.next()) is not None:
+        while not interruption.asked and (work := plan.source.next()) is not None:
             words, program = label(work.pack, differing), plan.source.program(work.pack)
             stream.emit(events.PackStarted(work.pack.pack_id, words, work.pending, work.until, program))
             _run_pack(plan, work, stream, interruption, rule)
@@ -188,7 +190,7 @@ def _run_pack(
     progress_events, loaded = ProgressEvents(stream), LoadedCode(used_plug_ins(work.pack.trials))
     done = False
     while not done:
-        if interruption.signum is not None:
+        if interruption.asked:
             run.checkpoint()
             return
         loaded.require_unchanged()

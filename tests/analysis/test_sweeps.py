@@ -27,7 +27,7 @@ LOST = (TrialsLost("pack", ("d", "e"), "disk full"),)
 def test_each_trial_has_one_reason(early_stopping):
     """A sweep that stops trials early is done with those that were stopped."""
     done, stopped = (("stopped",), []) if early_stopping else ((), [["c"]])
-    ended, refused = (unfinished(PLANNED, ROWS, done, LOST, refused=refused) for refused in (False, True))
+    ended, refused = (unfinished(PLANNED, ROWS, done, LOST, early) for early in (None, "not run"))
     for reasons in (ended, refused):
         assert (reasons["ValueError: no"], reasons["disk full"]) == (["b"], ["e"])
         assert sorted(reasons.values()) == [["b"], *stopped, ["e"], ["f"]]
@@ -36,8 +36,8 @@ def test_each_trial_has_one_reason(early_stopping):
 
 
 def test_nothing_is_unfinished_when_all_rows_are_there():
-    assert unfinished(("a",), rows(a="finished"), (), (), refused=False) == {}
-    assert unfinished((), rows(), (), (), refused=False) == {}
+    assert unfinished(("a",), rows(a="finished"), (), (), None) == {}
+    assert unfinished((), rows(), (), (), None) == {}
     assert unfinished_lines({}, rows()) == []
 
 
@@ -54,7 +54,7 @@ def test_failed_trials_are_grouped_whatever_their_step_and_say_what_they_share(t
         store.commit(failure({"objective": {"q": q, "m": 4}, "seed": seed}, **reached))
     store.commit(result({"objective": {"q": 1.0, "m": 4}}))
     frame = store.trials().to_pandas()
-    reasons = unfinished(frame["trial_id"], frame, (), (), refused=False)
+    reasons = unfinished(frame["trial_id"], frame, (), (), None)
     (line,) = unfinished_lines(reasons, frame)
     assert line.startswith("3 x non-finite gradient, steps 7 to 1,485 (trial ")
     of_three = list(frame["trial_id"][frame["q"] == 3])

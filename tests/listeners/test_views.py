@@ -107,6 +107,7 @@ def test_a_terminal_has_room_for_some_packs_only():
         (events.PackFailed("p", ("a",), "its worker died 4 times", None), [("trial a", "its worker died 4 times")]),
         (events.SweepStopping("interrupted", 1), [("1 running pack",)]),
         (events.SweepStopping("store refuses", 2), [("2 running packs",)]),
+        (events.SweepStopping("limit", 2, "limits.hours: 8 hours are over"), [("limits.hours", "2 running packs")]),
         (events.SweepStopped(0, 0, 0), []),
         (events.SweepStopped(1, 1, 0), [("1 of 1 pack",)]),
         (events.SweepStopped(4, 1, 1), [("1 of 4 packs", "1 finished", "2 had none")]),

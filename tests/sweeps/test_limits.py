@@ -1,0 +1,103 @@
+"""A start ends at the first limit of its space, leaves checkpoints, and says which limit it was."""
+
+import dataclasses
+
+import pytest
+
+import sweeper
+from sweeper import events
+from sweeper.interruption import Interruption
+from sweeper.space.problems import SearchSpaceError
+from sweeper.store.store import Store
+from sweeper.sweeps.limits import LimitsWatch
+from sweeper.sweeps.sweep_plan import unchecked_plan
+from sweeper.trial.trial import trial_id
+from tests.results import result
+from tests.tiny_sweeps import with_seeds
+
+TIMED = events.Ticked()
+
+
+def space(tmp_path, limits, seeds=3):
+    path = tmp_path / "space.yaml"
+    path.write_text(f"{with_seeds(seeds)}\nresources: {{lanes: 1}}\nlimits: {limits}\n")
+    return path
+
+
+def watched(tmp_path, limits, clock=lambda: 0.0):
+    """A watch over a plan, and what it may end."""
+    plan, interruption = unchecked_plan(space(tmp_path, limits), tmp_path / "results"), Interruption()
+    return LimitsWatch(plan, interruption, clock), interruption, list(plan.trials.values())
+
+
+def test_after_so_many_hours_a_start_ends(tmp_path):
+    now = [0.0]
+    watch, interruption, _ = watched(tmp_path, "{hours: 0.5}", lambda: now[0])
+    now[0] = 1799.0
+    watch.hear(TIMED)
+    assert not interruption.asked
+    now[0] = 1800.0
+    watch.hear(TIMED)
+    assert interruption.asked
+    assert (interruption.signum, interruption.limit.split(":")[0]) == (None, "limits.hours")
+
+
+def test_after_so_many_failures_a_start_ends(tmp_path):
+    watch, interruption, _ = watched(tmp_path, "{failures: 2}")
+    for status, ends in (("failed", False), ("finished", False), ("stopped", False), ("failed", True)):
+        watch.hear(events.TrialCommitted("pack", "trial", status))
+        assert interruption.asked is ends
+    assert interruption.limit.startswith("limits.failures: 2 ")
+    watch.hear(TIMED)
+    assert interruption.limit.startswith("limits.failures"), "the first limit counts"
+
+
+@pytest.mark.parametrize(("goal", "values"), [("at_least: 0.8", [0.1, 0.75, 0.8]), ("at_most: 0.1", [0.8, 0.11, 0.1])])
+def test_at_the_first_finished_trial_that_is_good_enough_a_start_ends(tmp_path, goal, values):
+    watch, interruption, trials = watched(tmp_path, f"{{goal: {{metric: success, {goal}}}}}")
+    store = Store.open(tmp_path / "results")
+    for trial, value in zip(trials, values, strict=True):
+        assert not interruption.asked
+        row = dataclasses.replace(result(metrics={"success": value}), trial=trial)
+        store.commit(row)
+        watch.hear(events.TrialCommitted("pack", trial_id(trial), "finished"))
+    assert interruption.limit == f"limits.goal: success is {values[-1]}"
+    again, ended, _ = watched(tmp_path, f"{{goal: {{metric: success, {goal}}}}}")
+    assert (again.goal_reached, ended.asked) == (True, True), "the next start has nothing to do"
+
+
+@pytest.mark.parametrize(
+    ("limits", "place"),
+    [
+        ("{hours: 0}", "limits.hours"),
+        ("{failures: 0}", "limits.failures"),
+        ("{minutes: 3}", "limits.minutes"),
+        ("{goal: {metric: sucess, at_least: 1}}", "limits.goal.metric"),
+        ("{goal: {metric: success}}", "limits.goal"),
+        ("{goal: {metric: success, at_least: 1, at_most: 2}}", "limits.goal"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused_with_their_place(tmp_path, limits, place):
+    with pytest.raises(SearchSpaceError) as refused:
+        sweeper.read_space(space(tmp_path, limits))
+    (problem,) = refused.value.problems
+    assert problem.path == place
+
+
+@pytest.mark.slow  # trains
+def test_a_start_that_comes_to_a_limit_leaves_checkpoints_and_the_next_one_goes_on(tmp_path):
+    results = tmp_path / "results"
+    spec = sweeper.read_space(space(tmp_path, "{hours: 1e-9}"))
+    ended = sweeper.train(sweeper.plan(spec, results), in_process=True)
+    assert ended.limit.startswith("limits.hours")
+    assert (ended.complete, ended.goal_reached, len(ended.trials)) == (False, False, 0)
+    ((reason, left),) = ended.unfinished.items()
+    assert (len(left), ended.limit in reason) == (3, True)
+    assert len(Store.open(results).listing("checkpoints")) == 1
+    assert "limits.hours" in str(ended)
+
+    goal = sweeper.read_space(space(tmp_path, "{goal: {metric: success, at_least: 0}}"))
+    result = sweeper.train(sweeper.plan(goal, results), in_process=True)
+    assert (result.goal_reached, len(result.trials), len(result.unfinished)) == (True, 1, 1)
+    assert not Store.open(results).listing("checkpoints"), "the first trial went on from there"
+    assert len(sweeper.train(sweeper.plan(goal, results), in_process=True).trials) == 1
