@@ -143,8 +143,8 @@ def texts(frame: pd.DataFrame) -> list[tuple[str, ...]]:
 
 
 def numeric(cells: pd.Series) -> bool:
-    """Whether all cells of a column are numbers, or stand for numbers."""
-    return all(value is None or hasattr(value, "__float__") for value in cells)
+    """Whether all cells of a column are numbers, or stand for numbers; a boolean is none."""
+    return all(value is None or (hasattr(value, "__float__") and not isinstance(value, bool)) for value in cells)
 
 
 def without_empty_columns(frame: pd.DataFrame) -> pd.DataFrame:
