@@ -20,13 +20,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
+import pandas as pd
 
 from sweeper.analysis import figures, sql
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.report_sources import ReportError, sources
 from sweeper.analysis.results import Results
-from sweeper.analysis.table import TEXT, VALUE, Column, Form, Table, markdown_lines
+from sweeper.analysis.table import MISSING, Amount, markdown, titled, values
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store, StoreError
@@ -80,9 +80,7 @@ def _answer(questions: sql.Questions, query: str) -> list[str]:
     answer = questions.table(query)
     if not answer.num_rows:
         return ["The store has no such trial yet."]
-    columns = tuple(Column(field.name, TEXT if pa.types.is_string(field.type) else VALUE) for field in answer.schema)
-    rows = tuple(zip(*(column.to_pylist() for column in answer.columns), strict=True))
-    return markdown_lines(Table(query, columns, rows))
+    return markdown(titled(values(answer))).splitlines()
 
 
 def _compared(store: Store, everything: Results, named: str, results: str) -> list[str]:
@@ -102,25 +100,21 @@ def _compared(store: Store, everything: Results, named: str, results: str) -> li
             hint = did_you_mean(nearest_name(panel, declared))
             raise ReportError(f"the sweep {source.name} has no panel '{panel}'{hint} (known: {', '.join(declared)})")
         numbers += figures.drawing(declared[panel], source.results).compare()
-    lines = markdown_lines(_beside_each_other(numbers))
+    lines = markdown(_beside_each_other(numbers)).splitlines()
     return [*lines, "", f"{source.remark}: `{source.command}`"] if source.command else lines
 
 
-def _pair(comparison: Comparison) -> str:
+def _pair(comparison: Comparison | None) -> Amount | None:
     """Such as "84.4 (88)", a miss in bold type, "- (88)" of what is not measured."""
-    if comparison.percent:
-        published = f"{100 * comparison.published:.3g}"
-        measured = "-" if comparison.measured is None else f"{100 * comparison.measured:.1f}"
-    else:
-        published = f"{comparison.published:.3g}"
-        measured = "-" if comparison.measured is None else f"{comparison.measured:.3g}"
-    return f"**{measured}** ({published})" if comparison.missed else f"{measured} ({published})"
+    if comparison is None:
+        return None
+    scale, form = (100, ".1f") if comparison.percent else (1, ".3g")
+    measured = str(MISSING) if comparison.measured is None else f"{scale * comparison.measured:{form}}"
+    measured = f"**{measured}**" if comparison.missed else measured
+    return Amount(comparison.published, f"{measured} ({scale * comparison.published:.3g})")
 
 
-_PAIR = Form(_pair, numeric=True)
-
-
-def _beside_each_other(compared: Sequence[Comparison]) -> Table:
+def _beside_each_other(compared: Sequence[Comparison]) -> pd.DataFrame:
     """The published numbers of some panels, one row a metric of a series, one column a value of the horizontal axis.
 
     A cell is the measured number, in per cent where the panel draws per cent, with the published one in brackets;
@@ -136,11 +130,10 @@ def _beside_each_other(compared: Sequence[Comparison]) -> Table:
         at = {number.at: number for number in numbers}
         seeds = sorted({number.seeds for number in numbers if number.seeds})
         steps = sorted({count for number in numbers for count in number.steps})
-        cells = [at.get(place) for place in (*places, *peak)]
+        cells = [_pair(at.get(place)) for place in (*places, *peak)]
         table.append((panel, series, metric, *cells, _span(seeds), _span(steps)))
-    heads = [Column(f"{place:g}", _PAIR) for place in places] + [Column("", _PAIR) for _ in peak]
-    fixed = (Column("panel"), Column("series"), Column("metric"))
-    return Table("", (*fixed, *heads, Column("seeds"), Column("steps")), tuple(table))
+    heads = ["panel", "series", "metric", *map("{:g}".format, places), *[""] * len(peak), "seeds", "steps"]
+    return titled(pd.DataFrame(table, columns=heads, dtype=object))
 
 
 def _span(values: Sequence[int]) -> str:

@@ -15,18 +15,16 @@ Nothing is trained. A number that was not measured is shown as a dash.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from sweeper.analysis.results import Results, abilities_of, value_order
 from sweeper.analysis.settings_table import by_entries
-from sweeper.analysis.table import ENTRIES, TEXT, VALUE, Column, Form, Table, attempted, without_empty_columns
+from sweeper.analysis.table import MISSING, Amount, attempted, table, value_text, without_empty_columns
 from sweeper.analysis.vote_bounds import MARGINS, rivals_of, votes_needed
-from sweeper.learned_algorithms.contracts import VotingRule
 from sweeper.learned_algorithms.metrics import SUCCESS, Metric, estimate_of
 from sweeper.learned_algorithms.trial_spec import Baseline
 from sweeper.learned_algorithms.voting import sizes_of
@@ -36,25 +34,20 @@ NEARLY = 0.98  # a tail within 1 - NEARLY of the best tail, relative to its size
 FAILURE = 0.05  # probability with which a vote may be wrong
 
 
-def advice_tables(results: Results) -> list[Table]:
+def advice_tables(results: Results) -> list[pd.DataFrame]:
     """The tables of advice that the trials allow; a table that could not be made says why."""
     tables = [
         attempted(SEEDS_TITLE, lambda: seeds_table(results)),
-        attempted(VOTES_TITLE, lambda: votes_table(votes_of_networks(results))),
+        attempted(VOTES_TITLE, lambda: votes_table(results)),
     ]
-    return [table for table in tables if table.rows or not table.columns]
+    return [advice for advice in tables if len(advice) or advice.attrs["note"]]
 
 
 # Groups of trials
 
 
-SharedEntries = tuple[str, str, float | None, int, tuple[tuple[str, Any], ...]]
-"""What the trials of a group share: task, baseline, q, steps, and by name what else differs between groups."""
-
-_SHARED_COLUMNS = (
-    Column("task", TEXT), Column("baseline", TEXT), Column("q", VALUE), Column("steps", VALUE),
-    Column("other entries", ENTRIES),
-)  # fmt: skip
+SharedEntries = dict[str, Any]
+"""The cells that the trials of a group share: task, baseline, q, steps, and what else differs between groups."""
 
 _NAMED = {"task.name", "baseline", "objective.q", "objective.m", "steps"}
 
@@ -70,47 +63,23 @@ def _randomised(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[Sh
         first = rows.iloc[0]
         q = None if pd.isna(first["q"]) else float(first["q"])
         shown = [path for path in differing[shared["task.name"]] if path in shared and path not in _NAMED]
-        others = tuple((column_name(path), shared[path]) for path in shown)
-        grouped.append(((first["task"], first["baseline"], q, int(first["steps"]), others), rows))
-    return sorted(grouped, key=_order)
-
-
-def _order(group: tuple[SharedEntries, pd.DataFrame]) -> tuple[Any, ...]:
-    (task, baseline, q, steps, others), rows = group
-    return task, baseline, q or 0.0, steps, [(name, *value_order(value)) for name, value in others], rows["m"].iloc[0]
+        others = {column_name(path): shared[path] for path in shown}
+        text = ", ".join(f"{name} {value_text(value)}" for name, value in others.items())
+        named = {"task": first["task"], "baseline": first["baseline"], "q": q, "steps": int(first["steps"])}
+        order = [(name, *value_order(value)) for name, value in others.items()]
+        key = (first["task"], first["baseline"], q or 0.0, named["steps"], order, first["m"])
+        grouped.append((key, named | {"other entries": text}, rows))
+    return [(cells, rows) for _, cells, rows in sorted(grouped, key=lambda group: group[0])]
 
 
 # Seeds of a training step
 
 
-def _m_and_tail(value: tuple[int, float, Metric]) -> str:
-    """Such as "10 (49.1 %)"; success is shown as per cent, any other metric by its name."""
-    m, tail, metric = value
-    return f"{m} ({100 * tail:.1f} %)" if metric == SUCCESS.tail else f"{m} ({metric.name} {tail:.2f})"
-
-
-def _listed(values: Sequence[int]) -> str:
-    return f"{values[0]} ... {values[-1]} ({len(values)})" if len(values) > 4 else ", ".join(map(str, values))
-
-
-M_AND_TAIL = Form(_m_and_tail, numeric=True, order=lambda value: value[0])
-COSTS = Form(lambda costs: " / ".join(f"{cost:,.0f}" for cost in costs), numeric=True, order=lambda costs: costs[0])
-SPAN = Form(lambda counts: "-".join(map(str, dict.fromkeys(counts))), numeric=True, order=lambda counts: counts[0])
 SEEDS_TITLE = "How many seeds m a training step needs"
 
 
-def seeds_table(results: Results) -> Table:
+def seeds_table(results: Results) -> pd.DataFrame:
     """The smallest sufficient m of every group of trials that tried several."""
-    columns = (
-        *_SHARED_COLUMNS,
-        Column("m tried", Form(_listed)),
-        Column("enough m (tail)", M_AND_TAIL, "none"),
-        Column("best m (tail)", M_AND_TAIL),
-        Column("CPU s", COSTS),
-        Column("steps/s", COSTS),
-        Column("seeds", SPAN),
-        Column("remark", TEXT),
-    )
     note = (
         f"Tail: 5th percentile of success over the inputs, or the metric that is named; mean over training seeds. "
         f"Enough: the smallest m tried whose tail is within {100 * (1 - NEARLY):g} % of the best. "
@@ -119,24 +88,23 @@ def seeds_table(results: Results) -> Table:
         f"'largest tried': a larger m may be better; 'all tails 0': nothing tells the values of m apart; "
         f"'one seed': a single training behind the tail; 'devices': costs of several kinds of device."
     )
-    rows = (_seeds_row(*group) for group in _randomised(results.trials, free=["objective.m"]))
-    return without_empty_columns(Table(SEEDS_TITLE, columns, tuple(row for row in rows if row), note))
+    rows = [shared | own for shared, rows in _randomised(results.trials, free=["objective.m"]) if (own := _seeds(rows))]
+    return without_empty_columns(table(rows, SEEDS_TITLE, note)) if rows else table([])
 
 
-def _seeds_row(setting: SharedEntries, rows: pd.DataFrame) -> tuple[object, ...]:
-    """The row of trials that differ in m and the training seed; empty of trials with one m."""
+def _seeds(rows: pd.DataFrame) -> dict[str, Any]:
+    """The cells of trials that differ in m and the training seed; empty of trials with one m."""
     tail = abilities_of(rows["spec"].iloc[0]).tail_metric
     measured = rows.dropna(subset=[tail.name]) if tail.name in rows else rows[:0]
     tried = {int(m): group for m, group in measured.groupby("m")}  # pyright: ignore[reportArgumentType]
     if len(tried) < 2:
-        return ()
+        return {}
     seeds = {m: group["seed"].nunique() for m, group in tried.items()}
     tails = {m: float(group.groupby("seed")[tail.name].mean().mean()) for m, group in tried.items()}
     best = (max if tail.high_is_good else min)(tails, key=tails.__getitem__)
     telling = any(tails.values())  # else nothing tells the values of m apart
     enough = next(m for m, value in tails.items() if as_good(tail, value, tails[best])) if telling else None
     both = [best] if enough is None else [enough, best]
-    costs = (tuple(tried[m][name].mean() for m in both) for name in ("cpu_seconds", "steps_per_second"))
     devices = rows["device"].nunique()
     remarks = [
         *["all tails 0"] * (not telling),
@@ -144,15 +112,31 @@ def _seeds_row(setting: SharedEntries, rows: pd.DataFrame) -> tuple[object, ...]
         *["one seed"] * (min(seeds[m] for m in both) == 1),
         *[f"{devices} devices"] * (devices > 1),
     ]
-    return (
-        *setting,
-        tuple(tails),
-        None if enough is None else (enough, tails[enough], tail),
-        None if enough is None else (best, tails[best], tail),
-        *(costs if enough is not None else (None, None)),
-        (min(seeds.values()), max(seeds.values())),
-        ", ".join(remarks),
-    )
+
+    def with_tail(m: int) -> Amount:
+        """Such as "10 (49.1 %)"; success is shown as per cent, any other metric by its name."""
+        shown = f"{100 * tails[m]:.1f} %" if tail == SUCCESS.tail else f"{tail.name} {tails[m]:.2f}"
+        return Amount(m, f"{m} ({shown})")
+
+    def cost(name: str) -> Amount | None:
+        means = [tried[m][name].mean() for m in both]
+        return Amount(means[0], " / ".join(f"{mean:,.0f}" for mean in means)) if telling else None
+
+    return {
+        "m tried": f"{min(tails)} ... {max(tails)} ({len(tails)})" if len(tails) > 4 else ", ".join(map(str, tails)),
+        "enough m (tail)": Amount(math.nan, "none") if enough is None else with_tail(enough),
+        "best m (tail)": with_tail(best) if telling else None,
+        "CPU s": cost("cpu_seconds"),
+        "steps/s": cost("steps_per_second"),
+        "seeds": _span(seeds.values(), str, "-"),
+        "remark": ", ".join(remarks),
+    }
+
+
+def _span(values: Iterable[float], text: Callable[[float], str], between: str = " ... ") -> Amount:
+    """Lowest and highest of several values, once if they look alike; none of none."""
+    ends = [function(known) for function in (min, max)] if (known := list(values)) else []
+    return Amount(ends[0], between.join(dict.fromkeys(map(text, ends)))) if ends else MISSING
 
 
 def as_good(tail: Metric, value: float, best: float) -> bool:
@@ -164,107 +148,38 @@ def as_good(tail: Metric, value: float, best: float) -> bool:
 # Votes
 
 
-@dataclass(frozen=True)
-class Votes:
-    """How many votes of one kind are needed, and the success that such votes reached."""
-
-    setting: SharedEntries
-    m: int  # seeds r of a training step
-    seeds: int  # training seeds; the values below have one entry for each training seed that has them
-    rule: VotingRule  # whether seeds r vote on whole answers or part by part
-    margins: tuple[float, ...]  # 5th percentile over the inputs of the margin that decides this vote
-    needed: tuple[float, ...]  # votes that the bound asks for; infinity where the bound gives nothing
-    # Average success and its 5th percentile by number of votes, averaged over training seeds: the estimates
-    # `votes_<k>` where they were measured, else the disjoint groups of the paper, `majority_<k>`. NaN for a percentile
-    # that is 0 for one training seed and 1 for another
-    reached: Mapping[int, tuple[float, float]]
-    shown: tuple[int, ...]  # numbers of votes with a column of the table: those in the protocols of the trials
-    # Entropy of the wrong answers in bits, averaged over the inputs with wrong answers
-    entropies: tuple[float, ...]
-    evaluation_seeds: int  # how many seeds r the margins were estimated from
-
-    def enough(self, which: Literal[0, 1]) -> int | None:
-        """The fewest votes whose measured average success (0), or 5th percentile (1), is at least 1 - FAILURE."""
-        return min((group for group, shares in self.reached.items() if shares[which] >= 1 - FAILURE), default=None)
+VOTES_TITLE = "How many votes each network needs"
 
 
-def votes_of_networks(results: Results) -> list[Votes]:
+def votes_table(results: Results) -> pd.DataFrame:
     """The votes of every randomised setting and kind of vote with a measured margin or success."""
-    advice = []
-    for setting, rows in _randomised(results.trials):
-        spec = rows["spec"].iloc[0]
+    found: list[tuple[SharedEntries, dict[int, Amount], Amount]] = []
+    protocols = set[int]()  # how many seeds r the margins were estimated from
+    for shared, trials in _randomised(results.trials):
+        spec = trials["spec"].iloc[0]
         voting = abilities_of(spec).voting
         if voting is None:
             continue
         groups, evaluation_seeds = entries(spec).get("evaluation.votes", ()), entries(spec)["evaluation.seeds"]
-        m, seeds, entropies = int(rows["m"].iloc[0]), rows["seed"].nunique(), _values(rows, "wrong_entropy")
         for vote, rule in sorted(voting.rules.items(), key=lambda named: named[1]):  # joint first
-            reached = {}
-            for size in sorted({*groups, *sizes_of(evaluation_seeds, groups)}):
-                for metric in (Metric(estimate_of(vote), votes=size), Metric(vote, votes=size)):
-                    average, tail = _values(rows, metric.name), _values(rows, metric.tail.name)
-                    if average and tail:
-                        none = metric.tail.has_no_mean(min(tail), max(tail))
-                        shares = float(np.mean(average)), math.nan if none else float(np.mean(tail))
-                        reached.setdefault(size, shares)
+            reached = _reached(trials, vote, sorted({*groups, *sizes_of(evaluation_seeds, groups)}))
             # Shares of single precision may exceed 1 by a rounding error; so may margins of a perfect model.
-            margins = tuple(min(margin, 1.0) for margin in _values(rows, MARGINS[rule]))
-            if margins or reached:
-                needed = tuple(votes_needed(margin, rivals_of(voting, rule), FAILURE) for margin in margins)
-                shown = tuple(size for size in groups if size in reached)
-                advice.append(
-                    Votes(setting, m, seeds, rule, margins, needed, reached, shown, entropies, evaluation_seeds)
-                )
-    return advice
-
-
-def _values(rows: pd.DataFrame, metric: str) -> tuple[float, ...]:
-    """Values of the trials that have the metric; trials of older programs may lack it."""
-    return tuple(rows[metric].dropna().astype(float)) if metric in rows else ()
-
-
-def _enough(value: tuple[int | None, int | None, int]) -> str:
-    """The fewest votes that sufficed, on average and in the 5th percentile; None if not even the most did."""
-    *enough, most = value
-    return "/".join(f">{most}" if votes is None else str(votes) for votes in enough)
-
-
-def _span(shown: Callable[[float], str]) -> Form:
-    """Lowest and highest of several values; once if they look alike."""
-
-    def text(values: Sequence[float]) -> str:
-        return " ... ".join(dict.fromkeys(shown(value) for value in (min(values), max(values))))
-
-    return Form(text, numeric=True, order=min)
-
-
-MARGIN = _span("{:.2f}".format)
-BOUND = _span(lambda votes: "none" if math.isinf(votes) else f"{votes:,.0f}")
-ENTROPY = _span("{:.1f}".format)
-ENOUGH = Form(_enough, numeric=True, order=lambda value: value[0])
-SHARES = Form(
-    lambda shares: "/".join("0 to 100" if math.isnan(share) else f"{100 * share:.3g}" for share in shares),
-    numeric=True,
-    order=lambda shares: shares[0],
-)
-MISSING = "-"
-VOTES_TITLE = "How many votes each network needs"
-
-
-def votes_table(advice: Sequence[Votes]) -> Table:
-    groups = sorted({group for votes in advice for group in votes.shown})
-    columns = (
-        *_SHARED_COLUMNS,
-        Column("m", VALUE),
-        Column("seeds", VALUE),
-        Column("vote"),
-        Column("margin", MARGIN, MISSING),
-        Column("bound", BOUND, MISSING),
-        Column("enough", ENOUGH, MISSING),
-        *(Column(f"{group} votes, %", SHARES) for group in groups),
-        Column("entropy", ENTROPY, MISSING),
-    )
-    seeds = " or ".join(str(count) for count in sorted({votes.evaluation_seeds for votes in advice}))
+            margins = [min(margin, 1.0) for margin in _values(trials, MARGINS[rule])]
+            if not (margins or reached):
+                continue
+            needed = [votes_needed(margin, rivals_of(voting, rule), FAILURE) for margin in margins]
+            protocols.add(evaluation_seeds)
+            cells = shared | {
+                "m": int(trials["m"].iloc[0]),
+                "seeds": trials["seed"].nunique(),
+                "vote": "whole" if rule == "joint" else "parts",
+                "margin": _span(margins, "{:.2f}".format),
+                "bound": _span(needed, lambda votes: "none" if math.isinf(votes) else f"{votes:,.0f}"),
+                "enough": _enough(reached),
+            }
+            shares = {size: _shares(*reached[size]) for size in groups if size in reached}
+            found.append((cells, shares, _span(_values(trials, "wrong_entropy"), "{:.1f}".format)))
+    seeds = " or ".join(map(str, sorted(protocols)))
     note = (
         f"Vote: seeds r vote on whole answers, or on each part of them such as a bit. "
         f"Margin: share of seeds with the most frequent right answer less that with the most frequent wrong one; by "
@@ -277,18 +192,47 @@ def votes_table(advice: Sequence[Votes]) -> Table:
         f"Entropy: of the wrong answers, in bits. Of several training seeds the lowest ... highest. "
         f"'{MISSING}': not measured, as by older programs, or no answer is wrong."
     )
-    rows = tuple(
-        (
-            *votes.setting,
-            votes.m,
-            votes.seeds,
-            "whole" if votes.rule == "joint" else "parts",
-            votes.margins or None,
-            votes.needed or None,
-            (votes.enough(0), votes.enough(1), max(votes.reached)) if votes.reached else None,
-            *(votes.reached.get(group) for group in groups),
-            votes.entropies or None,
-        )
-        for votes in advice
+    sizes = sorted({size for _, shares, _ in found for size in shares})
+    rows = [
+        cells | {f"{size} votes, %": shares.get(size) for size in sizes} | {"entropy": entropy}
+        for cells, shares, entropy in found
+    ]
+    return without_empty_columns(table(rows, VOTES_TITLE, note)) if rows else table([])
+
+
+def _reached(trials: pd.DataFrame, vote: str, sizes: Iterable[int]) -> dict[int, tuple[float, float]]:
+    """Average success and its 5th percentile by number of votes, averaged over training seeds.
+
+    They are the estimates `votes_<k>` where these were measured, else the disjoint groups of the paper,
+    `majority_<k>`. NaN stands for a percentile that is 0 for one training seed and 1 for another.
+    """
+    reached: dict[int, tuple[float, float]] = {}
+    for size in sizes:
+        for metric in (Metric(estimate_of(vote), votes=size), Metric(vote, votes=size)):
+            average, tail = _values(trials, metric.name), _values(trials, metric.tail.name)
+            if average and tail:
+                none = metric.tail.has_no_mean(min(tail), max(tail))
+                reached.setdefault(size, (float(np.mean(average)), math.nan if none else float(np.mean(tail))))
+    return reached
+
+
+def _values(trials: pd.DataFrame, metric: str) -> list[float]:
+    """Values of the trials that have the metric; trials of older programs may lack it."""
+    return list(trials[metric].dropna().astype(float)) if metric in trials else []
+
+
+def _enough(reached: Mapping[int, tuple[float, float]]) -> Amount:
+    """The fewest votes whose measured average success, and 5th percentile, is at least 1 - FAILURE."""
+    if not reached:
+        return MISSING
+    average, tail = (
+        min((size for size, shares in reached.items() if shares[which] >= 1 - FAILURE), default=None)
+        for which in (0, 1)
     )
-    return without_empty_columns(Table(VOTES_TITLE, columns, rows, note))
+    text = "/".join(f">{max(reached)}" if few is None else str(few) for few in (average, tail))
+    return Amount(math.nan if average is None else average, text)
+
+
+def _shares(average: float, tail: float) -> Amount:
+    """In per cent, such as "95/80"."""
+    return Amount(average, f"{100 * average:.3g}/{'0 to 100' if math.isnan(tail) else f'{100 * tail:.3g}'}")

@@ -4,10 +4,12 @@ import collections
 import re
 from collections.abc import Callable
 
+import pandas as pd
+
+from sweeper.analysis import sql
 from sweeper.analysis.ready_questions import trial_with_prefix
-from sweeper.analysis.sql import condition, table
 from sweeper.analysis.sweeps import moment
-from sweeper.analysis.table import MOMENT, Column, Table
+from sweeper.analysis.table import table
 from sweeper.messages import UserError, counted, did_you_mean, nearest_name
 from sweeper.store import annotations as stored
 from sweeper.store.annotations import NO_ANNOTATIONS, AllAnnotations, Annotations, Subject, read_annotations
@@ -30,7 +32,7 @@ def chosen(store: Store, what: str, where: str | None) -> Chosen:
         if where is None:
             return Subject(what), what
         of_sweep = f"SELECT DISTINCT trial_id FROM trials JOIN sweeps USING (trial_id) WHERE sweep = '{what}'"
-        trial_ids = table(f"{of_sweep} AND {condition(where)}", store)["trial_id"].to_pylist()
+        trial_ids = sql.table(f"{of_sweep} AND {sql.condition(where)}", store)["trial_id"].to_pylist()
         if not trial_ids:
             raise UserError(f"no committed trial of {what} has {where}")
         return Subject(trial_ids=frozenset(trial_ids)), f"{counted(len(trial_ids), 'trial')} of {what}"
@@ -112,7 +114,7 @@ def present(store: Store, choice: Chosen | None) -> AllAnnotations:
     return AllAnnotations(of_sweep, {key: every.trials[key] for key in trial_ids if key in every.trials})
 
 
-def listed(every: AllAnnotations) -> Table:
+def listed(every: AllAnnotations) -> pd.DataFrame:
     """Notes and tags, a row for every note; trials that have the same stand in one row."""
     alike: dict[Annotations, list[str]] = collections.defaultdict(list)
     for trial_id, annotations in sorted(every.trials.items()):
@@ -122,10 +124,18 @@ def listed(every: AllAnnotations) -> Table:
         (ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1:,} more", annotations)
         for annotations, ids in alike.items()
     ]
-    rows = []
-    for name, annotations in named:
-        for place, (made, text) in enumerate(annotations.notes or [(None, None)]):
-            of_name = (name, ", ".join(annotations.tags)) if place == 0 else (None, None)
-            rows.append((*of_name, text, made and moment(made)))
-    heads = (Column("sweep or trial"), Column("tags"), Column("note"), Column("written", MOMENT))
-    return Table("", heads, tuple(rows))
+    frame = table(
+        (
+            {
+                "sweep or trial": name,
+                "tags": ", ".join(annotations.tags),
+                "note": text,
+                "written": made and moment(made),
+            }
+            for name, annotations in named
+            for made, text in annotations.notes or [(None, None)]
+        ),
+        formats={"written": "moment"},
+    )
+    frame.loc[frame.duplicated("sweep or trial"), ["sweep or trial", "tags"]] = None  # once is enough
+    return frame

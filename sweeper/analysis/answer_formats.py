@@ -1,19 +1,18 @@
 """The answer to a query on standard output: as a table for people, as CSV, JSON or parquet for programs."""
 
-import csv
-import itertools
 import json
 import re
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sweeper.analysis.results import extra_metrics
 from sweeper.analysis.sql import QueryError
-from sweeper.analysis.table import Column, Form, Table, console, narrowed, terminal, texts, width
+from sweeper.analysis.table import console, narrowed, table, terminal, texts, titled, value_text, values, width
 from sweeper.analysis.views import csv_table, json_texts, json_value
 from sweeper.messages import printable
 from sweeper.store.store import TRIALS
@@ -41,14 +40,14 @@ def print_table(answer: pa.Table, sql: str) -> None:
     brought = {
         name for name in answer.column_names if _brought(name, 0, sql) and _brought(*_numbered(name, answer), sql)
     }
-    table, remarks = _shortened(answer.slice(0, SHOWN), brought)
+    shown, remarks = _shortened(answer.slice(0, SHOWN), brought)
     no_room: list[str] = []
-    if brought and width(table) > screen.width and len(table.rows) == 1:
-        names, values = [column.title for column in table.columns], texts(table)[0]
-        table = Table("", (Column("name"), Column("value")), tuple(zip(names, values, strict=True)))
-    elif brought and width(table) > screen.width:
-        table, no_room = narrowed(_with_short_ids(table, brought), screen.width, brought - {"trial_id"})
-    screen.print(terminal(table, rule=False))
+    if brought and width(shown) > screen.width and len(shown) == 1:
+        names, values = map(str, shown.columns), texts(shown)[0]
+        shown = table({"name": name, "value": value} for name, value in zip(names, values, strict=True))
+    elif brought and width(shown) > screen.width:
+        shown, no_room = narrowed(_with_short_ids(shown, brought), screen.width, brought - {"trial_id"})
+    screen.print(terminal(shown, rule=False))
     if no_room:
         remarks.append(f"no room for {', '.join(no_room)}")
     if answer.num_rows > SHOWN:
@@ -72,25 +71,22 @@ def _brought(name: str, before: int, sql: str) -> bool:
     return name.replace(".", "_").isidentifier() and len(named) <= before
 
 
-def _shortened(answer: pa.Table, brought: set[str]) -> tuple[Table, list[str]]:
+def _shortened(answer: pa.Table, brought: set[str]) -> tuple[pd.DataFrame, list[str]]:
     """The answer as a table without the columns that are left out, and the values that all rows share."""
     left_out = {name for name in brought if _numbered(name, answer)[0] in (*PROVENANCE, *JSON_COLUMNS)}
     own, names = _own_metrics(answer), [name for name in answer.column_names if name not in left_out]
     names.sort(key=lambda name: _order(name, own) if name in brought else 0)
-    values = {name: _values(answer[name]) for name in names}
-    dull = [name for name in names if name in brought and len(set(map(str, values[name]))) == 1]
-    if answer.num_rows == 1:
-        dull = [name for name in dull if values[name][0] in NOTHING]
+    frame = pd.DataFrame({name: pd.Series(_values(answer[name]), dtype=object) for name in names}, columns=names)
+    dull = [name for name in names if name in brought and len(set(map(str, frame[name]))) == 1]
+    if len(frame) == 1:
+        dull = [name for name in dull if frame[name][0] in NOTHING]
     if len(dull) == len(names):
         dull = []
-    shared = [f"{name} {_text(values[name][0])}" for name in dull if values[name][0] not in NOTHING]
-    kept = [name for name in names if name not in dull]
-    heads = tuple(Column(name, NUMBER if _numeric(answer[name].type) else TEXT) for name in kept)
-    rows = tuple(zip(*(values[name] for name in kept), strict=True))
+    shared = [f"{name} {value_text(frame[name][0])}" for name in dull if frame[name][0] not in NOTHING]
     remarks = [f"the same in all rows: {', '.join(shared)}"] if shared else []
     if left_out:
         remarks.append("without provenance: name its columns, or take --format csv, json or parquet")
-    return Table("", heads, rows), remarks
+    return titled(frame.drop(columns=dull)), remarks
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
@@ -100,15 +96,13 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return column.to_pylist() if plain else json_texts(column)
 
 
-def _with_short_ids(table: Table, brought: set[str]) -> Table:
+def _with_short_ids(shown: pd.DataFrame, brought: set[str]) -> pd.DataFrame:
     """The table with trial ids that a `*` brought cut to their beginnings, long enough to differ."""
-    place = next((place for place, column in enumerate(table.columns) if column.title == "trial_id"), None)
-    if place is None or "trial_id" not in brought:
-        return table
-    ids = {str(row[place]) for row in table.rows}
-    length = next((n for n in range(8, 20) if len({trial_id[:n] for trial_id in ids}) == len(ids)), 20)
-    rows = tuple((*row[:place], f"{str(row[place])[:length]}…", *row[place + 1 :]) for row in table.rows)
-    return table._replace(rows=rows)
+    if "trial_id" not in shown or "trial_id" not in brought:
+        return shown
+    ids = shown["trial_id"].map(str)
+    length = next((n for n in range(8, 20) if ids.str[:n].nunique() == ids.nunique()), 20)
+    return shown.assign(trial_id=ids.str[:length] + "…")
 
 
 def _own_metrics(answer: pa.Table) -> set[str]:
@@ -123,36 +117,20 @@ def _order(name: str, own_metrics: Collection[str]) -> int:
     return next((place for place, names in enumerate(groups, 2) if name in names), int(name not in TRIALS.names))
 
 
-def _numeric(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(_text, value))
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-TEXT = Form(_text)
-NUMBER = Form(_text, numeric=True)
-
-
-def _rows(answer: pa.Table) -> Iterable[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in answer.columns), strict=True)
-
-
 def print_csv(answer: pa.Table, raw: bool = False) -> None:
     """Print an answer as CSV; for `raw` see `csv_table`."""
-    answer = csv_table(answer, raw)
-    rows = itertools.chain([answer.column_names], _rows(answer))
-    if sys.stdout.isatty():
-        rows = ([printable(value) if isinstance(value, str) else value for value in row] for row in rows)
-    csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+
+    def told(value: Any) -> Any:
+        return printable(value) if isinstance(value, str) and sys.stdout.isatty() else value
+
+    frame = values(csv_table(answer, raw))
+    frame = pd.DataFrame({told(name): pd.Series(map(told, cells), dtype=object) for name, cells in frame.items()})
+    frame.to_csv(sys.stdout, index=False, lineterminator="\n")
 
 
 def _print_json(answer: pa.Table) -> None:
     separator = "[\n"
-    for row in _rows(answer):
+    for row in zip(*(column.to_pylist() for column in answer.columns), strict=True):
         record = {field.name: json_value(value, field.type) for field, value in zip(answer.schema, row, strict=True)}
         # The one control character that JSON leaves as it is.
         sys.stdout.write(separator + json.dumps(record).replace("\x7f", "\\u007f"))

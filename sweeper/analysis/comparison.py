@@ -5,14 +5,14 @@ numbers and numbers not measured yet, with the sources and a drawing of the rang
 """
 
 import collections
-import csv
 import math
-import operator
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sweeper.analysis.table import CODE, COUNT, TEXT, VALUE, Column, Field, Form, Table, tabulated
+import pandas as pd
+
+from sweeper.analysis.table import MISSING, Amount, table
 from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.messages import cell
 
@@ -90,83 +90,73 @@ def agreement(compared: Iterable[Comparison]) -> Agreement:
     return Agreement(near, len(telling), len(shares) - len(telling), near_others, len(others))
 
 
-def _amount(value: float | None, comparison: Comparison) -> str:
+TITLE = "Measured against published"
+UNMEASURED = "Not measured yet"
+
+
+def _amount(value: float | None, compared: Comparison) -> Amount:
     """Such as "75.0 %" or "0.0421"."""
-    assert value is not None, "a missing value is not written"
-    return f"{100 * value:.1f} %" if comparison.percent else f"{value:.4f}"
+    if value is None:
+        return MISSING
+    return Amount(value, f"{100 * value:.1f} %" if compared.percent else f"{value:.4f}")
 
 
-def _difference(comparison: Comparison) -> str:
+def _difference(compared: Comparison) -> Amount | None:
     """Such as "-5.0 points" or "+0.0012"; no difference has no sign."""
-    assert comparison.difference is not None, "a missing value is not written"
-    digits, amount = (1, 100 * comparison.difference) if comparison.percent else (4, comparison.difference)
+    if compared.difference is None:
+        return None
+    digits, amount = (1, 100 * compared.difference) if compared.percent else (4, compared.difference)
     sign = "+" if round(amount, digits) else ""
     # Adding 0 turns -0.0, which a small negative number is rounded to, into 0.0.
-    return f"{round(amount, digits) + 0.0:{sign}.{digits}f}{' points' if comparison.percent else ''}"
+    text = f"{round(amount, digits) + 0.0:{sign}.{digits}f}{' points' if compared.percent else ''}"
+    return Amount(compared.difference, text, compared.missed)
 
 
-# Forms of a whole comparison.
-PUBLISHED = Form(lambda shown: _amount(shown.published, shown), numeric=True, order=lambda shown: shown.published)
-MEASURED = Form(lambda shown: _amount(shown.measured, shown), numeric=True, order=lambda shown: shown.measured)
-DIFFERENCE = Form(_difference, numeric=True, order=lambda shown: shown.difference, striking=lambda shown: shown.missed)
-STEPS = Form(
-    lambda steps: "; ".join(f"{count:,}" for count in steps), numeric=True, order=lambda steps: min(steps, default=None)
-)
-RANGE = Form(lambda drawing: "", look="range")
+def _range(compared: Comparison, largest: float) -> tuple[float, ...] | None:
+    """Lowest, highest, measured and published, as shares of the width of a drawing."""
+    scale = 1.0 if compared.percent else largest
+    values = (compared.lowest, compared.highest, compared.measured, compared.published)
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    if not scale or len(finite) < len(values):
+        return None
+    return tuple(min(1.0, max(0.0, value / scale)) for value in finite)
 
 
-def _if_measured(shown: Comparison) -> Comparison | None:
-    return None if shown.measured is None else shown
+def _numbers(every: Sequence[Comparison], heads: Sequence[str], title: str, note: str = "") -> pd.DataFrame:
+    """Published numbers with these columns of all that a table may show of them."""
+    # Losses have no natural scale: all losses of a panel are drawn on the scale of the largest.
+    largest: dict[tuple[str, str], float] = collections.defaultdict(float)
+    for compared in every:
+        values = (compared.published, compared.measured, compared.highest)
+        finite = [abs(value) for value in values if value is not None and math.isfinite(value)]
+        largest[compared.sweep, compared.panel] = max(largest[compared.sweep, compared.panel], *finite)
+    rows = [
+        {name: getattr(compared, name) for name in ("sweep", "panel", "series", "metric", "at", "seeds", "source")}
+        | {"published": _amount(compared.published, compared), "measured": _amount(compared.measured, compared)}
+        | {"difference": _difference(compared)}
+        | {"over seeds": _range(compared, largest[compared.sweep, compared.panel])}
+        | {"steps": Amount(min(compared.steps, default=math.nan), "; ".join(map("{:,}".format, compared.steps)))}
+        for compared in every
+    ]
+    frame = table(rows, title, note, {"metric": "code", "over seeds": "range", "seeds": "count"})
+    return frame[list(heads)] if rows else table([])
 
 
-def _field(name: str, form: Form = TEXT) -> Field[Comparison]:
-    return Column(name, form), operator.attrgetter(name)
+_ABOUT = ("panel", "series", "metric", "at", "published")
 
 
-_ABOUT = (_field("panel"), _field("series"), _field("metric", CODE), _field("at", VALUE))
-_PUBLISHED: Field[Comparison] = (Column("published", PUBLISHED), lambda shown: shown)
-_MEASURED: Field[Comparison] = (Column("measured", MEASURED, "-"), _if_measured)
-_DIFFERENCE: Field[Comparison] = (Column("difference", DIFFERENCE), _if_measured)
-_SWEEP, _SEEDS, _STEPS, _SOURCE = _field("sweep"), _field("seeds", COUNT), _field("steps", STEPS), _field("source")
-
-TITLE = "Measured against published"
-
-
-def every_number(every: Sequence[Comparison]) -> Table:
+def every_number(every: Sequence[Comparison]) -> pd.DataFrame:
     """All published numbers, with a dash for numbers not measured yet."""
-    fields = (_SWEEP, *_ABOUT, _PUBLISHED, _MEASURED, _DIFFERENCE, _SEEDS, _STEPS)
     note = (
         "Measured: mean over the training seeds, '-' where there is none yet (`_pooled`: a percentile over the inputs "
         "of all training seeds together, beside the mean of percentiles); at: the value on the horizontal axis. "
         f"{agreement(every).sentence()}."
     )
-    return tabulated(TITLE, fields, every, note)
+    return _numbers(every, ("sweep", *_ABOUT, "measured", "difference", "seeds", "steps"), TITLE, note)
 
 
-def measured_numbers(every: Sequence[Comparison]) -> Table:
+def measured_numbers(every: Sequence[Comparison]) -> pd.DataFrame:
     """The published numbers that are measured, with the range over training seeds and the source."""
-    measured = [shown for shown in every if shown.measured is not None]
-    # Losses have no natural scale: all losses of a panel are drawn on the scale of the largest.
-    largest: dict[tuple[str, str], float] = collections.defaultdict(float)
-    for shown in measured:
-        values = (shown.published, shown.measured, shown.highest)
-        finite = [abs(value) for value in values if value is not None and math.isfinite(value)]
-        largest[shown.sweep, shown.panel] = max(largest[shown.sweep, shown.panel], *finite)
-
-    def drawing(shown: Comparison) -> tuple[float, ...] | None:
-        """Lowest, highest, measured and published, as shares of the width of the drawing."""
-        scale = 1.0 if shown.percent else largest[shown.sweep, shown.panel]
-        values = (shown.lowest, shown.highest, shown.measured, shown.published)
-        finite = [value for value in values if value is not None and math.isfinite(value)]
-        if not scale or len(finite) < len(values):
-            return None
-        return tuple(min(1.0, max(0.0, value / scale)) for value in finite)
-
-    fields = (
-        *[_SWEEP] * (len({shown.sweep for shown in every}) > 1),
-        *(*_ABOUT, _PUBLISHED, _MEASURED, _DIFFERENCE, (Column("over seeds", RANGE), drawing)),
-        *(_SEEDS, _STEPS, _SOURCE),
-    )
     note = (
         f"Measured is the mean over training seeds. A miss is set in bold: a difference of more than {100 * MISS:g} "
         f"points; of a loss or a number of steps more than {100 * RELATIVE_MISS:g} % of the published value, and more "
@@ -174,28 +164,27 @@ def measured_numbers(every: Sequence[Comparison]) -> Table:
         "The drawing puts the measured mean (dot) and the range over single seeds (line) beside the published value "
         "(upright stroke): per cent from 0 to 100, other metrics from 0 to the largest of their panel."
     )
-    return tabulated(TITLE, fields, measured, note)
+    several = len({compared.sweep for compared in every}) > 1
+    heads = (*["sweep"] * several, *_ABOUT, "measured", "difference", "over seeds", "seeds", "steps", "source")
+    return _numbers([compared for compared in every if compared.measured is not None], heads, TITLE, note)
 
 
-def unmeasured_numbers(every: Sequence[Comparison]) -> Table:
-    unmeasured = [shown for shown in every if shown.measured is None]
-    return tabulated("Not measured yet", (_SWEEP, *_ABOUT, _PUBLISHED, _SOURCE), unmeasured)
-
-
-CSV_COLUMNS = (
-    "sweep", "panel", "series", "metric", "at", "published", "measured", "difference", "lowest_seed", "highest_seed",
-    "seeds", "steps", "source",
-)  # fmt: skip
+def unmeasured_numbers(every: Sequence[Comparison]) -> pd.DataFrame:
+    heads = ("sweep", *_ABOUT, "source")
+    return _numbers([compared for compared in every if compared.measured is None], heads, UNMEASURED)
 
 
 def write_csv(every: Iterable[Comparison], path: Path) -> None:
     """Write every published number with its measurement, in the store's units; a missing measurement is empty."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(CSV_COLUMNS)
-        for shown in every:
-            measured = (shown.measured, shown.difference, shown.lowest, shown.highest)
-            named = (shown.sweep, shown.panel, shown.series, shown.metric, shown.at, shown.published)
-            row = [*named, *measured, shown.seeds, ", ".join(map(str, shown.steps)), shown.source]
-            writer.writerow([cell(value) if isinstance(value, str) else value for value in row])
+    rows = [
+        {
+            name: getattr(compared, name)
+            for name in ("sweep", "panel", "series", "metric", "at", "published", "measured")
+        }
+        | {"difference": compared.difference, "lowest_seed": compared.lowest, "highest_seed": compared.highest}
+        | {"seeds": compared.seeds, "steps": ", ".join(map(str, compared.steps)), "source": compared.source}
+        for compared in every
+    ]
+    frame = pd.DataFrame(rows, dtype=object).map(lambda value: cell(value) if isinstance(value, str) else value)
+    frame.to_csv(path, index=False, lineterminator="\n", encoding="utf-8")

@@ -5,24 +5,15 @@ as the number of steps, is named once and ignored when settings are matched.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from sweeper.analysis.ranking import trials_of
 from sweeper.analysis.results import current, named_frame, value_order
-from sweeper.analysis.settings_table import (
-    MAX_ROWS,
-    MEAN,
-    Mean,
-    Setting,
-    entry_column,
-    metrics_of,
-    settings,
-    with_deviation,
-)
-from sweeper.analysis.table import TEXT, VALUES, Column, Form, Table
+from sweeper.analysis.settings_table import MAX_ROWS, Setting, metrics_of, settings, with_deviation
+from sweeper.analysis.table import Amount, table, titled, value_text
 from sweeper.learned_algorithms.metrics import equal_but_rounding
 from sweeper.messages import UserError, counted, did_you_mean, nearest_name, redacted
 from sweeper.store.store import Store, StoreError
@@ -74,48 +65,36 @@ def shared_trials(a: Side, b: Side) -> list[str]:
     return lines
 
 
-def differing_entries(a: Side, b: Side) -> Table:
+MAX_VALUES = 6  # most values in one cell; of more values only the ends are told
+
+
+def differing_entries(a: Side, b: Side) -> pd.DataFrame:
     """The entries that have a value in only one of the two sides."""
     left, right = ([setting.entries for setting in settings(side.trials)] for side in (a, b))
     rows = []
     for path in varying([*left, *right]):
         in_a, in_b = _values(left, path), _values(right, path)
         if in_a != in_b:
-            parts = (in_a - in_b, in_a & in_b, in_b - in_a)
-            rows.append((column_name(path), *(sorted(part, key=value_order) for part in parts)))
-    heads = f"only in {a.name}", "in both", f"only in {b.name}"
-    columns = (Column("entry"), *(Column(head, VALUES) for head in heads))
-    note = "" if rows else "every entry has the same values in both"
-    return Table("Which settings differ", columns if rows else (), tuple(rows), note)
+            parts = {f"only in {a.name}": in_a - in_b, "in both": in_a & in_b, f"only in {b.name}": in_b - in_a}
+            rows.append({"entry": column_name(path)} | {head: _listed(part) for head, part in parts.items()})
+    return table(rows, "Which settings differ", "" if rows else "every entry has the same values in both")
+
+
+def _listed(values: Iterable[Any]) -> str:
+    """Different values of an entry in ascending order, all of a few and the ends of many."""
+    ordered = sorted(values, key=value_order)
+    if len(ordered) <= MAX_VALUES:
+        return ", ".join("none" if value is None else value_text(value) for value in ordered)
+    numbers = all(isinstance(value, int | float) for value in ordered)
+    ends = f", {value_text(ordered[0])} to {value_text(ordered[-1])}" if numbers else ""
+    return f"{len(ordered):,} values{ends}"
 
 
 def _values(records: Sequence[Mapping[str, Any]], path: str) -> set[Any]:
     return {record.get(path) for record in records}
 
 
-class Move(NamedTuple):
-    """How a mean moved from A to B, and the standard error of that from the spread between training seeds."""
-
-    difference: float
-    error: float | None  # None if a side has only one training seed
-
-    @property
-    def beyond(self) -> bool:
-        """Whether the mean moved by more than two standard errors."""
-        return self.error is not None and abs(self.difference) > 2 * self.error
-
-    def text(self) -> str:
-        """Such as "+0.020 ± 0.004 *"; the star marks a move beyond two standard errors."""
-        sign = "+" if self.difference > 0 else ""
-        return f"{sign}{with_deviation(self.difference, self.error)}{' *' if self.beyond else ''}"
-
-
-MOVED = Form(Move.text, numeric=True, order=lambda move: move.difference, striking=lambda move: move.beyond)
-
-SEEDS = Form(lambda counts: ", ".join(map(str, dict.fromkeys(counts))), order=min)
-
-
-def moved_metrics(a: Side, b: Side) -> Table:
+def moved_metrics(a: Side, b: Side) -> pd.DataFrame:
     """The metrics of the settings that both sides have, with the spread between training seeds."""
     left, right = (settings(side.trials[side.trials["status"] == "finished"]) for side in (a, b))
     in_a, in_b = ([setting.entries for setting in side] for side in (left, right))
@@ -135,28 +114,21 @@ def moved_metrics(a: Side, b: Side) -> Table:
         notes.append(f"without a partner: {counted(unpaired[0], 'setting')} of {a.name}, {unpaired[1]:,} of {b.name}")
     title = "How the metrics moved"
     if not pairs:
-        return Table(title, (), (), "; ".join(notes))
-    records = [setting.entries for setting, _ in pairs]
-    paths = varying(records)
+        return table([], title, "; ".join(notes))
+    paths = varying([setting.entries for setting, _ in pairs])
     metrics = metrics_of(pd.concat([a.trials, b.trials]))
+    heads = [*map(column_name, paths), "metric", a.name, b.name, "moved", "seeds"]
     rows = [
-        (*(first.entries.get(path) for path in paths), metric, *values)
+        (*(first.entries.get(path) for path in paths), metric, first.mean(metric), second.mean(metric), moved, seeds)
         for first, second in pairs
+        for seeds in [", ".join(map(str, dict.fromkeys((len(first.rows), len(second.rows)))))]
         for metric in metrics
-        if (values := _moved(first, second, metric)) is not None
+        if (moved := _moved(first, second, metric)) is not None
     ]
-    columns = (
-        *(entry_column(path, (record.get(path) for record in records)) for path in paths),
-        Column("metric", TEXT),
-        Column(a.name, MEAN),
-        Column(b.name, MEAN),
-        Column("moved", MOVED),
-        Column("seeds", SEEDS),
-    )
     notes.insert(0, "mean ± standard deviation over training seeds; moved ± its standard error, * beyond two of them")
     if len(rows) > MAX_ROWS:
         notes.append(f"and {counted(len(rows) - MAX_ROWS, 'row')} more")
-    return Table(title, columns, tuple(rows[:MAX_ROWS]), "; ".join(notes))
+    return titled(pd.DataFrame(rows[:MAX_ROWS], columns=heads, dtype=object), title, "; ".join(notes))
 
 
 def _same_rows(first: Setting, second: Setting) -> bool:
@@ -164,14 +136,17 @@ def _same_rows(first: Setting, second: Setting) -> bool:
     return left.equals(right)
 
 
-def _moved(first: Setting, second: Setting, metric: str) -> tuple[Mean, Mean, Move, tuple[int, int]] | None:
-    """Both means, the move, and the numbers of training seeds; None if a side has no value."""
+def _moved(first: Setting, second: Setting, metric: str) -> Amount | None:
+    """How far the mean moved, and the standard error of that from the spread between training seeds.
+
+    Such as "+0.020 ± 0.004 *"; the star marks a move beyond two standard errors. None if a side has no value.
+    """
     left, right = first.mean(metric), second.mean(metric)
     if left is None or right is None:
         return None
-    counts = len(first.rows), len(second.rows)
     error = None
     if left.deviation is not None and right.deviation is not None:
-        error = math.sqrt(left.deviation**2 / counts[0] + right.deviation**2 / counts[1])
+        error = math.sqrt(left.deviation**2 / len(first.rows) + right.deviation**2 / len(second.rows))
     moved = 0.0 if equal_but_rounding(left.mean, right.mean) else right.mean - left.mean
-    return left, right, Move(moved, error), counts
+    star = " *" if error is not None and abs(moved) > 2 * error else ""
+    return Amount(moved, f"{'+' if moved > 0 else ''}{with_deviation(moved, error)}{star}")

@@ -23,12 +23,14 @@ import functools
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import logging
 import math
+import operator
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +38,7 @@ import jinja2
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from matplotlib import colors
 from PIL import Image
 
@@ -49,44 +51,43 @@ from sweeper.analysis.ranking import Goal, goal_of, recorded_space
 from sweeper.analysis.results import (
     Results,
     abilities_of,
-    is_number,
     named,
     own_goals,
     value_order,
 )
 from sweeper.analysis.results import extra_metrics as extra_metrics_of
-from sweeper.analysis.sweeps import annotation_fields, drivers, moment, overview, packs_table, sentence, starts_by_name
+from sweeper.analysis.settings_table import by_entries
+from sweeper.analysis.sweeps import (
+    annotation_columns,
+    drivers,
+    moment,
+    overview,
+    packs_table,
+    sentence,
+    starts_by_name,
+)
 from sweeper.analysis.table import (
-    CODE,
-    COUNT,
-    LONG,
-    MOMENT,
-    NUMBER,
-    PER_CENT,
-    REVISION,
-    SECONDS,
-    STATUS,
-    TEXT,
-    VALUE,
-    Column,
-    Field,
-    Form,
-    Table,
+    Facets,
     attempted,
+    html,
     minute,
     revision_text,
-    tabulated,
+    safe,
+    style,
+    table,
+    titled,
     value_text,
+    values,
     without_empty_columns,
 )
 from sweeper.analysis.views import replaced
 from sweeper.learned_algorithms.metrics import metric_named
-from sweeper.messages import counted, duration, inflected, printable_lines, redacted
+from sweeper.messages import counted, duration, inflected, redacted
 from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.panels.kinds import Panel
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.store.annotations import NO_ANNOTATIONS, Annotations, read_annotations
+from sweeper.store.annotations import Annotations, read_annotations
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial import provenance
 from sweeper.trial.columns import TIMINGS
@@ -124,11 +125,6 @@ COLORS = 64  # of a figure on the page; its file has all
 
 NO_SWEEP = "(none)"  # the sweep of trials that no sweep plans
 
-Row = Mapping[str, Any]
-"""A row of the store's `trials` as plain data, with its entries and metrics by name, and its `sweeps`."""
-
-Facets = Mapping[str, Sequence[str]]
-
 
 class Section(NamedTuple):
     """The figures of a sweep or a search space, with the panels and the trials that they were drawn from."""
@@ -149,7 +145,7 @@ def render(
     store: Store,
     rows: pa.Table,
     sections: Sequence[Section],
-    tables: Sequence[tuple[str, Table]] = (),
+    tables: Sequence[tuple[str, pd.DataFrame]] = (),
     sweeps: Sequence[str] = (),
     every: int | None = None,
     spaces: Sequence[SweepSpec] = (),
@@ -177,56 +173,77 @@ def render(
             planned[trial_id].append(name)
     if sweeps:
         rows = rows.filter(pa.array([trial_id in planned for trial_id in rows["trial_id"].to_pylist()], pa.bool_()))
-    frame = named(rows)
-    every_row = [row | {"sweeps": planned.get(row["trial_id"], [])} for row in frame.to_pylist()]
+    every_trial = trials_of(rows, planned)
     annotations = read_annotations(store.files)
-    committed = {row["trial_id"]: row["status"] for row in every_row}
+    committed = dict(zip(every_trial["trial_id"], every_trial["status"], strict=True))
     running = [] if every is None else drivers(store)
     goals = {Goal(*each.search.goal) for each in spaces if each.search.goal}
     asked_for, goal = [name for each in spaces for name in each.metrics], goals.pop() if len(goals) == 1 else None
-    listing = Listing.of(every_row, asked_for, goal)
+    listing = trial_table(every_trial, annotations.trials, asked_for, goal)
+    words = words_of(listing)
     look = figures.PALETTES[palette]
     shades = {section.name: _shades(section, look) for section in sections}
     compared = [one._replace(sweep=section.name) for section in sections for one in section.report.comparisons]
-    about = [facets for section in sections for facets in _compared_facets(section, listing.facets)]
-    page = Tables(listing.facets)
+    about = [facets for section in sections for facets in _compared_facets(section, words)]
+    is_measured = [one.measured is not None for one in compared]
+    styles: list[str] = []
 
-    def compared_table(id: str, title: str, make: Callable[[Sequence[Comparison]], Table], measured: bool) -> Markup:
-        shown = [one for one in compared if (one.measured is not None) == measured]
-        those = [facets for one, facets in zip(compared, about, strict=True) if one in shown]
-        return page.html(id, title, lambda: make(shown), {}, those)
+    def shown(
+        id: str, title: str, make: Callable[[], pd.DataFrame], facets: Facets | None = None, rows: Sequence[Facets] = ()
+    ) -> Markup:
+        """A table with its title; a note says why if it cannot be made."""
+
+        def made() -> Markup:
+            frame = make()
+            frame.attrs["title"] = title
+            styles.append(style(frame, id))
+            return html(frame, id, words, facets, rows)
+
+        answer = attempted(title, made)
+        return answer if isinstance(answer, Markup) else html(answer, id)
 
     try:
-        charts, not_drawn = curves(store, starts, every_row, frame.to_pandas(), spaces, shades, look), ""
+        charts, not_drawn = curves(store, starts, every_trial, spaces, shades, look), ""
     except Exception as error:  # whatever is wrong with a curve, the page has the tables
         logger.debug("no training curves", exc_info=error)
         charts, not_drawn = [], f"The training curves could not be drawn: {type(error).__name__}: {error}"
-    failed = [row for row in every_row if row["status"] == "failed"]
+    failed = every_trial[every_trial["status"] == "failed"]
     of_sweeps = [({"sweep": [sweep]} if sweep else {}, table) for sweep, table in tables]
     shown_tables = {
-        "measured": compared_table("comparison", comparison.TITLE, comparison.measured_numbers, True),
-        "unmeasured": compared_table("unmeasured", "Not measured yet", comparison.unmeasured_numbers, False),
+        "measured": shown(
+            "comparison",
+            comparison.TITLE,
+            lambda: comparison.measured_numbers(compared),
+            {},
+            [*itertools.compress(about, is_measured)],
+        ),
+        "unmeasured": shown(
+            "unmeasured",
+            comparison.UNMEASURED,
+            lambda: comparison.unmeasured_numbers(compared),
+            {},
+            [*itertools.compress(about, map(operator.not_, is_measured))],
+        ),
         "others": [
-            (table.title, page.html(f"table-{place}-rows", table.title, lambda table=table: table, facets))
+            (title, shown(f"table-{place}-rows", title, lambda table=table: table, facets))
             for place, (facets, table) in enumerate(of_sweeps, start=1)
+            for title in [table.attrs["title"]]
         ],
-        "sweeps": page.html("sweeps", "Sweeps", lambda: overview(starts, committed, annotations.sweeps), {}),
-        "running": page.html("running", "Running packs", lambda: packs_table(running)),
-        "failed": page.html("failures", "Failed trials", lambda: failed_trials(failed), {"status": ["failed"]}),
-        "trials": page.html("trial-rows", "Trials", lambda: listing.table(annotations.trials), {}, (), listing.roles),
-        "origins": page.html("origins", "What made the trials", lambda: trial_origins(every_row), {}),
-        "launches": page.html("launches", "Starts of sweeps", lambda: launches(starts), {}),
+        "sweeps": shown("sweeps", "Sweeps", lambda: overview(starts, committed, annotations.sweeps), {}),
+        "running": shown("running", "Running packs", lambda: packs_table(running)),
+        "failed": shown("failures", "Failed trials", lambda: failed_trials(failed), {"status": ["failed"]}),
+        "trials": shown("trial-rows", "Trials", lambda: listing, {}),
+        "origins": shown("origins", "What made the trials", lambda: trial_origins(every_trial), {}),
+        "launches": shown("launches", "Starts of sweeps", lambda: launches(starts), {}),
     }
-    data = (
-        {"charts": charts, "colours": listing.colours(collections.ChainMap(*shades.values()), look), **specifications()}
-        if every_row
-        else {}
-    )
-    vega = bundle() if every_row else ""
+    data, vega = {}, ""
+    if len(every_trial):
+        data = {"charts": charts, "colours": colours(listing, collections.ChainMap(*shades.values()), look)}
+        data, vega = data | specifications(), bundle()
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_shown,
+        finalize=safe,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -235,21 +252,21 @@ def render(
         name=Path(redacted(store.url).rstrip("/")).name,
         origin=provenance.capture(provenance.command_line(sys.argv)),
         written=minute(datetime.datetime.now(datetime.UTC)),
-        facts=_facts(every_row, set(planned), compared),
+        facts=_facts(every_trial, set(planned), compared),
         every=every,
         made_from=made_from,
-        chapters=[chapter(section, listing.facets) for section in sections],
+        chapters=[chapter(section, words) for section in sections],
         charts=charts,
         curve_names=sorted({name for chart in charts for name in chart["metrics"]}),
         not_drawn=not_drawn,
         drivers=[sentence(driver) for driver in running],
         starts=starts,
-        listed=len(listing.rows),
-        unmeasured_count=sum(one.measured is None for one in compared),
-        revision=lambda commit, dirty: revision_text((commit, dirty)),
+        listed=len(listing),
+        unmeasured_count=is_measured.count(False),
+        revision=revision_text,
         data=json.dumps(data),
         vega=vega,
-        columns=Markup(page.style),  # noqa: S704  numbers of columns
+        columns=Markup("".join(styles)),  # noqa: S704  numbers of columns
         **shown_tables,
     )
 
@@ -263,13 +280,6 @@ def made_from(path: Path) -> str | None:
     return None
 
 
-def _shown(value: Any) -> Any:
-    """A value as the page shows it: nothing in a text reorders or hides what is around it."""
-    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
-        return value
-    return printable_lines(value.replace("\r\n", "\n"))
-
-
 def _digest(text: str) -> str:
     """The digest by which a content security policy allows an inline style or script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -280,13 +290,13 @@ def packed(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
-def _facts(rows: Sequence[Row], planned: set[str], comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
+def _facts(trials: pd.DataFrame, planned: set[str], comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
     """Numbers for the top of the page, each with what it counts."""
-    states = collections.Counter(row["status"] for row in rows)
-    states["pending"] = len(planned - {row["trial_id"] for row in rows})
+    states = collections.Counter(trials["status"])
+    states["pending"] = len(planned.difference(trials["trial_id"]))
     facts = [(f"{states['finished']:,}", "trials finished")]
     facts += [(f"{states[state]:,}", state) for state in ("stopped", "failed", "pending") if states[state]]
-    if seconds := sum(row["wall_seconds"] or 0.0 for row in rows):
+    if seconds := sum(filter(None, trials["wall_seconds"])):
         facts.append((duration(seconds), "of trial time"))
     if comparisons:
         measured = sum(compared.measured is not None for compared in comparisons)
@@ -302,130 +312,6 @@ def _facts(rows: Sequence[Row], planned: set[str], comparisons: Sequence[Compari
     return facts
 
 
-# Tables
-
-
-MINUS = "\N{MINUS SIGN}"
-LARGEST = 1e308  # what infinity sorts as: it is the largest value of a column, not a missing one
-_PLAIN = re.compile(r"[\d,.]+(e[-+]\d+)?( %)?")  # a text that is a number for the page's script
-
-
-class Tables:
-    """Tables as HTML. How the columns of each are set is collected in `style`, so that no cell has to say it."""
-
-    def __init__(self, facets: Sequence[str]) -> None:
-        self._facets, self.style = facets, ""
-
-    def html(
-        self,
-        id: str,
-        title: str,
-        make: Callable[[], Table | None],
-        facets: Facets | None = None,
-        rows: Sequence[Facets] = (),
-        roles: Mapping[str, str] | None = None,
-    ) -> Markup:
-        """A table, with the facets of all of it and those of its rows; nothing if it has no row.
-
-        If it cannot be made, a note says why. A role says what a column is for the charts: a `setting` or a `metric`.
-        """
-        made = attempted(title, lambda: self._html(id, make(), facets, rows, roles or {}))
-        return self._html(id, made, facets, (), {}) if isinstance(made, Table) else made
-
-    def _html(
-        self, id: str, table: Table | None, facets: Facets | None, rows: Sequence[Facets], roles: Mapping[str, str]
-    ) -> Markup:
-        if table is None or (table.columns and not table.rows):
-            return Markup()
-        note = f'<p class="note">{_text(table.note)}</p>' if table.note else ""
-        if not table.columns:
-            return Markup(note)  # noqa: S704  escaped, as all below
-        heads = []
-        for place, column in enumerate(table.columns, start=1):
-            name = column.title.lower()
-            marks = [' class="number"'] if column.form.numeric else []
-            marks += [" data-facet"] if name in self._facets else []
-            marks += [f' data-role="{roles[name]}"'] if name in roles else []
-            heads.append(f'<th scope="col"{"".join(marks)}>{_text(column.title)}</th>')
-            cell = f"#{id} td:nth-child({place})"
-            if column.form.numeric:
-                self.style += f"{cell}{{text-align:right}}\n"
-            elif column.form.look == "code":
-                self.style += f"{cell}{{font-family:var(--mono)}}\n"
-            elif column.form.look == "long":
-                self.style += f"{cell}{{white-space:normal;min-width:22rem;max-width:44rem;overflow-wrap:anywhere}}\n"
-        body = []
-        for place, values in enumerate(table.rows):
-            of_row = f" data-facets='{_json(rows[place])}'" if rows else ""
-            cells = "".join(map(_cell, table.columns, values))
-            body.append(f"<tr{of_row}>{cells}</tr>")
-        of_table = "" if facets is None else f" data-facets='{_json(facets)}'"
-        lines = "\n".join(body)
-        return Markup(  # noqa: S704
-            f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{id}-caption">'
-            f'<table id="{id}"{of_table}><caption id="{id}-caption">{_text(table.title)}</caption>'
-            f"<thead><tr>{''.join(heads)}</tr></thead>\n<tbody>\n{lines}\n</tbody></table></div>\n{note}"
-        )
-
-
-def _text(value: str) -> Markup:
-    return escape(_shown(value))
-
-
-def _json(facets: Facets) -> Markup:
-    return escape(json.dumps(facets))
-
-
-def _cell(column: Column, value: Any) -> str:
-    form, text = column.form, column.text(value)
-    if value is None:
-        return f"<td>{_text(text)}"
-    if isinstance(value, datetime.datetime):
-        return f"<td>{minute(value)}"
-    match form.look:
-        case "range":
-            return f"<td>{_range(*value)}"
-        case "bar":
-            return f"<td>{_bar(value, text)}"
-        case "status":
-            return f'<td class="{text}">{text}' if text in ("finished", "stopped", "failed") else f"<td>{_text(text)}"
-        case "long" if len(text) > 160 or "\n" in text:
-            first = _text(text.split("\n")[0][:140])
-            return f"<td><details><summary>{first}</summary><pre>{_text(text)}</pre></details>"
-    if not form.numeric:
-        return f"<td>{_text(text)}"
-    if isinstance(value, float) and math.isinf(value):
-        text = "∞" if value > 0 else f"{MINUS}∞"
-    if text.startswith("-") and text != column.empty:
-        text = MINUS + text[1:]
-    number = None if _PLAIN.fullmatch(text) else form.order(value)
-    if number is not None and math.isinf(number):
-        number = math.copysign(LARGEST, number)
-    sort = "" if number is None or math.isnan(number) else f" data-sort={number:.6g}"
-    return f"<td{sort}><strong>{_text(text)}</strong>" if form.striking(value) else f"<td{sort}>{_text(text)}"
-
-
-def _range(low: float, high: float, mean: float, published: float) -> str:
-    """A drawing of lowest, highest, measured and published, shares of its width."""
-    low, high, mean, published = (3 + 94 * share for share in (low, high, mean, published))
-    return (
-        '<svg class="range" viewBox="0 0 100 16" width="100" height="16" aria-hidden="true">'
-        f'<path class="axis" d="M3,8H97"/><path class="span" d="M{low:.1f},8H{high:.1f}"/>'
-        f'<path class="published" d="M{published:.1f},2V14"/><circle cx="{mean:.1f}" cy="8" r="3"/></svg>'
-    )
-
-
-def _bar(counts: Mapping[str, int], text: str) -> str:
-    """A drawing of how many trials are in each state."""
-    at, parts, whole = 0.0, [], sum(counts.values()) or 1
-    for state, count in counts.items():
-        share = 100 * count / whole
-        parts.append(f'<rect class="{state}" x="{at:.2f}" width="{share:.2f}" height="8"/>')
-        at += share
-    label = f'preserveAspectRatio="none" role="img" aria-label="{_text(text)}"'
-    return f'<svg class="bar" viewBox="0 0 100 8" width="160" height="8" {label}>{"".join(parts)}</svg>'
-
-
 # Trials
 
 
@@ -434,134 +320,104 @@ METRICS = (
 )  # fmt: skip
 """Metrics listed with the trials, where any trial has them."""
 
-SPEED = Form("{:,.4g}".format, numeric=True)
+_KIND = ("task", "baseline", "model")
+_HEADS = {"trial_id": "trial", "wall_seconds": "time", "steps_per_second": "steps/s", "finished": "ended",
+          "error_step": "step", "error_kind": "kind", "revision": "commit"}  # fmt: skip
+"""Heads of columns that have another name in a store."""
+
+_FORMATS = {
+    "trial": "code", "status": "status", "steps": "count", "time": "seconds", "steps/s": "speed", "ended": "moment",
+    "commit": "code", "notes": "long", "step": "count", "message": "long",
+}  # fmt: skip
 
 
-def _column(name: str, title: str | None = None, form: Form = VALUE) -> Field[Row]:
-    """A column of the store."""
-    return Column(title or name, form), lambda row: row.get(name)
+def trials_of(rows: pa.Table, planned: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """Rows of a store as plain data with their entries and metrics by name, and the sweeps that plan them."""
+    trials = values(named(rows))
+    trials.loc[trials["baseline"] == "experiment", ["baseline", "model"]] = None  # its kind has neither
+    trials["sweeps"] = [planned.get(trial_id, []) for trial_id in trials["trial_id"]]
+    trials["sweep"] = [", ".join(sweeps) or NO_SWEEP for sweeps in trials["sweeps"]]
+    return trials
 
 
-def _kind(row: Row, name: str) -> Any:
-    """Baseline or model of a trial, if its kind has any."""
-    return None if row["baseline"] == "experiment" else row[name]
+def _newest(trials: pd.DataFrame) -> pd.DataFrame:
+    return trials.sort_values("finished", ascending=False, na_position="last", kind="stable")
 
 
-_KIND: tuple[Field[Row], ...] = (
-    _column("task", form=TEXT),
-    (Column("baseline"), lambda row: _kind(row, "baseline")),
-    (Column("model"), lambda row: _kind(row, "model")),
-)
+def trial_table(
+    trials: pd.DataFrame,
+    annotations: Mapping[str, Annotations],
+    asked_for: Sequence[str] = (),
+    goal: Goal | None = None,
+    most: int = MAX_TRIALS,
+) -> pd.DataFrame:
+    """The trials with their settings, metrics, cost, tags and notes; `attrs["roles"]` tells settings from metrics.
 
-
-_SWEEPS: Field[Row] = (Column("sweep"), lambda row: ", ".join(row["sweeps"]) or NO_SWEEP)
-
-
-def _ended(row: Row) -> float:
-    """When a trial ended, in seconds; 0 where that is not known."""
-    return row["finished"].timestamp() if row["finished"] else 0.0
-
-
-class Listing(NamedTuple):
-    """The trials listed on a page, and how: columns for the settings, those for the metrics, and the facets."""
-
-    rows: Sequence[Row]
-    settings: Sequence[Field[Row]]
-    metrics: Sequence[Field[Row]]
-    facets: Sequence[str]
-    notes: Sequence[str]
-
-    @classmethod
-    def of(
-        cls, rows: Sequence[Row], asked_for: Sequence[str] = (), goal: Goal | None = None, most: int = MAX_TRIALS
-    ) -> "Listing":
-        """Of too many trials the failed ones are listed, and then the newest.
-
-        The metrics that search spaces ask for have columns, and with a goal the best trials stand first.
-        """
-        listed = sorted(rows, key=lambda row: (row["status"] != "failed", -_ended(row)))[:most]
-        order = ("task", "baseline", "model", "q", "m", "steps", "seed", "trial_id")
-        listed.sort(key=lambda row: [(row[name] is not None, row[name]) for name in order])
-        if goal is not None:
-            worst, sign = math.inf, -1 if goal.mode == "max" else 1
-            listed.sort(key=lambda row: worst if (value := _metric(row, goal.metric)) is None else sign * value)
-        differing = [(path, column_name(path)) for path in _differing(listed)]
-        own = [_column(name) for _, name in differing[:MAX_VARYING]]
-        settings = [*_KIND, _column("q"), _column("m"), *own, _column("seed"), _column("steps", form=COUNT)]
-        values = {"sweep": {name for row in listed for name in row["sweeps"]}, "status": set()}
-        for column, value in settings:
-            values[column.title] = {value(row) for row in listed} - {None}
-        words = [name for name, seen in values.items() if all(isinstance(one, str) for one in seen)]
-        facets = [name for name in words if name in ("sweep", "status") or 0 < len(values[name]) <= MAX_WORDS]
-        notes = []
-        if len(listed) < len(rows):
-            notes.append(
-                f"{len(listed):,} of {len(rows):,} trials: the failed ones and then the newest. All of them answer to "
-                'python -m sweeper.query "SELECT * FROM trials" --format csv.'
-            )
-        if left_out := [name for _, name in differing[MAX_VARYING:]]:
-            notes.append(f"Entries that differ too, without a column: {', '.join(left_out)}.")
-        return cls(listed, settings, _metrics(listed, asked_for), facets, notes)
-
-    @property
-    def roles(self) -> dict[str, str]:
-        metrics = {column.title.lower(): "metric" for column, _ in self.metrics}
-        return {column.title.lower(): "setting" for column, _ in self.settings} | metrics
-
-    def table(self, annotations: Mapping[str, Annotations]) -> Table:
-        """The trials with their settings, metrics, cost, tags and notes."""
-        fields: tuple[Field[Row], ...] = (
-            _column("trial_id", "trial", CODE),
-            _column("status", form=STATUS),
-            _SWEEPS,
-            *self.settings,
-            *self.metrics,
-            _column("wall_seconds", "time", SECONDS),
-            _column("steps_per_second", "steps/s", SPEED),
-            _column("device", form=TEXT),
-            _column("finished", "ended", MOMENT),
-            (Column("commit", REVISION), lambda row: (row["commit"], row["dirty"])),
-            *annotation_fields(self.rows, lambda row: annotations.get(row["trial_id"], NO_ANNOTATIONS)),
+    Of too many trials the failed ones are listed, and then the newest. The metrics that search spaces ask for have
+    columns, and with a goal the best trials stand first.
+    """
+    failed = trials["status"] == "failed"
+    listed = pd.concat([_newest(trials[failed]), _newest(trials[~failed])]).head(most)
+    order = ["task", "baseline", "model", "q", "m", "steps", "seed", "trial_id"]
+    listed = listed.sort_values(order, na_position="first")
+    if goal is not None and goal.metric in listed:
+        listed = listed.sort_values(goal.metric, ascending=goal.mode == "min", kind="stable")
+    listed = listed.reset_index(drop=True)
+    differing = [column_name(path) for path in _differing(listed)]
+    settings = [*_KIND, "q", "m", *differing[:MAX_VARYING], "seed", "steps"]
+    metrics = _metrics(listed, asked_for)
+    listed[metrics] = listed[metrics].astype(object).where(listed[metrics].notna(), None)
+    notes = []
+    if len(listed) < len(trials):
+        notes.append(
+            f"{len(listed):,} of {len(trials):,} trials: the failed ones and then the newest. All of them answer to "
+            'python -m sweeper.query "SELECT * FROM trials" --format csv.'
         )
-        return without_empty_columns(tabulated("Trials", fields, self.rows, " ".join(self.notes)))
-
-    def colours(self, shades: Mapping[str, str], look: Look) -> dict[str, dict[str, str]]:
-        """For each facet of few values their colours: that of the only series of figures that shows such trials."""
-        found = {}
-        for column, value in self.settings:
-            if column.title in self.facets:
-                of_value = collections.defaultdict(set)
-                for row in self.rows:
-                    if (one := value(row)) is not None:
-                        of_value[one].add(shades.get(row["trial_id"]))
-                seen = [of_value[one] - {None} for one in sorted(of_value)]
-                if len(seen) <= LIMITS.settings:
-                    wanted = [min(one) if len(one) == 1 else None for one in seen]
-                    found[column.title] = dict(zip(sorted(of_value), _distinct(wanted, look), strict=True))
-        return found
+    if left_out := differing[MAX_VARYING:]:
+        notes.append(f"Entries that differ too, without a column: {', '.join(left_out)}.")
+    costs = ["wall_seconds", "steps_per_second", "device", "finished", "revision"]
+    revisions = map(revision_text, listed["commit"], listed["dirty"])
+    shown = listed.assign(revision=list(revisions))[["trial_id", "status", "sweep", *settings, *metrics, *costs]]
+    shown = shown.rename(columns=_HEADS).assign(**annotation_columns(map(annotations.get, listed["trial_id"])))
+    formats = {name: "per cent" if metric_named(name).is_share else "number" for name in metrics}
+    titled(shown, "Trials", " ".join(notes), formats | _FORMATS)
+    roles = {name.lower(): "metric" for name in metrics} | {name.lower(): "setting" for name in settings}
+    shown.attrs["roles"] = roles
+    return without_empty_columns(shown)
 
 
-def _metrics(rows: Sequence[Row], asked_for: Sequence[str]) -> list[Field[Row]]:
+def words_of(listing: pd.DataFrame) -> list[str]:
+    """The facets of a table of trials: its settings that are words, and not too many of these."""
+    facets = ["sweep", "status"]
+    for head, cells in listing.items():
+        words = set(cells.dropna())
+        if listing.attrs["roles"].get(str(head).lower()) == "setting" and 0 < len(words) <= MAX_WORDS:
+            facets += [str(head)] * all(isinstance(word, str) for word in words)
+    return facets
+
+
+def colours(listing: pd.DataFrame, shades: Mapping[str, str], look: Look) -> dict[str, dict[str, str]]:
+    """For each facet of few values their colours: that of the only series of figures that shows such trials."""
+    found = {}
+    shaded = listing["trial"].map(shades.get)
+    for head in words_of(listing)[2:]:
+        seen = {word: set(shaded[listing[head] == word].dropna()) for word in sorted(set(listing[head].dropna()))}
+        if len(seen) <= LIMITS.settings:
+            wanted = [min(one) if len(one) == 1 else None for one in seen.values()]
+            found[head] = dict(zip(seen, _distinct(wanted, look), strict=True))
+    return found
+
+
+def _metrics(trials: pd.DataFrame, asked_for: Sequence[str]) -> list[str]:
     """The metrics that any trial has: those of every page, those asked for, those of tasks and of experiments.
 
     A trial may have none of these.
     """
-    specs = {row["task"]: row["spec"] for row in rows}.values()
+    specs = dict(zip(trials["task"], trials["spec"], strict=True)).values()
     own = [name for spec in specs for name in (*(each.name for each in abilities_of(spec).measures), *own_goals(spec))]
-    further = sorted({name for row in rows for name in extra_metrics_of(row["extra_metrics"])})
-    measured = {name for row in rows for name, value in row.items() if value is not None}.union(further) - {*TIMINGS}
-    listed = [name for name in dict.fromkeys([*METRICS, *asked_for, *own]) if name in measured]
-
-    def field(name: str) -> Field[Row]:
-        form = PER_CENT if metric_named(name).is_share else NUMBER
-        return Column(name, form), lambda row: _metric(row, name)
-
-    return list(map(field, listed or further[: len(METRICS)]))
-
-
-def _metric(row: Row, name: str) -> float | None:
-    value: Any = row.get(name)
-    return float(value) if is_number(value) and not math.isnan(value) else None
+    further = sorted({name for extra in trials["extra_metrics"] for name in extra_metrics_of(extra)})
+    measured = {name for name in trials if trials[name].notna().any()}.union(further) - {*TIMINGS}
+    return [name for name in dict.fromkeys([*METRICS, *asked_for, *own]) if name in measured] or further[: len(METRICS)]
 
 
 _ALWAYS = {
@@ -569,31 +425,21 @@ _ALWAYS = {
 }  # fmt: skip
 
 
-def _differing(rows: Sequence[Row]) -> list[str]:
+def _differing(trials: pd.DataFrame) -> list[str]:
     """Paths of the entries without a column of their own that differ between trials of one task, its own first."""
-    by_task: dict[str, list[Mapping[str, Any]]] = collections.defaultdict(list)
-    for row in rows:
-        by_task[row["task"]].append(entries(row["spec"]))
-    paths = {path for records in by_task.values() for path in varying(records)} - _ALWAYS
+    of_tasks = trials.groupby("task", sort=False)["spec"]
+    paths = {path for _, specs in of_tasks for path in varying(list(map(entries, specs)))} - _ALWAYS
     return sorted(paths, key=lambda path: (not path.startswith(("task.", "experiment.")), path))
 
 
-def failed_trials(failed: Sequence[Row], most: int = MAX_FAILURES) -> Table:
+def failed_trials(failed: pd.DataFrame, most: int = MAX_FAILURES) -> pd.DataFrame:
     """Failed trials with their messages, the newest first."""
-    listed = sorted(failed, key=_ended, reverse=True)[:most]
-    fields: tuple[Field[Row], ...] = (
-        _column("trial_id", "trial", CODE),
-        _SWEEPS,
-        *_KIND,
-        _column("q"),
-        _column("m", form=COUNT),
-        _column("seed"),
-        _column("error_step", "step", COUNT),
-        _column("error_kind", "kind", TEXT),
-        (Column("message", LONG), lambda row: _clipped(row["error_message"] or "no reason given")),
-    )
+    listed = _newest(failed).head(most)
+    messages = [_clipped(message or "no reason given") for message in listed["error_message"]]
+    heads = ["trial_id", "sweep", *_KIND, "q", "m", "seed", "error_step", "error_kind", "message"]
     note = f"The latest {most:,} of {len(failed):,} failed trials." if len(failed) > most else ""
-    return without_empty_columns(tabulated("Failed trials", fields, listed, note))
+    shown = titled(listed.assign(message=messages)[heads].rename(columns=_HEADS), "Failed trials", note, _FORMATS)
+    return without_empty_columns(shown)
 
 
 def _clipped(message: str) -> str:
@@ -606,32 +452,28 @@ def _clipped(message: str) -> str:
 # Provenance
 
 
-_SHARED = ("commit", "dirty", "lock_hash", "versions", "device", "command")
+_SHARED = ["commit", "dirty", "lock_hash", "versions", "device", "command"]
 
 
-def trial_origins(rows: Iterable[Row]) -> Table:
+def trial_origins(trials: pd.DataFrame) -> pd.DataFrame:
     """What made the trials, the newest first; trials that share commit, versions, device and command are one row."""
-    groups: dict[tuple[Any, ...], list[Row]] = collections.defaultdict(list)
-    for row in rows:
-        groups[tuple(row[name] for name in _SHARED)].append(row)
-    listed = sorted(groups.values(), key=lambda alike: max(map(_ended, alike)), reverse=True)
-    fields: tuple[Field[list[Row]], ...] = (
-        (Column("commit", REVISION), lambda alike: (alike[0]["commit"], alike[0]["dirty"])),
-        (Column("trials", COUNT), len),
-        (Column("first start", MOMENT), lambda alike: min(_moments(alike, "started"), default=None)),
-        (Column("last end", MOMENT), lambda alike: max(_moments(alike, "finished"), default=None)),
-        (Column("sweep"), lambda alike: ", ".join(dict.fromkeys(name for row in alike for name in row["sweeps"]))),
-        (Column("device"), lambda alike: alike[0]["device"]),
-        (Column("lock", CODE), lambda alike: (alike[0]["lock_hash"] or "")[:10]),
-        (Column("versions", LONG), lambda alike: _versions(alike[0]["versions"])),
-        (Column("command", CODE), lambda alike: redacted(alike[0]["command"] or "")),
-    )
+    rows = []
+    for _, alike in _newest(trials).groupby(_SHARED, dropna=False, sort=False):
+        first = alike.iloc[0]
+        rows.append({
+            "commit": revision_text(first["commit"], first["dirty"]),
+            "trials": len(alike),
+            "first start": min(alike["started"].dropna(), default=None),
+            "last end": max(alike["finished"].dropna(), default=None),
+            "sweep": ", ".join(dict.fromkeys(name for sweeps in alike["sweeps"].sort_index() for name in sweeps)),
+            "device": first["device"],
+            "lock": (first["lock_hash"] or "")[:10],
+            "versions": _versions(first["versions"]),
+            "command": redacted(first["command"] or ""),
+        })  # fmt: skip
     note = "“+ changes”: the files differed from the commit. The lock is the hash of the locked dependencies."
-    return tabulated("What made the trials", fields, listed, note)
-
-
-def _moments(rows: Iterable[Row], name: str) -> list[datetime.datetime]:
-    return [row[name] for row in rows if row[name]]
+    formats = {"commit": "code", "trials": "count", "first start": "moment", "last end": "moment", "lock": "code"}
+    return table(rows, "", note if rows else "", formats | {"versions": "long", "command": "code"})
 
 
 def _versions(text: str | None) -> str:
@@ -641,41 +483,27 @@ def _versions(text: str | None) -> str:
         return text or ""
 
 
-def launches(starts: Mapping[str, Sequence[SweepRecord]]) -> Table:
-    fields: tuple[Field[SweepRecord], ...] = (
-        (Column("sweep"), lambda record: record.name),
-        (Column("when", MOMENT), lambda record: moment(record.provenance.captured)),
-        (Column("trials", COUNT), lambda record: len(record.trial_ids)),
-        (Column("commit", REVISION), lambda record: (record.provenance.commit, record.provenance.dirty)),
-        (Column("command", CODE), lambda record: redacted(record.provenance.command)),
-    )
-    return tabulated("Starts of sweeps", fields, [record for records in starts.values() for record in records])
+def launches(starts: Mapping[str, Sequence[SweepRecord]]) -> pd.DataFrame:
+    rows = [
+        {
+            "sweep": record.name,
+            "when": moment(start.captured),
+            "trials": len(record.trial_ids),
+            "commit": revision_text(start.commit, start.dirty),
+            "command": redacted(start.command),
+        }
+        for records in starts.values()
+        for record in records
+        for start in [record.provenance]
+    ]
+    return table(rows, formats={"when": "moment", "trials": "count", "commit": "code", "command": "code"})
 
 
 # Figures
 
 
-class Figure(NamedTuple):
-    title: str
-    caption: str
-    behind: str  # trials, training seeds and steps
-    alternative: str
-    notes: Sequence[str]
-    source: str
-    width: int
-    height: int
-    facets: Facets
-
-
-class Chapter(NamedTuple):
-    """The figures of a sweep or search space, and notes about panels that were not drawn."""
-
-    name: str
-    figures: Sequence[Figure]
-    notes: Sequence[str]
-
-
-def chapter(section: Section, facets: Sequence[str]) -> Chapter:
+def chapter(section: Section, facets: Sequence[str]) -> dict[str, Any]:
+    """The figures of a sweep or search space, each with what is behind it, and notes about panels not drawn."""
     files = {path.stem: path for path in section.report.paths if path.suffix == ".png"}
     notes = collections.defaultdict(list)
     left_out = []
@@ -685,25 +513,29 @@ def chapter(section: Section, facets: Sequence[str]) -> Chapter:
         if absent := [panel for panel in panels if panel not in files]:
             left_out.append(f"{', '.join(absent)} {inflected(len(absent), 'is', 'are')} not drawn: {text}")
     failed: list[figures.Note] = []
-    shown: list[Figure | None] = []
+    shown = []
 
-    def show(name: str, caption: str, trials: pd.DataFrame, alternative: Callable[[], str], file: Path) -> None:
-        def figure() -> Figure:
-            source, width, height = _image(file)
-            of_trials = _facets_of(trials, section.name, facets)
-            behind = f"{counted(len(trials), 'trial')}, {counted(trials['seed'].nunique(), 'training seed')}"
-            lowest, highest = trials["steps"].min(), trials["steps"].max()
-            steps = f"{lowest:,}" if lowest == highest else f"{lowest:,} to {highest:,}"
-            behind = f"{behind}, {steps} steps."
-            return Figure(name, caption, behind, alternative(), notes[name], source, width, height, of_trials)
-
-        shown.append(figures.attempted(name, failed, figure))
+    def figure(drawing: Any) -> dict[str, Any]:
+        name, trials = drawing.panel.name, drawing.trials
+        source, width, height = _image(files[name])
+        steps = " to ".join(dict.fromkeys(f"{steps:,}" for steps in (trials["steps"].min(), trials["steps"].max())))
+        return {
+            "title": name,
+            "caption": figures.plain(drawing.panel.title),
+            "behind": f"{counted(len(trials), 'trial')}, {counted(trials['seed'].nunique(), 'training seed')}, "
+            f"{steps} steps.",
+            "alternative": drawing.alternative(),
+            "notes": notes[name],
+            "source": source,
+            "width": width,
+            "height": height,
+            "facets": _facets_of(trials, section.name, facets),
+        }
 
     for drawing in section.report.drawn:
-        name, caption = drawing.panel.name, figures.plain(drawing.panel.title)
-        show(name, caption, drawing.trials, drawing.alternative, files[name])
+        shown.append(figures.attempted(drawing.panel.name, failed, functools.partial(figure, drawing)))
     left_out += [f"{note.panel} is not shown: {note.text}" for note in failed]
-    return Chapter(section.name, [figure for figure in shown if figure], left_out)
+    return {"name": section.name, "figures": list(filter(None, shown)), "notes": left_out}
 
 
 def _image(file: Path) -> tuple[str, int, int]:
@@ -792,8 +624,7 @@ class _Curves(NamedTuple):
 def curves(
     store: Store,
     starts: Mapping[str, Sequence[SweepRecord]],
-    rows: Sequence[Row],
-    frame: pd.DataFrame,
+    trials: pd.DataFrame,
     spaces: Iterable[SweepSpec],
     shades: Mapping[str, Mapping[str, str]],
     look: Look,
@@ -804,19 +635,19 @@ def curves(
     The curves of finished, stopped and failed trials are those of the store, of the best settings. The curves of
     unfinished trials are those of their checkpoints, so a page that is written again and again shows how they go on.
     """
-    by_id = {row["trial_id"]: row for row in rows}
+    by_id = trials.set_index("trial_id", drop=False)
     read = {space.name: space for space in spaces}
     of_sweeps: dict[str, tuple[list[list[_Curves]], str]] = {}
     for name, records in starts.items():
         space = read.get(name) or recorded_space(records[-1], store)
-        ids = [key for key in records[-1].trial_ids if key in by_id]
-        settings, best = _best_settings([by_id[key] for key in ids], frame[frame["trial_id"].isin(ids)], space)
+        committed = by_id.loc[[key for key in records[-1].trial_ids if key in by_id.index]]
+        settings, best = _best_settings(committed, space)
         # One more of each than a chart shows, so that the chart can say that it left some out.
         settings = [setting[: limits.trials + 1] for setting in settings]
-        of_sweeps[name] = _with_unfinished(settings, store, space, by_id), best
+        of_sweeps[name] = _with_unfinished(settings, store, space, by_id.index), best
     charted = {each.trial_id: each for settings, _ in of_sweeps.values() for setting in settings for each in setting}
-    table = store.curves([key for key in charted if key in by_id])
-    columns = (table[name].to_pylist() for name in ("trial_id", "step", "metric", "value"))
+    points = store.curves([key for key in charted if key in by_id.index])
+    columns = (points[name].to_pylist() for name in ("trial_id", "step", "metric", "value"))
     for trial_id, step, metric, value in zip(*columns, strict=True):
         if value is not None and math.isfinite(value):
             charted[trial_id].points.setdefault(metric, {})[step] = value
@@ -836,36 +667,31 @@ def _task(spec: Mapping[str, Any]) -> str:
     return spec.get("task.name") or spec["experiment.name"]
 
 
-def _setting(spec: Mapping[str, Any]) -> str:
-    return json.dumps({path: value for path, value in spec.items() if path != "seed"}, sort_keys=True, default=str)
+def _setting(spec: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
+    return frozenset((path, value) for path, value in spec.items() if path not in OF_A_SEED)
 
 
-def _best_settings(
-    rows: Sequence[Row], frame: pd.DataFrame, space: SweepSpec | None
-) -> tuple[list[list[_Curves]], str]:
+def _best_settings(trials: pd.DataFrame, space: SweepSpec | None) -> tuple[list[list[_Curves]], str]:
     """The trials of the settings of each task, the best first and without their points, and what the best are."""
     found, best = [], set[str]()
-    for task, of_task in frame.groupby("task"):
+    for _, of_task in trials.groupby("task"):
         goal = goal_of(None if space is None else space.search, of_task)
         best.add(goal.text())
-        settings: dict[str, list[Row]] = collections.defaultdict(list)
-        for row in rows:
-            if row["task"] == task:
-                settings[_setting(entries(row["spec"]))].append(row)
         sign = -1 if goal.mode == "max" else 1
 
-        def merit(setting: Sequence[Row], metric: str = goal.metric, sign: int = sign) -> float:
-            finished = [row for row in setting if row["status"] == "finished"]
-            values = [value for row in finished if (value := _metric(row, metric)) is not None]
-            return sign * sum(values) / len(values) if values else math.inf
+        def merit(setting: pd.DataFrame, metric: str = goal.metric, sign: int = sign) -> float:
+            finished = setting[setting["status"] == "finished"]
+            mean = float(finished[metric].astype(float).mean()) if metric in finished else math.nan
+            return math.inf if math.isnan(mean) else sign * mean
 
-        for setting in sorted(settings.values(), key=merit)[: 2 * LIMITS.settings]:
-            found.append([_Curves(row["trial_id"], row["status"], entries(row["spec"]), {}) for row in setting])
+        for setting in sorted((rows for _, rows in by_entries(of_task)), key=merit)[: 2 * LIMITS.settings]:
+            listed = zip(setting["trial_id"], setting["status"], map(entries, setting["spec"]), strict=True)
+            found.append([_Curves(*each, {}) for each in listed])
     return found, " or ".join(sorted(best))
 
 
 def _with_unfinished(
-    settings: list[list[_Curves]], store: Store, space: SweepSpec | None, committed: Mapping[str, Row]
+    settings: list[list[_Curves]], store: Store, space: SweepSpec | None, committed: Collection[str]
 ) -> list[list[_Curves]]:
     """The settings, and before them those of trials of the sweep that have a checkpoint and no row."""
     if space is None or space.search.ADAPTS or not store.listing("checkpoints"):
@@ -876,7 +702,7 @@ def _with_unfinished(
         return settings
     planned = zip(expansion.trial_ids, expansion.trials, strict=True)
     pending = {key: trial for key, trial in planned if key not in committed}
-    groups: dict[str, list[_Curves]] = {}
+    groups: dict[frozenset[tuple[str, Any]], list[_Curves]] = {}
     for key, points in unfinished_curves(store, pending).items():
         each = _Curves(key, "unfinished", entries_of(canonical(pending[key])), {})
         for step, metric, value in points:

@@ -18,8 +18,8 @@ import pandas as pd
 
 from sweeper.analysis.halving_winners import finished_elsewhere, winner_lines
 from sweeper.analysis.results import abilities_of, current, named_frame, own_goals
-from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_deviation
-from sweeper.analysis.table import Table, value_text
+from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_deviation, with_note
+from sweeper.analysis.table import value_text
 from sweeper.learned_algorithms.metrics import LOSS, SUCCESS, equal_but_rounding
 from sweeper.messages import counted, redacted
 from sweeper.packs import start_from
@@ -105,13 +105,14 @@ def best_first(listed: Iterable[Setting], goal: Goal) -> list[Setting]:
     return sorted(listed, key=lambda setting: (setting.status != "finished", -_merit(setting, goal)))
 
 
-def ranked_settings(sweep: str, ranked: Ranking, space: SweepSpec | None, most: int = SHOWN_SETTINGS) -> Table:
+def ranked_settings(sweep: str, ranked: Ranking, space: SweepSpec | None, most: int = SHOWN_SETTINGS) -> pd.DataFrame:
     """At least one ranked setting of a sweep as a table, best first, with the metrics that its space asks for."""
     listed, ranks = [each.setting for each in ranked.ranked], [each.rank for each in ranked.ranked]
     table = settings_table(listed, ranks, ranked.goal.metric, () if space is None else space.metrics, most)
     others = f"{counted(ranked.others, 'setting')} without a rank: too few finished seeds" if ranked.others else ""
-    title = f"{sweep}: {counted(len(listed), 'setting')} by {ranked.goal.text()} · {table.title}"
-    return table._replace(title=title, note="; ".join(filter(None, (table.note, others))))
+    ranked_by = f"{sweep}: {counted(len(listed), 'setting')} by {ranked.goal.text()}"
+    table.attrs["title"] = f"{ranked_by} · {table.attrs['title']}"
+    return with_note(table, others)
 
 
 def recorded_space(record: SweepRecord, store: Store) -> SweepSpec | None:
@@ -154,7 +155,7 @@ def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
 
 def ending(
     trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[str], results: str, address: str | None
-) -> tuple[Table, list[str]]:
+) -> tuple[pd.DataFrame, list[str]]:
     """The table at the end of a sweep, and lines about its best setting, or about the winners of its searches.
 
     The trials are at least one row of the store, `elsewhere` are those of `halving_winners.finished_elsewhere`; store

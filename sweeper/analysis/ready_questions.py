@@ -4,14 +4,15 @@ An answer is a table for people, and the same values as Arrow columns for progra
 """
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
-from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE, TEXT
+from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE
 from sweeper.analysis.ranking import goal_of, ranked_settings, ranking, recorded_space, trials_of
 from sweeper.analysis.results import column, extra_metrics, named
-from sweeper.analysis.settings_table import MEAN, fitting
+from sweeper.analysis.settings_table import fitting
 from sweeper.analysis.sql import QueryError
-from sweeper.analysis.table import COUNT, NUMBER, Column, Table
+from sweeper.analysis.table import format_of, table
 from sweeper.analysis.views import TEXTS, annotated
 from sweeper.messages import counted
 from sweeper.store.store import TRIALS, Store
@@ -21,7 +22,7 @@ from sweeper.trial.columns import METRICS, TIMINGS
 SHOWN_STEPS = 40  # largest number of points of a curve that are shown to people
 
 
-def best(store: Store, sweep: str | None, width: int) -> tuple[Table, pa.Table]:
+def best(store: Store, sweep: str | None, width: int) -> tuple[pd.DataFrame, pa.Table]:
     """The settings of a sweep, or of the only sweep of the store, best first; the table fits into `width` columns.
 
     A `QueryError` if no sweep is named and there are several, or if none of its settings has finished.
@@ -41,15 +42,15 @@ def best(store: Store, sweep: str | None, width: int) -> tuple[Table, pa.Table]:
     return fitting(ranked_settings(record.name, ranked, space), width), _columns(every)
 
 
-def _columns(table: Table) -> pa.Table:
+def _columns(settings: pd.DataFrame) -> pa.Table:
     """The values of a table of settings; a mean and its deviation are two columns."""
     columns: dict[str, pa.Array] = {}
-    for head, values in zip(table.columns, zip(*table.rows, strict=True), strict=True):
-        if head.form is MEAN:
-            columns[head.title] = column([value and value.mean for value in values])
-            columns[f"{head.title}_deviation"] = column([value and value.deviation for value in values])
+    for head, cells in settings.items():
+        if format_of(settings, head) == "mean":
+            columns[str(head)] = column([mean and mean.mean for mean in cells])
+            columns[f"{head}_deviation"] = column([mean and mean.deviation for mean in cells])
         else:
-            columns[head.title] = column(values)
+            columns[str(head)] = column(list(cells))
     return pa.table(columns)
 
 
@@ -65,7 +66,7 @@ def trial_with_prefix(store: Store, prefix: str) -> str:
     raise QueryError(f"'{prefix}' begins the ids of {counted(len(matching), 'trial')}: {shown}")
 
 
-def show(store: Store, prefix: str) -> tuple[Table, pa.Table]:
+def show(store: Store, prefix: str) -> tuple[pd.DataFrame, pa.Table]:
     """All that the store has about the one trial whose id begins with the prefix, and the sweeps that plan it."""
     trial_id = trial_with_prefix(store, prefix)
     row = named(store.trials([trial_id]))
@@ -85,14 +86,14 @@ def show(store: Store, prefix: str) -> tuple[Table, pa.Table]:
     elsewhere = {*JSON_COLUMNS, *(name for names in sections.values() for name in names)}
     sections["setting"] = [name for name in (*TRIALS.names, *own) if name not in elsewhere]
     rows = [
-        (section if place == 0 else None, name, values[name])
+        {"": section if place == 0 else None, "name": name, "value": values[name]}
         for section, names in sections.items()
         for place, name in enumerate(name for name in names if values[name] not in (None, []))
     ]
-    return Table("", (Column(""), Column("name"), Column("value", TEXT)), tuple(rows)), programs
+    return table(rows), programs
 
 
-def curves(store: Store, prefix: str) -> tuple[Table, pa.Table]:
+def curves(store: Store, prefix: str) -> tuple[pd.DataFrame, pa.Table]:
     """The training curves of the one trial whose id begins with the prefix, one row a step and one column a curve."""
     trial_id = trial_with_prefix(store, prefix)
     points = store.curves([trial_id]).to_pandas()
@@ -101,7 +102,7 @@ def curves(store: Store, prefix: str) -> tuple[Table, pa.Table]:
     wide = points.pivot(index="step", columns="metric", values="value").reset_index()
     programs = pa.Table.from_pandas(wide, preserve_index=False)
     places = np.linspace(0, programs.num_rows - 1, min(programs.num_rows, SHOWN_STEPS)).round().astype(int)
-    columns = tuple(Column(name, NUMBER if name != "step" else COUNT) for name in programs.column_names)
-    rows = tuple(zip(*programs.take(places).to_pydict().values(), strict=True))
     note = f"{len(places)} of {programs.num_rows:,} points; --format csv, json or parquet prints all"
-    return Table(trial_id, columns, rows, note if len(places) < programs.num_rows else ""), programs
+    formats = {name: "count" if name == "step" else "number" for name in programs.column_names}
+    rows = programs.take(places).to_pylist()
+    return table(rows, trial_id, note if len(places) < programs.num_rows else "", formats), programs

@@ -28,7 +28,7 @@ from sweeper.analysis.ranking import Goal, best_first
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
-from sweeper.analysis.table import Table, attempted, markdown, terminal
+from sweeper.analysis.table import attempted, markdown, terminal
 from sweeper.messages import UserError, counted, printable, printable_lines, redacted
 from sweeper.store.annotations import read_annotations
 from sweeper.store.store import Store
@@ -103,11 +103,11 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
     advice = advice_tables(everything.only(trial_ids))
     for table in advice:
-        if html is None or not table.columns:
+        if html is None or table.empty:
             printer.line("")
             printer.table(table)
         else:  # the page has them
-            printer.line(f"{table.title}: {counted(len(table.rows), 'row')}")
+            printer.line(f"{table.attrs['title']}: {counted(len(table), 'row')}")
     for line in [*_remarks(drawn_from), *_note_lines(sections, notes, options.planned)]:
         printer.line(line)
     if stopped := rows["status"].to_pylist().count("stopped"):
@@ -224,7 +224,7 @@ class Printer:
         """Print one line; a terminal may wrap the line, a log keeps it whole."""
         self._console.print(printable(text), markup=False, soft_wrap=True)
 
-    def table(self, table: Table) -> None:
+    def table(self, table: pd.DataFrame) -> None:
         self._console.print(terminal(table))
 
 
@@ -243,27 +243,29 @@ def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, w
         printer.table(table)
     csv_file, markdown_file = folder / "comparison.csv", folder / "comparison.md"
     comparison.write_csv(entries, csv_file)
-    markdown_file.write_text(markdown(table), encoding="utf-8")
+    markdown_file.write_text(f"{markdown(table)}\n", encoding="utf-8")
     printer.line(f"{count}: {csv_file}, {markdown_file}")
 
 
-def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str, Table]]:
+def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str, pd.DataFrame]]:
     """The settings of each sweep or space, with its name."""
     every = named_frame(current(rows).to_pandas())
 
-    def table(title: str, source: Source, trials: pd.DataFrame) -> Table:
+    def made(title: str, source: Source, trials: pd.DataFrame) -> pd.DataFrame:
         shown, first, further = settings(trials), "", ()
         if source.space is not None:
             further = source.space.metrics
             if source.space.search.goal:
                 goal = Goal(*source.space.search.goal)
                 shown, first = best_first(shown, goal), goal.metric
-        made = settings_table(shown, first=first, further=further)
-        return made._replace(title=title, note="; ".join(filter(None, (made.title, made.note))))
+        table = settings_table(shown, first=first, further=further)
+        note = "; ".join(filter(None, (table.attrs["title"], table.attrs["note"])))
+        table.attrs.update(title=title, note=note)
+        return table
 
     tables = []
     for source in listed:
         title, trials = f"Settings of {source.name}", every[every["trial_id"].isin(source.trial_ids)]
         if len(trials):
-            tables.append((source.name, attempted(title, functools.partial(table, title, source, trials))))
+            tables.append((source.name, attempted(title, functools.partial(made, title, source, trials))))
     return tables

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from sweeper.analysis.results import abilities_of, own_goals, value_order
-from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
+from sweeper.analysis.table import format_of, narrowed, titled
 from sweeper.learned_algorithms.contracts import Abilities
 from sweeper.learned_algorithms.metrics import LOSS, SUCCESS, equal_but_rounding, estimate_of, metric_named
 from sweeper.messages import counted
@@ -35,19 +35,14 @@ class Mean(NamedTuple):
 
     mean: float
     deviation: float | None  # standard deviation of a sample; None of a single training seed
-    lowest: float
-    highest: float
     jumps: bool = False  # whether the metric is a percentile that is 0 for some training seeds and 1 for others
 
-    def text(self) -> str:
+    def __float__(self) -> float:
+        return self.mean
+
+    def __str__(self) -> str:
         """Such as "0.784 ± 0.012", or "0 to 1" where the metric jumps."""
-        if self.jumps:
-            return f"{self.lowest:.3g} to {self.highest:.3g}"
-        return with_deviation(self.mean, self.deviation)
-
-
-WORDS = Form(value_text)
-MEAN = Form(Mean.text, numeric=True, order=lambda value: value.mean)
+        return "0 to 1" if self.jumps else with_deviation(self.mean, self.deviation)
 
 
 def with_deviation(mean: float, deviation: float | None) -> str:
@@ -82,7 +77,7 @@ def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
     if deviation is not None and equal_but_rounding(lowest, highest):
         deviation = 0.0
     jumps = metric_named(metric).has_no_mean(lowest, highest)
-    return Mean(statistics.fmean(known), deviation, lowest, highest, jumps)
+    return Mean(statistics.fmean(known), deviation, jumps)
 
 
 @dataclass(frozen=True)
@@ -126,11 +121,6 @@ def settings(trials: pd.DataFrame) -> list[Setting]:
     return sorted(grouped, key=order)
 
 
-def entry_column(path: str, values: Iterable[Any]) -> Column:
-    """A column for an entry with these values: texts are aligned to the left."""
-    return Column(column_name(path), WORDS if any(isinstance(value, str) for value in values) else VALUE)
-
-
 def metrics_of(trials: pd.DataFrame, further: Iterable[str] = ()) -> list[str]:
     """The metrics of a table of these trials, the most important first; each has a value in some trial.
 
@@ -166,12 +156,18 @@ def _vote(trials: pd.DataFrame) -> list[str]:
     return [estimated if everywhere else disjoint]
 
 
-def fitting(table: Table, most: int) -> Table:
+def fitting(settings: pd.DataFrame, most: int) -> pd.DataFrame:
     """The table with as many metrics as fit, at least one; a note names the metrics that are left out."""
-    metrics = [column.title for column in table.columns if column.form is MEAN]
-    table, left_out = narrowed(table, most, metrics[1:])
+    metrics = [head for head in settings.columns if format_of(settings, head) == "mean"]
+    fitted, left_out = narrowed(settings, most, metrics[1:])
     note = f"no room for {', '.join(left_out)}" if left_out else ""
-    return table._replace(note="; ".join(filter(None, (table.note, note))))
+    return with_note(fitted, note)
+
+
+def with_note(settings: pd.DataFrame, note: str) -> pd.DataFrame:
+    """The table with a further note, if that is not empty."""
+    settings.attrs["note"] = "; ".join(filter(None, (settings.attrs["note"], note)))
+    return settings
 
 
 def settings_table(
@@ -180,26 +176,20 @@ def settings_table(
     first: str = "",
     further: Sequence[str] = (),
     most: int = MAX_ROWS,
-) -> Table:
+) -> pd.DataFrame:
     """At least one setting as a table, in the order given; a note says how many are left out.
 
-    `ranks` are those of the settings, if they have any; `first` is the first metric, and `further` ones are added.
+    `ranks` are those of the settings, if they have any; `first` is the first metric, and `further` ones are added. A
+    cell of a metric is a `Mean`, and the format of its column is called `mean`.
     """
     trials = pd.concat([setting.rows for setting in listed])
-    records = [setting.entries for setting in listed]
-    paths = varying(records)
+    paths = varying([setting.entries for setting in listed])
     metrics = metrics_of(trials, further)
     if first in trials:
         metrics = [first, *(name for name in metrics if name != first)]
     several = len({setting.status for setting in listed}) > 1
     shown = paths[:MAX_VARYING]
-    columns = [
-        *[Column("rank", VALUE)] * bool(ranks),
-        *(entry_column(path, (record.get(path) for record in records)) for path in shown),
-        Column("seeds", VALUE),
-        *[Column("status", STATUS)] * several,
-        *(Column(name, MEAN) for name in metrics),
-    ]
+    heads = [*["rank"] * bool(ranks), *map(column_name, shown), "seeds", *["status"] * several, *metrics]
     rows = [
         (
             *ranks[place : place + 1],
@@ -218,7 +208,8 @@ def settings_table(
     if len(listed) > most:
         more = counted(len(listed) - most, "row")
         notes.append(f"and {more} more; python -m sweeper.query best, --format csv, has all")
-    return Table(_title(listed), tuple(columns), tuple(rows), "; ".join(notes))
+    frame = pd.DataFrame(rows, columns=heads, dtype=object)
+    return titled(frame, _title(listed), "; ".join(notes), {"status": "status"} | dict.fromkeys(metrics, "mean"))
 
 
 def _title(listed: Sequence[Setting]) -> str:

@@ -7,39 +7,21 @@ its row.
 import collections
 import datetime
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from sweeper.analysis.table import (
-    COUNT,
-    LONG,
-    MOMENT,
-    NUMBER,
-    REVISION,
-    SECONDS,
-    Column,
-    Field,
-    Form,
-    RecordT,
-    Table,
-    tabulated,
-    value_text,
-)
+import pandas as pd
+
+from sweeper.analysis.table import revision_text, table, value_text
 from sweeper.events import TrialsLost
 from sweeper.listeners.driver_process import Life, life
-from sweeper.listeners.heartbeats import Heartbeat, PackProgress, StoredHeartbeat, heartbeats, store_clock
+from sweeper.listeners.heartbeats import Heartbeat, StoredHeartbeat, heartbeats, store_clock
 from sweeper.messages import counted, duration, inflected, one_line, printable
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial.entry_names import column_name, entries, varying
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 STATES = ("finished", "stopped", "failed", "pending")
-
-PROGRESS = Form(lambda counts: ", ".join(f"{count:,} {state}" for state, count in counts.items() if count), look="bar")
-"""Number of trials by state; the page draws it as a bar."""
 
 
 def starts_by_name(records: Sequence[SweepRecord]) -> dict[str, list[SweepRecord]]:
@@ -51,42 +33,31 @@ def starts_by_name(records: Sequence[SweepRecord]) -> dict[str, list[SweepRecord
 
 def overview(
     starts: Mapping[str, Sequence[SweepRecord]], committed: Mapping[str, Status], annotations: Mapping[str, Annotations]
-) -> Table:
+) -> pd.DataFrame:
     """How far the latest start of every sweep is, with the tags and notes of the sweeps if there are any."""
-    latest = [records[-1] for records in starts.values()]
-    counts = {
-        record.name: collections.Counter(committed.get(trial_id, "pending") for trial_id in record.trial_ids)
-        for record in latest
+    rows = []
+    for name, records in starts.items():
+        counts = collections.Counter(committed.get(trial_id, "pending") for trial_id in records[-1].trial_ids)
+        progress = {state: counts[state] for state in STATES}
+        start = records[-1].provenance
+        rows.append(
+            {"sweep": name, "progress": progress, "planned": len(records[-1].trial_ids), **progress}
+            | {"starts": len(records), "last start": moment(start.captured)}
+            | {"commit": revision_text(start.commit, start.dirty)}
+        )
+    formats = {"progress": "bar", "last start": "moment", "commit": "code", "notes": "long"}
+    formats |= dict.fromkeys(("planned", *STATES, "starts"), "count")
+    return table(rows, formats=formats).assign(**annotation_columns(annotations.get(name) for name in starts))
+
+
+def annotation_columns(annotations: Iterable[Annotations | None]) -> dict[str, pd.Series]:
+    """The tags and the notes of all rows; a column that would be empty is left out."""
+    every = [each or NO_ANNOTATIONS for each in annotations]
+    columns = {
+        "tags": pd.Series([", ".join(each.tags) for each in every], dtype=object),
+        "notes": pd.Series(["\n".join(each.texts) or None for each in every], dtype=object),
     }
-
-    def state_field(state: str) -> Field[SweepRecord]:
-        return Column(state, COUNT), lambda record: counts[record.name][state]
-
-    fields: tuple[Field[SweepRecord], ...] = (
-        (Column("sweep"), lambda record: record.name),
-        (Column("progress", PROGRESS), lambda record: {state: counts[record.name][state] for state in STATES}),
-        (Column("planned", COUNT), lambda record: len(record.trial_ids)),
-        *map(state_field, STATES),
-        (Column("starts", COUNT), lambda record: len(starts[record.name])),
-        (Column("last start", MOMENT), lambda record: moment(record.provenance.captured)),
-        (Column("commit", REVISION), lambda record: (record.provenance.commit, record.provenance.dirty)),
-        *annotation_fields(latest, lambda record: annotations.get(record.name, NO_ANNOTATIONS)),
-    )
-    note = "A sweep is as far as the trials that its latest start planned. Sweeps that plan the same trial share it."
-    return tabulated("Sweeps", fields, latest, note)
-
-
-def annotation_fields(
-    records: Sequence[RecordT], annotations: Callable[[RecordT], Annotations]
-) -> list[Field[RecordT]]:
-    """Columns for the tags and the notes of records; a column that would be empty is left out."""
-    every = [annotations(record) for record in records]
-    fields: list[Field[RecordT]] = []
-    if any(each.tags for each in every):
-        fields.append((Column("tags"), lambda record: ", ".join(annotations(record).tags)))
-    if any(each.notes for each in every):
-        fields.append((Column("notes", LONG), lambda record: "\n".join(annotations(record).texts) or None))
-    return fields
+    return {head: cells for head, cells in columns.items() if cells.any()}
 
 
 def moment(text: str) -> datetime.datetime | str:
@@ -117,7 +88,7 @@ _EARLY = "stopped early by another sweep, and not run to the end"
 
 
 def unfinished(
-    planned: Iterable[str], rows: "pd.DataFrame", done: Collection[str], lost: Iterable[TrialsLost], early: str | None
+    planned: Iterable[str], rows: pd.DataFrame, done: Collection[str], lost: Iterable[TrialsLost], early: str | None
 ) -> dict[str, list[str]]:
     """The planned trials that are not finished when a start ends, by the reason for it.
 
@@ -139,7 +110,7 @@ def unfinished(
     return dict(reasons)
 
 
-def unfinished_lines(reasons: Mapping[str, Sequence[str]], rows: "pd.DataFrame") -> list[str]:
+def unfinished_lines(reasons: Mapping[str, Sequence[str]], rows: pd.DataFrame) -> list[str]:
     """A line for each reason, with the number of trials, what the failed ones share, and the id of the first.
 
     `rows` are those of all trials of the sweep that have one.
@@ -152,7 +123,7 @@ def unfinished_lines(reasons: Mapping[str, Sequence[str]], rows: "pd.DataFrame")
     return lines
 
 
-def _shared(trial_ids: Sequence[str], rows: "pd.DataFrame") -> list[str]:
+def _shared(trial_ids: Sequence[str], rows: pd.DataFrame) -> list[str]:
     """At which steps trials failed, and the entries that they share and others do not: "all model = transformer"."""
     own = rows["trial_id"].isin(trial_ids) & (rows["status"] == "failed")
     if not own.any():
@@ -234,21 +205,15 @@ def _clock(seconds_left: float | None) -> str:
     return f" ({end:%H:%M})" if end.date() == now.date() else f" ({end:%a %d %b %H:%M})"
 
 
-def packs_table(drivers: Iterable[Driver]) -> Table | None:
-    """The running packs of the drivers that live; None without any."""
-    rows = [(driver.sweep, pack) for driver in drivers if driver.lives for pack in driver.heartbeat.packs]
-    if not rows:
-        return None
-    fields: list[Field[tuple[str, PackProgress]]] = [
-        (Column("sweep"), lambda row: row[0]),
-        (Column("pack"), lambda row: row[1].label),
-        (Column("lanes", COUNT), lambda row: row[1].lanes),
-        (Column("does"), lambda row: row[1].phase),
-        (Column("step", COUNT), lambda row: row[1].step),
-        (Column("of", COUNT), lambda row: row[1].steps),
-        (Column("loss", NUMBER), lambda row: row[1].train_loss),
-        (Column("node"), lambda row: row[1].node),
+def packs_table(drivers: Iterable[Driver]) -> pd.DataFrame:
+    """The running packs of the drivers that live."""
+    packs = [(driver.sweep, pack) for driver in drivers if driver.lives for pack in driver.heartbeat.packs]
+    still = any(pack.still for _, pack in packs)
+    rows = [
+        {"sweep": sweep, "pack": pack.label, "lanes": pack.lanes, "does": pack.phase, "step": pack.step}
+        | {"of": pack.steps, "loss": pack.train_loss, "node": pack.node}
+        | ({"nothing new for": pack.still or None} if still else {})
+        for sweep, pack in packs
     ]
-    if any(pack.still for _, pack in rows):
-        fields.append((Column("nothing new for", SECONDS), lambda row: row[1].still or None))
-    return tabulated("Running packs", fields, rows)
+    formats = {"lanes": "count", "step": "count", "of": "count", "loss": "number", "nothing new for": "seconds"}
+    return table(rows, formats=formats)

@@ -1,80 +1,68 @@
-"""A table of values, and its plain forms: aligned lines for a terminal, Markdown for a file.
+"""A table is a pandas frame of values, and `attrs` say how it is printed: for a terminal, in Markdown and on a page.
 
-A table holds values: numbers stay numbers, moments stay moments. The form of a column says how its values are written,
-aligned and sorted, and every renderer uses the form. The page has a renderer of its own
-(`sweeper.analysis.page.Tables`).
+A cell keeps its value, and None is a missing one. `str` writes a value and `float` sorts it, so a column of nothing but
+numbers stands on the right, and every other column on the left. A column that has a name of `FORMATS` in
+`attrs["formats"]` is written as that says. `attrs` also have a `title`, and a `note` that explains the rows.
+
+This module alone turns values into text for people. Files for programs are written from the values.
 """
 
 import datetime
-import itertools
 import json
 import logging
 import math
+import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import rich.table
-from rich import box
-from rich.cells import cell_len
+import pandas as pd
+import pyarrow as pa
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from sweeper.messages import duration, printable
+from sweeper.messages import duration, printable, printable_lines
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 logger = logging.getLogger(__name__)
 
 GAP = 2  # blanks between two columns on a terminal
-MAX_VALUES = 6  # most values in one cell; of more values only the ends are told
 
-RecordT = TypeVar("RecordT")
 MadeT = TypeVar("MadeT")
 
-Look = Literal["text", "code", "status", "long", "range", "bar"]
-"""How the page sets a value; `long` may be folded away, `range` and `bar` are drawings."""
+Facets = Mapping[str, Sequence[str]]
+"""Words by which the page filters its rows, by the name of the column that has them."""
 
 
-def _itself(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not math.isnan(value) else None
+# Values
 
 
-@dataclass(frozen=True)
-class Form:
-    """How the values of a column are written. A form never gets a missing value (None)."""
+class Amount(NamedTuple):
+    """A number that is written in its own way, such as 10 as "10 (49.1 %)"."""
 
-    text: Callable[[Any], str] = str  # a value as text
-    numeric: bool = False  # whether the column is aligned to the right, and sorted by number where it can be sorted
-    # The number by which a value is sorted, None for a value without such a number
-    order: Callable[[Any], float | None] = _itself
-    look: Look = "text"  # how the page sets a value
-    striking: Callable[[Any], bool] = lambda value: False  # whether the page highlights a value
+    number: float
+    text: str
+    striking: bool = False  # whether the page highlights it
+
+    def __float__(self) -> float:
+        return float(self.number)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+MISSING = Amount(math.nan, "-")  # was not measured
 
 
 def value_text(value: Any) -> str:
-    """An entry of a specification as people write it."""
+    """An entry of a specification, or any other value, as people write it."""
     if isinstance(value, float):
         return f"{value:g}"
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def values_text(values: Sequence[Any]) -> str:
-    """Different values of an entry in ascending order, all of a few and the ends of many."""
-    if len(values) <= MAX_VALUES:
-        return ", ".join("none" if value is None else value_text(value) for value in values)
-    numbers = all(isinstance(value, int | float) for value in values)
-    ends = f", {value_text(values[0])} to {value_text(values[-1])}" if numbers else ""
-    return f"{len(values):,} values{ends}"
-
-
-def entries_text(named: Iterable[tuple[str, Any]]) -> str:
-    """Entries of a specification by name, such as "batch_size 8, schedule cosine"."""
-    return ", ".join(f"{name} {value_text(value)}" for name, value in named)
-
-
-def moment_text(value: Any) -> str:
-    """A moment to the minute in UTC, such as "2026-02-03 04:05 UTC"; a text that is no moment as it is."""
-    return f"{minute(value)} UTC" if isinstance(value, datetime.datetime) else str(value)
+    if isinstance(value, list):
+        return ", ".join(map(value_text, value))
+    return json.dumps(value) if value is None or type(value) in (bool, tuple) else str(value)
 
 
 def minute(moment: datetime.datetime) -> str:
@@ -82,65 +70,108 @@ def minute(moment: datetime.datetime) -> str:
     return (moment.astimezone(datetime.UTC) if moment.tzinfo else moment).strftime("%Y-%m-%d %H:%M")
 
 
-def revision_text(revision: tuple[str | None, bool | None]) -> str:
+def revision_text(commit: str | None, dirty: bool | None) -> str:
     """A commit as people name it, and whether the files differed from it."""
-    commit, dirty = revision
     return f"{(commit or 'unknown')[:10]}{' + changes' if dirty else ''}"
 
 
-TEXT = Form()
-CODE = Form(look="code")
-STATUS = Form(look="status")
-LONG = Form(look="long")
-COUNT = Form("{:,}".format, numeric=True)
-NUMBER = Form("{:.4g}".format, numeric=True)
-PER_CENT = Form(lambda share: f"{100 * share:.1f} %", numeric=True)
-SECONDS = Form(duration, numeric=True)
-VALUE = Form(value_text, numeric=True)
-VALUES = Form(values_text)
-ENTRIES = Form(entries_text)
-MOMENT = Form(moment_text)
-REVISION = Form(revision_text, look="code")
+FORMATS: dict[str, Callable[[Any], str]] = {
+    **dict.fromkeys(("", "code", "status", "long", "mean"), value_text),
+    "count": "{:,}".format,
+    "number": "{:.4g}".format,
+    "speed": "{:,.4g}".format,
+    "per cent": lambda share: f"{100 * share:.1f} %",
+    "seconds": duration,
+    "moment": lambda moment: f"{minute(moment)} UTC" if isinstance(moment, datetime.datetime) else str(moment),
+    # A number of trials by state, as a drawing
+    "bar": lambda counts: ", ".join(f"{count:,} {state}" for state, count in counts.items() if count),
+    # Lowest, highest, measured and published number as shares of the width of a drawing
+    "range": lambda shares: "",
+}
+"""How the values of a column are written; the empty name is the format of a column without any.
+
+The page sets `code`, `status` and `long` texts in their own ways. `mean` is that of a metric over training seeds.
+"""
+
+DRAWN = ("bar", "range")  # formats that only the page can show
 
 
-DRAWN = ("range", "bar")  # looks of drawings, which only the page can show
+# Tables
 
 
-class Column(NamedTuple):
-    """Head of a column, the form of its values, and the text for a missing value."""
-
-    title: str
-    form: Form = TEXT
-    empty: str = ""
-
-    def text(self, value: Any) -> str:
-        return self.empty if value is None else self.form.text(value)
+def table(
+    rows: Iterable[Mapping[str, Any]], title: str = "", note: str = "", formats: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Rows, each with its cells by the heads of the columns. Without any row it is a title and a note."""
+    return titled(pd.DataFrame(list(rows), dtype=object), title, note, formats)
 
 
-Field = tuple[Column, Callable[[RecordT], Any]]  # a column, and its value of a record
+def titled(
+    frame: pd.DataFrame, title: str = "", note: str = "", formats: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """The frame with a title, a note and the formats of its columns."""
+    frame.attrs.update(title=title, note=note, formats=dict(formats or {}))
+    return frame
 
 
-class Table(NamedTuple):
-    """Rows of values under titled columns, None for a missing value, and a note that explains the rows."""
-
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    note: str = ""
+def values(rows: pa.Table) -> pd.DataFrame:
+    """The rows with their values as Python has them: None is a missing one, and whole numbers stay whole."""
+    return pd.DataFrame({name: pd.Series(rows[name].to_pylist(), dtype=object) for name in rows.column_names})
 
 
-def tabulated(title: str, fields: Sequence[Field[RecordT]], records: Iterable[RecordT], note: str = "") -> Table:
-    rows = tuple(tuple(value(record) for _, value in fields) for record in records)
-    return Table(title, tuple(column for column, _ in fields), rows, note)
-
-
-def attempted(title: str, make: Callable[[], MadeT]) -> MadeT | Table:
+def attempted(title: str, make: Callable[[], MadeT]) -> MadeT | pd.DataFrame:
     """What `make` returns, or a table whose note says why it could not be made, so that no table ends a report."""
     try:
         return make()
     except Exception as error:  # an error in one table must not end the report
         logger.debug("%s: no table", title, exc_info=error)
-        return Table(title, (), (), f"This table could not be made: {type(error).__name__}: {error}")
+        return table([], title, f"This table could not be made: {type(error).__name__}: {error}")
+
+
+def format_of(frame: pd.DataFrame, head: Hashable) -> str:
+    return frame.attrs["formats"].get(head, "")
+
+
+def text_of(value: Any, form: str = "") -> str:
+    return "" if value is None else FORMATS[form](value)
+
+
+def texts(frame: pd.DataFrame) -> list[tuple[str, ...]]:
+    """The rows as text, safe to print."""
+    columns = [[printable(text_of(value, format_of(frame, head))) for value in cells] for head, cells in frame.items()]
+    return list(zip(*columns, strict=True))
+
+
+def numeric(cells: pd.Series) -> bool:
+    """Whether all cells of a column are numbers, or stand for numbers; a boolean is none."""
+    return all(value is None or (hasattr(value, "__float__") and not isinstance(value, bool)) for value in cells)
+
+
+def without_empty_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table without columns that have no text in any of its rows, if it has rows."""
+    return frame.loc[:, list(map(any, zip(*texts(frame), strict=True)))] if len(frame) else frame
+
+
+def width(frame: pd.DataFrame) -> int:
+    """How many columns of a terminal the table takes."""
+    from rich.cells import cell_len
+
+    columns = zip(*[tuple(map(printable, frame.columns)), *texts(frame)], strict=True)
+    return sum(max(map(cell_len, column)) + GAP for column in columns) - GAP
+
+
+def narrowed(frame: pd.DataFrame, most: int, optional: Collection[str]) -> tuple[pd.DataFrame, list[str]]:
+    """The table without its last optional columns, as many as needed to fit; and the heads of these columns."""
+    left_out: list[str] = []
+    for head in reversed([head for head in frame.columns if head in optional]):
+        if width(frame) <= most:
+            break
+        left_out.insert(0, head)
+        frame = frame.drop(columns=head)
+    return frame, left_out
+
+
+# Terminal and Markdown
 
 
 def console() -> Console:
@@ -148,72 +179,167 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 100_000, highlight=False)
 
 
-def texts(table: Table) -> list[tuple[str, ...]]:
-    """The rows as text, safe to print."""
-    return [
-        tuple(printable(column.text(value)) for column, value in zip(table.columns, row, strict=True))
-        for row in table.rows
-    ]
-
-
-def without_empty_columns(table: Table) -> Table:
-    """The table without columns that have no text in any of its rows, if it has rows."""
-    if not table.rows:
-        return table
-    return _only(table, list(map(any, zip(*texts(table), strict=True))))
-
-
-def width(table: Table) -> int:
-    """How many columns of a terminal the table takes."""
-    heads = [tuple(printable(column.title) for column in table.columns)]
-    cells = zip(*(heads + texts(table)), strict=True)
-    return sum(max(map(cell_len, column)) for column in cells) + GAP * (len(table.columns) - 1)
-
-
-def narrowed(table: Table, most: int, optional: Collection[str]) -> tuple[Table, list[str]]:
-    """The table without its last optional columns, as many as needed to fit; and the titles of these columns."""
-    left_out: list[str] = []
-    for title in reversed([column.title for column in table.columns if column.title in optional]):
-        if width(table) <= most:
-            break
-        left_out.insert(0, title)
-        table = _only(table, [column.title != title for column in table.columns])
-    return table, left_out
-
-
-def _only(table: Table, kept: Sequence[bool]) -> Table:
-    columns, *rows = (tuple(itertools.compress(row, kept)) for row in (table.columns, *table.rows))
-    return table._replace(columns=columns, rows=tuple(rows))
-
-
-def markdown(table: Table) -> str:
-    """The table under its title as a second-level heading, as text of GitHub's Markdown."""
-    lines = markdown_lines(table)
-    return "\n".join([f"## {table.title}", "", *lines, *(["", table.note] if table.note else []), ""])
-
-
-def markdown_lines(table: Table) -> list[str]:
-    """Heads and rows of the table in GitHub's Markdown."""
-    table = _only(table, [column.form.look not in DRAWN for column in table.columns])
-    heads = [column.title for column in table.columns]
-    rules = ["---:" if column.form.numeric else "---" for column in table.columns]
-    rows = [heads, rules, *texts(table)] if heads else []
-    return [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows]
-
-
-def terminal(table: Table, rule: bool = True) -> RenderableType:
+def terminal(frame: pd.DataFrame, rule: bool = True) -> RenderableType:
     """The table for a console, with a rule below the heads or without; nothing in it is read as console markup."""
-    if not table.columns:
-        return Text(printable(f"{table.title}: {table.note}"))
-    table = _only(table, [column.form.look not in DRAWN for column in table.columns])
+    import rich.table
+    from rich import box
+
+    title, note = frame.attrs["title"], frame.attrs["note"]
+    if frame.columns.empty:
+        return Text(printable(f"{title}: {note}"))
+    frame = _undrawn(frame)
     drawn = rich.table.Table(
         box=box.SIMPLE_HEAD if rule else None, show_edge=False, pad_edge=False, collapse_padding=rule
     )
-    for column in table.columns:
-        justify = "right" if column.form.numeric else "left"
-        drawn.add_column(Text(printable(column.title)), justify=justify, overflow="fold")
-    for row in texts(table):
+    for head, cells in frame.items():
+        justify = "right" if numeric(cells) else "left"
+        drawn.add_column(Text(printable(str(head))), justify=justify, overflow="fold")
+    for row in texts(frame):
         drawn.add_row(*map(Text, row))
-    above = [Text(printable(table.title), style="italic")] if table.title else []
-    below = [Text(printable(table.note), style="dim")] if table.note else []
+    above = [Text(printable(title), style="italic")] if title else []
+    below = [Text(printable(note), style="dim")] if note else []
     return Group(*above, drawn, *below)
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """The table in GitHub's Markdown, below its title as a second-level heading if it has one."""
+    shown = _undrawn(frame)
+    rules = ["---:" if numeric(cells) else "---" for _, cells in shown.items()]
+    rows = [list(shown.columns), rules, *texts(shown)] if rules else []
+    lines = [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows]
+    title, note = frame.attrs["title"], frame.attrs["note"]
+    return "\n".join([*[f"## {title}", ""] * bool(title), *lines, *["", note] * bool(note)])
+
+
+def _undrawn(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.loc[:, [format_of(frame, head) not in DRAWN for head in frame.columns]]
+
+
+# The page
+
+
+MINUS = "\N{MINUS SIGN}"
+LARGEST = 1e308  # what infinity sorts as: it is the largest value of a column, not a missing one
+_PLAIN = re.compile(r"[\d,.]+(e[-+]\d+)?( %)?")  # a text that is a number for the page's script
+_STYLES = {
+    "code": "font-family:var(--mono)",
+    "long": "white-space:normal;min-width:22rem;max-width:44rem;overflow-wrap:anywhere",
+}
+
+
+def safe(value: Any) -> Any:
+    """A value as the page shows it: nothing in a text reorders or hides what is around it."""
+    from markupsafe import Markup
+
+    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
+        return value
+    return printable_lines(value.replace("\r\n", "\n"))
+
+
+def style(frame: pd.DataFrame, id: str) -> str:
+    """How the columns of the table of this id are set, so that no cell has to say it."""
+    rules = []
+    for place, (head, cells) in enumerate(frame.items(), start=1):
+        set_as = "text-align:right" if numeric(cells) else _STYLES.get(format_of(frame, head))
+        rules += [f"#{id} td:nth-child({place}){{{set_as}}}\n"] if set_as else []
+    return "".join(rules)
+
+
+def html(
+    frame: pd.DataFrame,
+    id: str,
+    filtered: Collection[str] = (),
+    facets: Facets | None = None,
+    rows: Sequence[Facets] = (),
+) -> "Markup":
+    """The table as HTML with its note; nothing if it has neither.
+
+    Args:
+        frame: `attrs["roles"]` may say what columns are for the charts: a `setting` or a `metric`.
+        id: Of the element.
+        filtered: Names of facets, of which a column has the words.
+        facets: Of all of the table; None if the filter leaves it alone.
+        rows: Facets of the rows, if these have other than those of their columns.
+    """
+    from markupsafe import Markup, escape
+
+    def text(value: str) -> Markup:
+        return escape(safe(value))
+
+    def data(facets: Facets) -> str:
+        return f" data-facets='{escape(json.dumps(facets))}'"
+
+    note = frame.attrs["note"]
+    if frame.empty:
+        return Markup(f'<p class="note">{text(note)}</p>' if note and frame.columns.empty else "")  # noqa: S704
+    heads, columns = [], []
+    roles = frame.attrs.get("roles", {})
+    for head, cells in frame.items():
+        name, right = str(head).lower(), numeric(cells)
+        marks = ' class="number"' * right + " data-facet" * (name in filtered)
+        marks += f' data-role="{roles[name]}"' if name in roles else ""
+        heads.append(f'<th scope="col"{marks}>{text(str(head))}</th>')
+        form = format_of(frame, head)
+        columns.append([_cell(value, form, right, text) for value in cells])
+    own = [data(each) for each in rows] or [""] * len(frame)
+    body = "\n".join(
+        f"<tr{mark}>{''.join(row)}</tr>" for mark, row in zip(own, zip(*columns, strict=True), strict=True)
+    )
+    below = f'<p class="note">{text(note)}</p>' if note else ""
+    return Markup(  # noqa: S704  escaped
+        f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{id}-caption">'
+        f'<table id="{id}"{"" if facets is None else data(facets)}>'
+        f'<caption id="{id}-caption">{text(frame.attrs["title"])}</caption>'
+        f"<thead><tr>{''.join(heads)}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n{below}"
+    )
+
+
+def _cell(value: Any, form: str, right: bool, text: Callable[[str], "Markup"]) -> str:
+    if value is None:
+        return "<td>"
+    if isinstance(value, datetime.datetime):
+        return f"<td>{minute(value)}"
+    words = text_of(value, form)
+    match form:
+        case "range":
+            return f"<td>{_range(*value)}"
+        case "bar":
+            return f"<td>{_bar(value, text(words))}"
+        case "status" if words in ("finished", "stopped", "failed"):
+            return f'<td class="{words}">{words}'
+        case "long" if len(words) > 160 or "\n" in words:
+            first = text(words.split("\n")[0][:140])
+            return f"<td><details><summary>{first}</summary><pre>{text(words)}</pre></details>"
+    if not right:
+        return f"<td>{text(words)}"
+    number = float(value)
+    if words in ("inf", "-inf"):
+        words = words.replace("inf", "∞")
+    if words.startswith("-") and words != str(MISSING):
+        words = MINUS + words[1:]
+    sort = math.copysign(LARGEST, number) if math.isinf(number) else number
+    mark = "" if math.isnan(sort) or _PLAIN.fullmatch(words) else f" data-sort={sort:.6g}"
+    return (
+        f"<td{mark}><strong>{text(words)}</strong>" if getattr(value, "striking", False) else f"<td{mark}>{text(words)}"
+    )
+
+
+def _range(low: float, high: float, mean: float, published: float) -> str:
+    """A drawing of lowest, highest, measured and published, shares of its width."""
+    low, high, mean, published = (3 + 94 * share for share in (low, high, mean, published))
+    return (
+        '<svg class="range" viewBox="0 0 100 16" width="100" height="16" aria-hidden="true">'
+        f'<path class="axis" d="M3,8H97"/><path class="span" d="M{low:.1f},8H{high:.1f}"/>'
+        f'<path class="published" d="M{published:.1f},2V14"/><circle cx="{mean:.1f}" cy="8" r="3"/></svg>'
+    )
+
+
+def _bar(counts: Mapping[str, int], text: str) -> str:
+    """A drawing of how many trials are in each state."""
+    at, parts, whole = 0.0, [], sum(counts.values()) or 1
+    for state, count in counts.items():
+        share = 100 * count / whole
+        parts.append(f'<rect class="{state}" x="{at:.2f}" width="{share:.2f}" height="8"/>')
+        at += share
+    label = f'preserveAspectRatio="none" role="img" aria-label="{text}"'
+    return f'<svg class="bar" viewBox="0 0 100 8" width="160" height="8" {label}>{"".join(parts)}</svg>'

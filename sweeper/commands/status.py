@@ -77,7 +77,7 @@ def _sweeps(store: "Store") -> "list[RenderableType]":
     latest = {name: records[-1] for name, records in starts.items()}
     parts: list[RenderableType] = []
     if starts:
-        parts.append(terminal(overview(starts, committed, annotations)._replace(title="", note=""), rule=False))
+        parts.append(terminal(overview(starts, committed, annotations), rule=False))
     for name, record in latest.items():
         for reason, count in failures(store, record, committed).most_common():
             parts.append(Text(printable(f"{name}: {count:,} failed: {reason}")))
@@ -101,6 +101,6 @@ def _running(store: "Store") -> "list[RenderableType]":
     known = drivers(store)
     parts: list[RenderableType] = [Text(printable(sentence(driver))) for driver in known] or [Text("nothing runs")]
     packs = packs_table(known)
-    if packs is not None:
-        parts.append(terminal(packs._replace(title="", note=""), rule=False))
+    if len(packs):
+        parts.append(terminal(packs, rule=False))
     return parts

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
+import pandas as pd
 from rich.console import Console
 
 from sweeper.analysis.settings_table import fitting
-from sweeper.analysis.table import Table, terminal
+from sweeper.analysis.table import terminal
 from sweeper.messages import LastingStream, printable_lines
 
 
@@ -41,7 +42,7 @@ class Output:
         """Print lines without control sequences; a terminal may wrap the lines, a log keeps them whole."""
         self.out.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)
 
-    def table(self, table: Table) -> None:
+    def table(self, table: pd.DataFrame) -> None:
         """Print a table of settings: as much as fits a terminal, all of it into a log."""
         console = (
             self.out

@@ -12,17 +12,18 @@ import math
 import re
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from PIL import Image, ImageColor
 
 from sweeper.analysis import page
 from sweeper.analysis.figures import PALETTES
-from sweeper.analysis.page import MAX_MESSAGE, METRICS, MINUS, Listing, Tables
+from sweeper.analysis.page import MAX_MESSAGE, METRICS, colours, failed_trials, trial_table, trials_of, words_of
 from sweeper.analysis.ranking import Goal
 from sweeper.analysis.report import ReportOptions, write_report
-from sweeper.analysis.results import named
-from sweeper.analysis.table import COUNT, NUMBER, Column, Form, Table, texts
+from sweeper.analysis.table import MINUS, table, texts
+from sweeper.analysis.table import html as html_of
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import TRIALS, Store
 from tests.experiments.toy import TOY, project, toy_trial
@@ -43,7 +44,7 @@ def filled(folder: Path, *results, **planned) -> Store:
     return store
 
 
-def rendered(store: Store, *tables: Table) -> str:
+def rendered(store: Store, *tables: pd.DataFrame) -> str:
     """The text of the page of a store without figures."""
     return page.render(store, store.trials(), [], [("", table) for table in tables])
 
@@ -84,7 +85,7 @@ def test_characters_that_reorder_or_hide_text_are_spelt_out(tmp_path):
         text=f"# {hidden}\r\ntrial: {{}}\r\n",
     )
     annotate(store.files, Subject("ours"), note=hidden)
-    text = rendered(store, Table(hidden, (Column(hidden),), ((hidden,),), hidden))
+    text = rendered(store, table([{hidden: hidden}], hidden, hidden))
     assert [character for character in text if not character.isprintable() and character != "\n"] == []
     assert text.count(spelt) >= 8
     assert f"# {spelt}\ntrial: {{}}" in text, "lines stay lines"
@@ -135,7 +136,7 @@ def test_a_page_of_experiments_has_their_words_and_none_of_the_paper(tmp_path):
     assert not re.search(r"baseline|votes|majority|success|seeds r|>[qm]<", page_of_it, re.I)
 
 
-def rows_of(*changes: dict) -> list[dict]:
+def trials(*changes: dict) -> pd.DataFrame:
     """Rows of trials as the page has them; the trials differ in their seed and in what is given."""
     rows = []
     for number, own in enumerate(changes):
@@ -147,54 +148,51 @@ def rows_of(*changes: dict) -> list[dict]:
             "finished": STARTED.replace(year=1900 + number % 100),
         }  # fmt: skip
         rows.append(row | own)
-    return [row | {"sweeps": []} for row in named(pa.Table.from_pylist(rows, TRIALS)).to_pylist()]
-
-
-def heads_of(table: Table) -> list[str]:
-    return [column.title for column in table.columns]
+    return trials_of(pa.Table.from_pylist(rows, TRIALS), {})
 
 
 def test_of_many_trials_the_failed_and_the_newest_are_listed():
-    rows = rows_of(*({"status": "failed" if number % 10 == 0 else "finished"} for number in range(60)))
-    table = Listing.of(rows, most=40).table({})
-    listed = {values[0] for values in table.rows}
-    assert listed == {one["trial_id"] for one in rows if one["status"] == "failed" or one["seed"] > 22}
-    assert table.note.startswith("40 of 60 ")
-    failures = page.failed_trials([row for row in rows if row["status"] == "failed"], most=3)
-    seeds = heads_of(failures).index("seed")
-    assert [values[seeds] for values in failures.rows] == [50, 40, 30]
-    assert "3 of 6" in failures.note
+    every = trials(*({"status": "failed" if number % 10 == 0 else "finished"} for number in range(60)))
+    listing = trial_table(every, {}, most=40)
+    expected = every[(every["status"] == "failed") | (every["seed"] > 22)]
+    assert {*listing["trial"]} == {*expected["trial_id"]}
+    assert listing.attrs["note"].startswith("40 of 60 ")
+    failures = failed_trials(every[every["status"] == "failed"], most=3)
+    assert [*failures["seed"]] == [50, 40, 30]
+    assert "3 of 6" in failures.attrs["note"]
 
 
 def test_what_differs_within_a_task_gets_a_column():
     other = {"spec": json.dumps({"seed": 2, "width": 0, "task": {"name": "other", "n": 7}}), "task": "other"}
-    titles = heads_of(Listing.of(rows_of({}, {}, other)).table({}))
+    titles = [*trial_table(trials({}, {}, other), {}).columns]
     assert (titles.count("width"), titles.count("task_n"), titles.count("seed")) == (1, 0, 1)
 
 
 def test_metrics_that_a_space_asks_for_have_columns_and_order_the_trials():
-    rows = rows_of(
-        *({"extra_metrics": json.dumps({"ratio": ratio})} for ratio in (2.0, 3.0, 1.0)), {"status": "failed"}
+    every = trials(
+        *({"extra_metrics": json.dumps({"ratio": ratio})} for ratio in (2.0, math.nan, 3.0, 1.0)), {"status": "failed"}
     )
-    table = Listing.of(rows, ["success_p5", "ratio", "unknown"], Goal("ratio", "max")).table({})
-    titles = heads_of(table)
+    listing = trial_table(every, {}, ["success_p5", "ratio", "unknown"], Goal("ratio", "max"))
+    titles = [*listing.columns]
     assert (titles.count("ratio"), titles.count("success_p5"), titles.count("unknown")) == (1, 1, 0)
-    assert [values[titles.index("ratio")] for values in table.rows] == [3.0, 2.0, 1.0, None]
+    assert [*listing["ratio"]] == [3.0, 2.0, 1.0, None, None]
+    assert listing["trial"][0] == every["trial_id"][2], "a row keeps its values"
 
 
 def test_words_are_facets_and_numbers_are_not():
     specs = [{"task": {"name": "coloring"}, "seed": seed, "schedule": schedule, "width": seed} for seed, schedule in
              enumerate(("cosine", "constant"))]  # fmt: skip
-    listing = Listing.of(rows_of(*({"spec": json.dumps(spec)} for spec in specs)))
-    assert listing.facets == ["sweep", "status", "task", "baseline", "model", "schedule"]
-    assert [listing.roles[name] for name in ("schedule", "width", "seed", "success")] == [*["setting"] * 3, "metric"]
+    listing = trial_table(trials(*({"spec": json.dumps(spec)} for spec in specs)), {})
+    assert words_of(listing) == ["sweep", "status", "task", "baseline", "model", "schedule"]
+    roles = listing.attrs["roles"]
+    assert [roles[name] for name in ("schedule", "width", "seed", "success")] == [*["setting"] * 3, "metric"]
 
 
 def test_values_have_the_colours_of_the_series_that_show_them():
-    listing = Listing.of(rows_of({}, {"baseline": "AE_R"}, {"baseline": "AE_R"}, {"baseline": "other"}))
-    shown = dict.fromkeys([row["trial_id"] for row in listing.rows if row["baseline"] == "AE_R"], "#1f4fd8")
-    colours = listing.colours(shown, PALETTES["paper"])["baseline"]
-    assert (colours["AE_R"], len({*colours.values()})) == ("#1f4fd8", 3)
+    every = trials({}, {"baseline": "AE_R"}, {"baseline": "AE_R"}, {"baseline": "other"})
+    shown = dict.fromkeys(every[every["baseline"] == "AE_R"]["trial_id"], "#1f4fd8")
+    found = colours(trial_table(every, {}), shown, PALETTES["paper"])["baseline"]
+    assert (found["AE_R"], len({*found.values()})) == ("#1f4fd8", 3)
 
 
 def test_a_colour_that_several_want_is_lighter_for_the_later_ones():
@@ -223,19 +221,19 @@ def test_small_points_of_a_figure_keep_their_colours(tmp_path):
 
 
 def test_long_messages_are_clipped_in_the_middle():
-    long = rows_of({"status": "failed", "error_message": "begin" + "x" * 10_000 + "end"})
-    message = page.failed_trials(long).rows[0][-1]
+    long = trials({"status": "failed", "error_message": "begin" + "x" * 10_000 + "end"})
+    message = failed_trials(long)["message"][0]
     assert len(message) < 2 * MAX_MESSAGE
     assert (message[:5], message[-3:]) == ("begin", "end")
 
 
-def cells_of(table: Table) -> list[tuple[str, str]]:
+def cells_of(frame: pd.DataFrame) -> list[tuple[str, str]]:
     """The attributes and the text of the cells of a table."""
-    return re.findall(r"<td([^>]*)>([^<]*)", Tables([]).html("table", "", lambda: table))
+    return re.findall(r"<td([^>]*)>([^<]*)", html_of(frame, "table"))
 
 
 def test_infinity_is_the_largest_number_of_a_column_and_nan_is_none():
-    numbers = Table("", (Column("q", NUMBER),), ((math.inf,), (-math.inf,), (math.nan,), (2.5,), (-5.0,)))
+    numbers = table([{"q": number} for number in (math.inf, -math.inf, math.nan, 2.5, -5.0)])
     assert [(attributes.strip(), text.strip()) for attributes, text in cells_of(numbers)] == [
         ("data-sort=1e+308", "∞"), ("data-sort=-1e+308", f"{MINUS}∞"), ("", "nan"), ("", "2.5"),
         ("data-sort=-5", f"{MINUS}5"),
@@ -243,13 +241,16 @@ def test_infinity_is_the_largest_number_of_a_column_and_nan_is_none():
 
 
 def test_a_cell_says_what_its_text_does():
-    table = Table("", (Column("a"), Column("n", COUNT)), (("x<y", 1234), (None, None)))
-    assert [text.strip() for _, text in cells_of(table)] == ["x&lt;y", "1,234", "", ""]
-    assert texts(table)[0] == ("x<y", "1,234")
+    frame = table([{"a": "x<y", "n": 1234}, {"a": None, "n": None}], formats={"n": "count"})
+    assert [text.strip() for _, text in cells_of(frame)] == ["x&lt;y", "1,234", "", ""]
+    assert texts(frame)[0] == ("x<y", "1,234")
 
 
 def test_a_table_that_fails_is_a_note_on_the_page(tmp_path):
-    broken = Table("Votes", (Column("n", Form(lambda value: str(float(value)))),), (("<nonsense>",),))
-    text = rendered(filled(tmp_path / "store", failure()), broken)
+    class Broken:
+        def __str__(self) -> str:
+            raise ValueError("<nonsense>")
+
+    text = rendered(filled(tmp_path / "store", failure()), table([{"n": Broken()}], "Votes"))
     assert re.search(r"ValueError: [^<]*&lt;nonsense&gt;", text)
     assert 'id="origins"' in text

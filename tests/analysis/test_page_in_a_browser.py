@@ -14,9 +14,9 @@ import pytest
 
 from sweeper.analysis import figures, page
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.page import MINUS, Section
+from sweeper.analysis.page import Section
 from sweeper.analysis.results import Results
-from sweeper.analysis.table import COUNT, Column, Table
+from sweeper.analysis.table import MINUS, table
 from sweeper.store.store import Store
 from tests.analysis.chromium import PROGRAM, browser
 from tests.analysis.made_up_figures import panel
@@ -79,7 +79,8 @@ def ours(tmp_path_factory) -> Written:
     store = filled(folder / "store", *several(), missing=("f" * 20,))
     results = Results.of_store(store)
     section = Section("ours", PANELS, results, figures.draw(results, PANELS, folder / "figures"))
-    guidance = Table("Guidance", (Column("baseline"), Column("smallest m", COUNT)), (("Aq_R", 10), ("Aq_r0", None)))
+    rows = [{"baseline": "Aq_R", "smallest m": 10}, {"baseline": "Aq_r0", "smallest m": None}]
+    guidance = table(rows, "Guidance")
     page.write(folder / "page.html", page.render(store, store.trials(), [section], [("", guidance)]))
     return Written(folder / "page.html", store, section)
 
@@ -331,8 +332,8 @@ def test_a_live_page_is_loaded_again_as_its_reader_left_it(tab, tmp_path, ours):
         assert before[:6] == ["#task=coloring", ["each trial", "success_p5"], True, "descending", 1, 40]
         assert -60 < before[6] < 0
         # Meanwhile the page has grown above the reader's place.
-        table = Table("Guidance", (Column("baseline"),), (("Aq_R",),) * 30)
-        page.write(path, page.render(ours.store, ours.store.trials(), [ours.section], [("", table)], every=60))
+        guidance = table([{"baseline": "Aq_R"}] * 30, "Guidance")
+        page.write(path, page.render(ours.store, ours.store.trials(), [ours.section], [("", guidance)], every=60))
         tab.events.clear()
         # Nothing is taken away from a reader who marks a text.
         tab.run("getSelection().selectAllChildren(document.querySelector('h1'))")
@@ -385,7 +386,7 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
         series=[{"label": HOSTILE, "where": {"task": "coloring"}}],
         published=[{"series": HOSTILE, "source": HOSTILE, "fractions": {0.5: 0.1}}],
     )  # fmt: skip
-    table = Table(HOSTILE, (Column(HOSTILE), Column("task"), Column("n")), ((HOSTILE,) * 3,), HOSTILE)
+    hostile = table([dict.fromkeys((HOSTILE, "task", "n"), HOSTILE)], HOSTILE, HOSTILE)
     comparison = Comparison(
         "inputs", figures.plain(HOSTILE), HOSTILE, 0.5, 0.1, 0.2, 0.1, 0.3, 1, (250,), True, HOSTILE
     )
@@ -394,7 +395,7 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
         comparisons=(comparison, comparison._replace(measured=None)),
     )
     sections = [ours.section._replace(name=HOSTILE, panels=(hostile, *PANELS), report=report)] * 2
-    page.write(tmp_path / "page.html", page.render(store, store.trials(), sections, [("", table)]))
+    page.write(tmp_path / "page.html", page.render(store, store.trials(), sections, [("", hostile)]))
     opened(tab, tmp_path / "page.html", "#task=%3Cscript%3Ewindow.hit=3%3C/script%3E&=&task=")
     assert tab.run("window.hit") is None
     drawn(tab)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from sweeper.analysis.results import named_frame
 from sweeper.analysis.settings_table import Mean, fitting, mean_of, settings, settings_table, with_deviation
-from sweeper.analysis.table import Table, terminal, texts
+from sweeper.analysis.table import terminal, texts
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries, varying
 from sweeper.trial.record import canonical
@@ -31,25 +31,24 @@ def rows(tmp_path):
     return committed
 
 
-def means(rows: pd.DataFrame) -> Table:
+def means(rows: pd.DataFrame) -> pd.DataFrame:
     return settings_table(settings(named_frame(rows)))
 
 
 def shown(table) -> list[dict[str, str]]:
-    titles = [column.title for column in table.columns]
-    return [dict(zip(titles, row, strict=True)) for row in texts(table)]
+    return [dict(zip(table.columns, row, strict=True)) for row in texts(table)]
 
 
 def test_what_varies_is_a_column_and_what_is_shared_the_title(rows):
     infinite = {"objective": {"q": "inf", "m": 2}}
     finite = result(metrics={"success": 0.5}), result({"seed": 1}, metrics={"success": 0.75})
     table = means(rows(*finite, result(infinite, metrics={"success": 1.0}), result(infinite | {"seed": 1}, metrics={})))
-    assert table.title == "coloring · transformer · Aq_R · 300 steps · finished"
+    assert table.attrs["title"] == "coloring · transformer · Aq_R · 300 steps · finished"
     assert shown(table) == [
         {"q": "3", "seeds": "2", "success": "0.62 ± 0.18"},
         {"q": "inf", "seeds": "2", "success": "1"},
     ]
-    assert table.rows[0][2] == Mean(0.625, math.sqrt(2 * 0.125**2), 0.5, 0.75), "cells keep their values"
+    assert table["success"][0] == Mean(0.625, math.sqrt(2 * 0.125**2)), "cells keep their values"
 
 
 def test_entries_of_the_task_and_of_the_optimiser_are_columns(rows):
@@ -58,7 +57,7 @@ def test_entries_of_the_task_and_of_the_optimiser_are_columns(rows):
         return result({"task": {"name": "recall", "keys": keys}, "optimizer": optimizer}, metrics={"success": 0.5})
 
     table = means(rows(recall(8, 1e-2), recall(4, 1e-2), recall(4, 1e-3), recall(4, 1e-3, 0.1)))
-    assert [column.title for column in table.columns][:4] == [
+    assert [*table.columns][:4] == [
         "task_keys",
         "learning_rate",
         "optimizer_weight_decay",
@@ -81,7 +80,7 @@ def test_entries_of_the_task_and_of_the_optimiser_are_columns(rows):
     ],
 )
 def test_settings_are_told_apart_by_what_differs(rows, other, heads):
-    assert [column.title for column in means(rows(result(), result(other))).columns][:2] == heads
+    assert [*means(rows(result(), result(other))).columns][:2] == heads
 
 
 def test_an_entry_that_some_settings_leave_out_has_a_column():
@@ -126,23 +125,23 @@ def test_a_spread_of_rounding_is_none(rows):
     ]
     (row,) = shown(means(rows(*trials)))
     assert (row["success"], row["loss"]) == ("0.5 ± 0", "0.1 ± 0")
-    assert mean_of("loss", (tenth, 1.00001 * tenth)).text() == "0.1000 ± 7e-07"
+    assert str(mean_of("loss", (tenth, 1.00001 * tenth))) == "0.1000 ± 7e-07"
 
 
 def test_metrics_that_do_not_jump_stand_in_only_where_they_are_needed(rows):
     metrics = {"success": 0.9, "success_p5": 0.6, "success_worst5": 0.5, "failed_inputs": 0.0, "loss": 0.1}
     table = means(rows(result(metrics=metrics | {"majority_3": 0.9, "majority_30": 0.95})))
-    assert [column.title for column in table.columns] == ["seeds", "success", "success_p5", "majority_30", "loss"]
+    assert [*table.columns] == ["seeds", "success", "success_p5", "majority_30", "loss"]
 
 
 def test_votes_are_those_estimated_from_all_seeds_where_every_voter_has_them(rows):
     votes = {"success": 0.9, "majority_30": 1.0, "majority_3": 0.9}
     single = result({"baseline": "AE_r0"}, metrics={"success": 0.9})
     estimated = result(metrics=votes | {"votes_30": 0.97, "votes_100": 1.0})
-    heads = [column.title for column in means(rows(single, estimated)).columns]
+    heads = [*means(rows(single, estimated)).columns]
     assert "votes_30" in heads
     assert not {"majority_30", "votes_100"} & {*heads}
-    older = [column.title for column in means(rows(result({"seed": 1}, metrics=votes))).columns]
+    older = [*means(rows(result({"seed": 1}, metrics=votes))).columns]
     assert "majority_30" in older
     assert "votes_30" not in older
 
@@ -177,19 +176,19 @@ def test_a_deviation_says_which_digits_of_the_mean_count(mean, deviation, text):
 def test_a_long_table_is_cut_and_says_so(rows):
     frame = named_frame(rows(*(result({"objective": {"q": float(q), "m": 2}}) for q in range(1, 5))))
     table = settings_table(settings(frame), most=2)
-    assert len(table.rows) == 2
-    assert "2 rows" in table.note
-    assert "python -m sweeper.query best" in table.note
+    assert len(table) == 2
+    assert "2 rows" in table.attrs["note"]
+    assert "python -m sweeper.query best" in table.attrs["note"]
 
 
 def test_entries_without_room_for_a_column_are_named(rows):
     rates = {"learning_rate": 0.1, "final_learning_rate": 0.01, "beta1": 0.5, "beta2": 0.5, "weight_decay": 0.1}
     eight = {"objective": {"q": 4.0, "m": 3}, "batch_size": 4, "optimizer": rates}
     table = means(rows(result({"optimizer": {}}), result(eight)))
-    assert ([column.title for column in table.columns].index("seeds"), table.note) == (8, "")
+    assert ([*table.columns].index("seeds"), table.attrs["note"]) == (8, "")
     table = means(rows(result(eight | {"steps": 100})))
-    assert [column.title for column in table.columns].index("seeds") == 8
-    assert table.note.endswith(": steps")
+    assert [*table.columns].index("seeds") == 8
+    assert table.attrs["note"].endswith(": steps")
 
 
 def test_a_terminal_gets_the_first_metrics_and_the_names_of_the_others(rows):
@@ -201,4 +200,4 @@ def test_a_terminal_gets_the_first_metrics_and_the_names_of_the_others(rows):
     lines = console.export_text().splitlines()
     assert lines[1].split() == ["seeds", "success", "success_p5", "success_worst5", "failed_inputs", "majority_30"]
     assert max(map(len, lines)) <= 80
-    assert table.note.endswith(" loss")
+    assert table.attrs["note"].endswith(" loss")

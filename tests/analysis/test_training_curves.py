@@ -10,7 +10,6 @@ import pytest
 from sweeper.analysis import page
 from sweeper.analysis.figures import PALETTES
 from sweeper.analysis.page import Limits
-from sweeper.analysis.results import named
 from sweeper.analysis.sweeps import starts_by_name
 from sweeper.learned_algorithms import gradient
 from sweeper.packs import checkpoint
@@ -69,11 +68,8 @@ def trains(store, trial_ids, step=200, losses=(0.5, 0.25), notes=None):
 
 
 def shown(store, shades=None, **limits):
-    rows = named(store.trials())
-    starts = starts_by_name(store.sweeps())
-    return page.curves(
-        store, starts, rows.to_pylist(), rows.to_pandas(), [], {"ours": shades or {}}, LOOK, Limits(**limits)
-    )
+    starts, trials = starts_by_name(store.sweeps()), page.trials_of(store.trials(), {})
+    return page.curves(store, starts, trials, [], {"ours": shades or {}}, LOOK, Limits(**limits))
 
 
 def loss(series, trial=None):

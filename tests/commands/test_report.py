@@ -134,7 +134,7 @@ def test_whatever_fails_is_a_note_and_all_else_stays(local, tmp_path, monkeypatc
     def no_table(*arguments):
         raise ValueError("no table\x1b[2J")
 
-    monkeypatch.setattr(advice, "votes_of_networks", no_table)
+    monkeypatch.setattr(advice, "votes_table", no_table)
     reads = []
     monkeypatch.setattr(Store, "trials", lambda self, *ids, read=Store.trials: reads.append(ids) or read(self, *ids))
 
