@@ -44,7 +44,7 @@ def plotted(
     panel = _panel(results, x, y, split, rows)
     drawn = drawing(panel, results)
     remarks = [line for _, line in note_lines(drawn.notes)]
-    if not drawn.series:
+    if drawn.frame.empty:
         raise PlotError("; ".join(remarks))
     with matplotlib.rc_context(style.RC):
         return compose([drawn], "paper"), remarks
