@@ -7,7 +7,6 @@ a training curve; against any other column every trial is a point.
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-import matplotlib
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
@@ -46,7 +45,7 @@ def plotted(
     remarks = [line for _, line in note_lines(drawn.notes)]
     if drawn.frame.empty:
         raise PlotError("; ".join(remarks))
-    with matplotlib.rc_context(style.RC):
+    with style.settings():
         return compose([drawn], "paper"), remarks
 
 

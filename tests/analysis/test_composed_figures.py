@@ -6,7 +6,6 @@ One row of panels of several kinds is composed in `make test`; what is scarce of
 import itertools
 import json
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.text import Text
@@ -24,7 +23,7 @@ PAPER = [SHIPPED[name] for name in ("5A", "5B", "5C", "9")]
 def composed(results, *panels, palette="paper"):
     """The figure of a row of panels, as `draw` writes it."""
     row = [drawing(panel, results) for panel in panels]
-    with matplotlib.rc_context(style.RC):
+    with style.settings():
         figure = layout.compose(row, palette)
         figure.canvas.draw()
     return figure

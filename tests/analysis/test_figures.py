@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from types import MappingProxyType
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -636,3 +637,16 @@ def test_files_are_the_same_for_the_same_panels_in_any_order_and_no_half_of_them
     assert figures.draw_together([first, first], tmp_path) == ([], [])  # one figure of different trials
     alone = FigureReport((), (), (), (drawing(one.model_copy(update={"figure": "6"}), stored),))
     assert figures.draw_together([alone, second], tmp_path) == ([], [])
+
+
+@pytest.mark.slow
+def test_figures_have_our_settings_whatever_those_of_the_user_are(tmp_path):
+    stored, one = results([trial(success=0.5)]), curve(split="baseline")
+    figures.draw(stored, [one], tmp_path / "plain")
+    with matplotlib.rc_context({"text.usetex": True, "axes.facecolor": "red", "lines.linewidth": 9}):
+        report = figures.draw(stored, [one], tmp_path / "odd")
+        with style.settings():
+            picture = layout.compose([drawing(one, stored)], "paper")
+        assert picture._repr_png_().startswith(b"\x89PNG"), "what a notebook shows"
+    assert report.notes == ()
+    assert (tmp_path / "plain" / "P.pdf").read_bytes() == (tmp_path / "odd" / "P.pdf").read_bytes()

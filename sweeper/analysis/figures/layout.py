@@ -7,6 +7,7 @@ ask for (`Drawing.widths`, `HEIGHT`). Texts are broken into lines by their numbe
 its end is cut, and says so.
 """
 
+import io
 import itertools
 import re
 import textwrap
@@ -14,7 +15,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -41,6 +41,9 @@ BESIDE = 0.45  # width of ticks and label on the left of axes, in inches: titles
 APART = 4  # room on either side of tick labels and seed counts, in pixels
 CLOSE = 4.0  # crosses nearer to each other than this number of points are set side by side, so that none hides another
 
+ATTEMPTS, CLOSE_ENOUGH = 5, 0.01
+"""How often the canvas is fitted, twice if it is large enough for its texts; and inches that may be left."""
+
 LETTER, LINE = 0.51, 1.3  # width of a letter and height of a line, of the size of the font
 
 MOST_ENTRIES, LAST_ENTRIES = 30, 6
@@ -50,12 +53,22 @@ MOST_REMARKS, MOST_LINES = 400, 8
 """Most characters of the remarks on a panel in a footer, and most lines of panels; the notes have all."""
 
 
+class Picture(Figure):
+    """A figure that a notebook shows, in the settings of this package."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        with style.settings():
+            FigureCanvasAgg(self).print_png(file)
+        return file.getvalue()
+
+
 def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     """A figure of panels side by side; its size follows from the sizes of their axes."""
     look = style.PALETTES[palette]
     widths = [list(drawing.widths()) for drawing in row]
     columns, starts = list(itertools.chain.from_iterable(widths)), [0, *itertools.accumulate(map(len, widths))]
-    figure = Figure((sum(columns) + 2 * len(row), HEIGHT + 4), DOTS_PER_INCH)
+    figure = Picture((sum(columns) + 2 * len(row), HEIGHT + 4), DOTS_PER_INCH)
     FigureCanvasAgg(figure)
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=MARGIN, h_pad=MARGIN / 2, wspace=0, hspace=0))
     grid = figure.add_gridspec(3, len(columns), width_ratios=columns, height_ratios=[FLAT, HEIGHT, FLAT])
@@ -104,7 +117,7 @@ def save(make: Callable[[], Figure], path: Path, content: str = "") -> list[Path
     png, pdf = (path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "pdf"))
     if content and pdf.is_file() and _content(png) == content:
         return [png, pdf]
-    with matplotlib.rc_context(style.RC):
+    with style.settings():
         figure = make()
         try:
             # `savefig` draws twice.
@@ -148,11 +161,13 @@ def _fit(figure: Figure, columns: Sequence[float]) -> None:
     """
     engine = figure.get_layout_engine()
     assert engine is not None
-    for _ in range(2):
+    for _ in range(ATTEMPTS):
         engine.execute(figure)
         box, (width, height) = figure.axes[0].get_position(original=True), figure.get_size_inches()
-        wider = (1 - box.width * width / columns[0]) * sum(columns)
-        figure.set_size_inches(width + wider, height + HEIGHT - box.height * height)
+        wider, higher = (1 - box.width * width / columns[0]) * sum(columns), HEIGHT - box.height * height
+        if max(abs(wider), abs(higher)) < CLOSE_ENOUGH:
+            break
+        figure.set_size_inches(width + wider, height + higher)
 
 
 def _add_title(head: Axes, name: str, title: str, lines: int) -> None:

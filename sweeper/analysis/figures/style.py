@@ -5,11 +5,13 @@ Colours are named in the panels and given a shade here. `paper` is the palette o
 a marker of its own.
 """
 
+import contextlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+import matplotlib
 from matplotlib.axes import Axes
 
 from sweeper.messages import counted
@@ -43,6 +45,17 @@ RC: dict[Any, Any] = {
 }
 
 HEIGHT = 2.05  # height of all axes, in inches
+
+
+@contextlib.contextmanager
+def settings() -> Iterator[None]:
+    """Matplotlib's own defaults and ours, whatever the user's `matplotlibrc` says."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(RC)
+        yield
+
+
 SMALL = 7  # font size of seed counts and footers, in points
 
 FAINT = "#555555"
