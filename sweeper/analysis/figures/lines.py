@@ -28,6 +28,7 @@ from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results, own_goals, task_of
 from sweeper.messages import counted
+from sweeper.panels.axes import label_of
 from sweeper.panels.kinds import CurvePanel, HistoryPanel, LinesPanel
 from sweeper.panels.series import PublishedCurve
 from sweeper.trial.columns import TIMINGS
@@ -134,7 +135,8 @@ class Lines(Drawing[LinesT], abc.ABC):
         for at, _, value in self.exact:
             ax.axhline(value, zorder=1.5, **self._exact_style(at, look))
         ax.set_yscale(self._scale()[0])
-        ax.set_ylabel(y.label or (self.panel.metric or self.panel.tail or "") + " (%)" * y.percent)
+        metric = self.panel.metric or self.panel.tail
+        ax.set_ylabel(y.label or (label_of(metric, y.percent) if metric else "(%)" * y.percent))
         ax.grid(True)
         self.dress(ax, place)
         if y.limits and self._scale()[0] == y.scale:

@@ -17,6 +17,7 @@ from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
+from sweeper.panels.axes import label_of
 from sweeper.panels.kinds import ScatterPanel
 from sweeper.trial.metrics import equal_but_rounding
 
@@ -74,8 +75,9 @@ class Scatters(Drawing[ScatterPanel]):
             axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: style.number(value)))
             axis.set_minor_formatter(NullFormatter())
-        ax.set_xlabel(panel.x.label or panel.x.text() + " (%)" * panel.x.percent)
-        ax.set_ylabel(panel.y.label or (panel.metric or "") + " (%)" * panel.y.percent)
+        x_label = label_of(panel.x.column, panel.x.percent) if panel.x.column else panel.x.text()
+        ax.set_xlabel(panel.x.label or x_label)
+        ax.set_ylabel(panel.y.label or label_of(self.frame["metric"].iloc[0], panel.y.percent))
         ax.grid(True)
         if panel.y.limits and y_scale == panel.y.scale:
             ax.set_ylim(*panel.y.limits)
