@@ -45,7 +45,7 @@ from PIL import Image
 from sweeper.analysis import comparison, figures
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import FigureReport
-from sweeper.analysis.figures.selection import NoData, chosen, series_of
+from sweeper.analysis.figures.selection import NoData, chosen
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
 from sweeper.analysis.results import (
@@ -578,12 +578,9 @@ def _shades(section: Section, look: Look) -> dict[str, str]:
     """The colours of trials by id: that of the first series of a figure that shows the trial."""
     shades: dict[str, str] = {}
     for drawing in section.report.drawn:
-        with contextlib.suppress(NoData):
-            for place, series in enumerate(series_of(drawing.panel, drawing.SERIES, drawing.results)):
-                with contextlib.suppress(NoData):
-                    shade = look.shade(getattr(series, "color", None), place)
-                    for trial_id in chosen(drawing.results, drawing.panel.where, series.where)["trial_id"]:
-                        shades.setdefault(trial_id, shade)
+        looks = drawing.looks(look)
+        for trial_id, label in zip(drawing.frame["trial_id"], drawing.frame["series"], strict=True):
+            shades.setdefault(trial_id, looks[label][0])
     return shades
 
 

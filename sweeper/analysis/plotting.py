@@ -7,7 +7,6 @@ a training curve; against any other column every trial is a point.
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-import matplotlib
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
@@ -44,9 +43,9 @@ def plotted(
     panel = _panel(results, x, y, split, rows)
     drawn = drawing(panel, results)
     remarks = [line for _, line in note_lines(drawn.notes)]
-    if not drawn.series:
+    if drawn.frame.empty:
         raise PlotError("; ".join(remarks))
-    with matplotlib.rc_context(style.RC):
+    with style.settings():
         return compose([drawn], "paper"), remarks
 
 

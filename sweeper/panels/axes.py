@@ -1,10 +1,12 @@
 """Axes of panels, and the types of values that all records of panels share."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sweeper.trial.field_types import infinity
+from sweeper.trial.metrics import Statistic, metric_named
 
 Color = Literal["red", "blue", "purple", "green", "teal", "lime", "orange", "black"]
 """Names of a palette's colours; a palette gives each name its shade (`sweeper.analysis.figures.style`)."""
@@ -34,6 +36,34 @@ ColumnLimits = Annotated[
     tuple[Finite | Name | None, Finite | Name | None], Field(strict=False), AfterValidator(_rising)
 ]
 """Limits; each end may be a column of the trials, such as `task_horizon`."""
+
+
+_WORDS: dict[str, tuple[Statistic, ...]] = {
+    "worst 5 %": ("worst5",), "worst input": ("worst", "heldout"), "th percentile": ("percentile", "pooled"),
+}  # fmt: skip
+"""The words of this package for statistics over inputs."""
+
+
+def label_of(metric: str, percent: bool = False) -> str:
+    """The label of an axis that shows a metric, such as "5th percentile of success (%)"."""
+    named = metric_named(metric)
+    quantity = named._replace(statistic="mean").name.replace("_", " ")
+    words = next((words for words, statistics in _WORDS.items() if named.statistic in statistics), "")
+    if words == "th percentile":
+        text = f"{named.percentile}{words} of {quantity}"
+    else:
+        text = f"{quantity[0].upper()}{quantity[1:]} of the {words}" if words else metric
+    return text + " (%)" * percent
+
+
+def contradiction(label: str, metrics: Iterable[str | None]) -> str | None:
+    """What is wrong with a label that has our words for another statistic than that of any metric it stands for."""
+    drawn = {metric: metric_named(metric).statistic for metric in metrics if metric}
+    for words, statistics in _WORDS.items():
+        if words in label.lower() and drawn and not set(statistics) & set(drawn.values()):
+            right = " or ".join(f"'{label_of(metric)}'" for metric in drawn)
+            return f"'{label}' is not what {' and '.join(drawn)} is: {right}; without a label the metric gives it"
+    return None
 
 
 class Declaration(BaseModel):

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.panels.axes import Declaration, Points
+from sweeper.panels.axes import Declaration, Points, contradiction
 from sweeper.panels.kinds import MetricSource, Panel
 from sweeper.panels.series import Series
 from sweeper.trial.columns import COLUMNS, METRICS
@@ -57,6 +57,9 @@ def mistakes(panels: Sequence[Panel], declared: Sequence[str], names: Names) -> 
         for location, label in _labels(panel):
             if not is_text(label):
                 yield (index, *location), rf"{label!r} holds no valid formula between its $ (a dollar sign is \$)"
+        for location, label, metrics in _claims(panel):
+            if message := contradiction(label, metrics):
+                yield (index, *location), message
         for location, task in _tasks(panel):
             if task not in names.tasks:
                 yield (index, *location), f"no trial has the task '{task}' (known: {', '.join(names.tasks)})"
@@ -130,6 +133,15 @@ def _labels(record: Declaration) -> Iterator[tuple[Location, str]]:
                 yield from (((*at, *location), label) for location, label in _labels(part))
 
 
+def _claims(panel: Panel) -> Iterator[tuple[Location, str, Sequence[str | None]]]:
+    """The labels of axes and series, with their places and the metrics that they stand for."""
+    drawn = [metric for series in panel.series or (None,) for metric in panel.metrics(series)]
+    for axis, metrics in (("x", [getattr(getattr(panel, "x", None), "column", None)]), ("y", drawn)):
+        yield (axis, "label"), getattr(getattr(panel, axis, None), "label", ""), metrics
+    for place, series in enumerate(panel.series):
+        yield ("series", place, "label"), series.label, panel.metrics(series)
+
+
 def _tasks(panel: Panel) -> Iterator[tuple[Location, Any]]:
     """The tasks that conditions ask for, with their places."""
     for location, part in _parts(panel):
@@ -145,8 +157,10 @@ def is_text(label: str) -> bool:
     signs = label.count("$") - label.count(r"\$")
     if signs == 0 or signs % 2:  # then no formula is meant
         return True
-    from matplotlib.mathtext import MathTextParser  # takes a third of a second to import
-
+    try:
+        from matplotlib.mathtext import MathTextParser  # takes a third of a second to import
+    except ValueError:  # MPLBACKEND names a backend that is not there, so nothing will be drawn
+        return True
     try:
         MathTextParser("path").parse(label)
     except (ValueError, RecursionError):

@@ -224,7 +224,7 @@ class HeatmapPanel(Panel):
     lowest: Annotated[float, Field(gt=0, lt=1)] = 1e-3
 
 
-class _Grid(Panel):
+class GridPanel(Panel):
     """Inputs as cells of a grid.
 
     Cells are counted from 0, row by row from below, each row from the left. `rows` and `columns` are columns of the
@@ -238,7 +238,7 @@ class _Grid(Panel):
     seed: Annotated[int, Field(ge=0)] | None = None
 
 
-class CellsPanel(_Grid):
+class CellsPanel(GridPanel):
     """An outcome of every input as the colour of its cell, one map a series.
 
     An end of `limits` is a number, a column of the trials such as `task_horizon`, or left to the data.
@@ -251,7 +251,7 @@ class CellsPanel(_Grid):
     limits: axes.ColumnLimits = (None, None)
 
 
-class BoardPanel(_Grid):
+class BoardPanel(GridPanel):
     """Two walks of an agent to the cell `target` (row and column from 1), one board for each of several seeds r.
 
     `metric` is the beginning of the outcomes `<metric>_<r>_<step>`, which hold the cell reached by a step, and a

@@ -36,10 +36,13 @@ def figure_lines(plan: SweepPlan, rows: pa.Table) -> list[str]:
         return lines
     with contextlib.suppress(OSError):  # the record is of figures that this start draws over
         (folder / DRAWN).unlink()
-    from sweeper.analysis import figures
-    from sweeper.analysis.results import Results
+    try:
+        from sweeper.analysis import figures
+        from sweeper.analysis.results import Results
 
-    report = figures.draw(Results.of_store(store).only(rows["trial_id"].to_pylist()), spec.panels, folder)
+        report = figures.draw(Results.of_store(store).only(rows["trial_id"].to_pylist()), spec.panels, folder)
+    except Exception as error:  # the trials are committed, whatever is wrong with matplotlib or the folder
+        return [f"no figures: {type(error).__name__}: {error}"]
     lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]
     lines += [f"  {', '.join(panels)}: {line}" for panels, line in figures.note_lines(report.notes)]
     if digest is not None and not any(note.text.startswith(figures.FAILED) for note in report.notes):

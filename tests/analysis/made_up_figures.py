@@ -58,6 +58,12 @@ def labels(content):
     return [label for label, _ in content.legend(style.PALETTES["paper"])]
 
 
+def points(content, series=0, metric=None):
+    """The points of a line by x: of the series in this place, and of its average unless a metric is named."""
+    line = content.points[content.points["series"] == content.labels()[series]]
+    return line[line["metric"] == (metric or line["metric"].iloc[0])].set_index("x")
+
+
 # A grid world
 
 PATHS = {0: [1, 2, 5, 3, 4, 5], 1: [0, 3, 0, 3, 1, 1, 1, 1]}

@@ -6,7 +6,6 @@ One row of panels of several kinds is composed in `make test`; what is scarce of
 import itertools
 import json
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.text import Text
@@ -24,7 +23,7 @@ PAPER = [SHIPPED[name] for name in ("5A", "5B", "5C", "9")]
 def composed(results, *panels, palette="paper"):
     """The figure of a row of panels, as `draw` writes it."""
     row = [drawing(panel, results) for panel in panels]
-    with matplotlib.rc_context(style.RC):
+    with style.settings():
         figure = layout.compose(row, palette)
         figure.canvas.draw()
     return figure
@@ -65,7 +64,7 @@ def check_layout(figure, stored, row):
     sizes = [axes.bbox for axes in figure.axes if axes.axison and axes.get_label() != "<colorbar>"]
     widths = [width for one in row for width in drawing(one, stored).widths()]
     np.testing.assert_allclose([box.width / figure.dpi for box in sizes], widths, atol=0.02)
-    np.testing.assert_allclose([box.height / figure.dpi for box in sizes], layout.HEIGHT, atol=0.02)
+    np.testing.assert_allclose([box.height / figure.dpi for box in sizes], style.HEIGHT, atol=0.02)
     assert len({(round(box.y0, 3), round(box.y1, 3)) for box in sizes}) == 1
     tops = [box.y1 for text, box in boxes if text.get_fontweight() == "bold"]
     assert len(tops) == len(row)
@@ -83,7 +82,7 @@ def test_a_row_of_several_kinds_is_laid_out():
     assert {line.count("$") % 2 for line in title} == {0}, "formulas stay whole"
     assert len(legends(figure)) == 2, "maps have no legend"
     hatched = [patch for axes in figure.axes for patch in axes.patches if patch.get_hatch()]
-    assert len(hatched) == len(drawing(CELLS, stored).series)
+    assert len(hatched) == len(drawing(CELLS, stored).labels())
     footer = next(text for text in said(figure) if "board: " in text).split("\n")
     assert [line.partition(":")[0] for line in footer if line.startswith(("P: ", "cells: ", "board: "))] == [
         "P", "cells", "board",
@@ -222,7 +221,7 @@ def test_the_canvas_grows_with_its_texts(size):
     found, series = many(count, label)
     figure = composed(found, curve(x={"column": "q", "label": WORDS}, series=[*series, {"label": "all"}], **keys))
     (axes,) = [axes for axes in figure.axes if axes.axison]
-    assert axes.bbox.height / figure.dpi == pytest.approx(layout.HEIGHT, abs=0.02)
+    assert axes.bbox.height / figure.dpi == pytest.approx(style.HEIGHT, abs=0.02)
     boxes = [text.get_window_extent() for text in texts(figure)]
     room = figure.bbox.padded(1)
     assert all(room.contains(*box.min) and room.contains(*box.max) for box in boxes)

@@ -50,7 +50,7 @@ def test_five_points_or_more_have_a_rank_correlation():
         ([0.1 + 2e-9 * place for place in range(5)], None),  # rounding has no rank
     ):
         content = drawing(scatter, trained(losses))
-        assert content.series[0].rank_correlation() == correlation
+        assert content.rank_correlation("Aq_R") == correlation
         assert ("-1.00" in labels(content)[0]) == (correlation is not None)
 
 
@@ -58,7 +58,7 @@ def test_the_axis_may_be_a_column_and_shares_per_cent():
     scatter = panel(kind="scatter", x={"column": "success", "percent": True}, y=SUCCESS, metric="success_p5", split="m")
     made = [trial(m=5, success=0.25, success_p5=0.125), trial(m=5, seed=1, success=0.75, success_p5=0.5)]
     content = drawing(scatter, results(made))
-    assert content.series[0].values.to_numpy().tolist() == [[0.25, 0.125], [0.75, 0.5]]
+    assert content.frame[["x", "value"]].to_numpy().tolist() == [[0.25, 0.125], [0.75, 0.5]]
     (points,) = painted(content)[0].lines
     assert (list(points.get_xdata()), list(points.get_ydata())) == ([25, 75], [12.5, 50])
 
@@ -69,6 +69,6 @@ def test_the_axis_may_be_a_column_and_shares_per_cent():
 )
 def test_what_no_trial_has_is_a_note(x, named):
     content = drawing(panel(kind="scatter", x=x, metric="success", split="baseline"), trained([0.1, 0.2]))
-    assert not content.series
+    assert content.labels() == []
     (note,) = content.notes
     assert named in note.text

@@ -9,7 +9,7 @@ import pytest
 
 from sweeper.analysis.figures import drawing
 from sweeper.analysis.vote_bounds import success_promised
-from tests.analysis.made_up_figures import labels, painted, panel, results, trial
+from tests.analysis.made_up_figures import labels, painted, panel, points, results, trial
 
 WRONG = 3**10 - (2**10 + 2)  # colourings of a cycle of ten that are not proper
 VOTES = panel(kind="votes", series=[{"label": "A", "where": {"baseline": "Aq_R"}}])
@@ -22,13 +22,13 @@ def voters(seed=0, margin=0.5, **changes):
 
 
 def test_a_votes_panel_draws_the_estimates_by_default_and_on_demand_the_votes_of_the_paper():
-    (series,) = drawing(VOTES, results([voters(0), voters(1)])).series
-    average, tail = (line.points["mean"].to_dict() for line in series.lines)
-    assert average == pytest.approx({1: 0.8, 3: 0.86, 30: 0.9})
-    assert tail == pytest.approx({1: 0.6, 3: 0.65, 30: 0.7})
+    content = drawing(VOTES, results([voters(0), voters(1)]))
+    assert points(content)["mean"].to_dict() == pytest.approx({1: 0.8, 3: 0.86, 30: 0.9})
+    assert points(content, metric="votes_p5")["mean"].to_dict() == pytest.approx({1: 0.6, 3: 0.65, 30: 0.7})
     majority = panel(kind="votes", metric="majority", tail="majority_p5", split="baseline")
-    (series,) = drawing(majority, results([trial(majority_5=0.7, majority_30=0.9, majority_30_p5=0.5)])).series
-    assert [line.points["mean"].to_dict() for line in series.lines] == [{5: 0.7, 30: 0.9}, {30: 0.5}]
+    content = drawing(majority, results([trial(majority_5=0.7, majority_30=0.9, majority_30_p5=0.5)]))
+    assert points(content)["mean"].to_dict() == {5: 0.7, 30: 0.9}
+    assert points(content, metric="majority_p5")["mean"].to_dict() == {30: 0.5}
 
 
 def bounds(axes):
@@ -87,9 +87,8 @@ def test_of_several_evaluations_of_a_network_the_one_with_the_most_seeds_counts(
     rows = [evaluated(100, votes_30=0.5, votes_7=0.6), evaluated(1000, votes_30=0.7, votes_300=1.0), evaluated(500)]
     every = replace(results([voters()]), evaluations=lambda: results(rows).trials)
     content = drawing(VOTES.model_copy(update={"rows": "evaluations"}), every)
-    points = content.series[0].lines[0].points
-    assert points["mean"].to_dict() == pytest.approx({1: 0.8, 3: 0.85, 7: 0.6, 30: 0.7, 300: 1.0})
-    assert set(points["count"]) == {1}
+    assert points(content)["mean"].to_dict() == pytest.approx({1: 0.8, 3: 0.85, 7: 0.6, 30: 0.7, 300: 1.0})
+    assert set(points(content)["count"]) == {1}
     assert content.merged == []
 
 
@@ -102,5 +101,5 @@ def test_of_several_evaluations_of_a_network_the_one_with_the_most_seeds_counts(
 )
 def test_what_a_panel_of_votes_lacks_is_named(rows, named):
     content = drawing(VOTES.model_copy(update={"rows": rows}), results([trial(success=0.5)]))
-    assert content.series == []
+    assert content.labels() == []
     assert named in content.notes[0].text

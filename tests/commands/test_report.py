@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sweeper.analysis import advice
-from sweeper.analysis.figures.curves import Curves
+from sweeper.analysis.figures.lines import Curves
 from sweeper.commands.report import app
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store

@@ -112,7 +112,7 @@ def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(local, t
         local.commit(dataclasses.replace(result(), trial=trial))
     (source,) = listed(local, space)
     made = [figures.drawing(panel, source.results) for panel in source.panels]
-    assert {drawing.panel.name: (drawing.panel.figure, len(drawing.series)) for drawing in made} == {
+    assert {drawing.panel.name: (drawing.panel.figure, len(drawing.labels())) for drawing in made} == {
         "by width": (None, 2), "inputs": (None, 2), "cost wall time": ("cost", 2), "cost memory": ("cost", 2),
         "cost compile time": ("cost", 0), "cost speed": ("cost", 0),
     }  # fmt: skip

@@ -270,9 +270,8 @@ def test_panels_draw_evaluations_like_trials(store, full):
     }
     (panel,) = TypeAdapter(Panels).validate_python([keys])
     without = figures.drawing(panel, Results.of_store(store))
-    assert not without.series
+    assert not without.labels()
     assert without.notes
     evaluate(full, protocol={})
     drawn = figures.drawing(panel, Results.of_store(full).only(IDS[:2]))
-    (series,) = drawn.series
-    assert series.counts() == {10: 2, 20: 2}
+    assert drawn.counts() == {10: "2", 20: "2"}

@@ -100,6 +100,25 @@ def test_names_and_labels_that_no_trial_has_are_mistakes_with_their_place(space)
     assert "'task_height'?" in messages["panels[0].where.height"]
 
 
+@pytest.mark.parametrize(
+    ("metric", "label", "right"),
+    [
+        ("reward_p5", "Reward of the worst 5 %", "5th percentile of reward"),
+        ("reward", "Reward on the worst input", "reward"),
+    ],
+)
+def test_a_label_with_our_words_for_another_metric_is_a_mistake(space, metric, label, right):
+    def panel(label):
+        axes = f"x: wall_seconds, y: {{label: {label}}}"
+        return f"  - {{kind: scatter, name: labelled, metric: {metric}, split: m, {axes}}}\n"
+
+    with pytest.raises(SearchSpaceError) as caught:
+        space(SPACE + panel(label))
+    ((path, message),) = [(problem.path, problem.message) for problem in caught.value.problems]
+    assert (path, f"'{right}'" in message) == ("panels[8].y.label", True)
+    space(SPACE + panel(right))
+
+
 @pytest.mark.slow  # traces four evaluations
 def test_votes_are_named_without_their_number(space):
     coloring = (

@@ -8,6 +8,7 @@ import sweeper
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial import fingerprint
+from tests.processes import python
 from tests.results import result
 from tests.tiny_sweeps import SPACE, start
 
@@ -95,3 +96,18 @@ def test_panels_that_an_earlier_start_has_checked_are_checked_again_only_if_some
     other_code = fingerprint.captured().model_copy(update={"numerics": "0" * 20})
     monkeypatch.setattr(fingerprint, "captured", lambda: other_code)
     assert checked()
+
+
+def test_what_cannot_be_drawn_ends_no_sweep(results):
+    (results / "figures").write_text("a file in the way")
+    (line,) = sweeper.train(planned(results), in_process=True).draw()
+    assert "FileExistsError" in line or "NotADirectoryError" in line
+
+
+@pytest.mark.slow  # a program
+def test_a_program_draws_whatever_backend_of_matplotlib_is_asked_for(results, tmp_path):
+    done = python(
+        "-m", "sweeper", "plot", "q", "success", "--results", results, "--out", tmp_path / "plot.png",
+        MPLBACKEND="module://of_no_package.backend",
+    )  # fmt: skip
+    assert (done.returncode, (tmp_path / "plot.png").is_file()) == (0, True), done.stderr

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures.curves import Curves, Histories
 from sweeper.analysis.figures.drawing import Drawing, Note
 from sweeper.analysis.figures.grids import Boards, CellMaps
 from sweeper.analysis.figures.histogram import HeatMaps, Histograms
 from sweeper.analysis.figures.layout import DOTS_PER_INCH, compose, save
+from sweeper.analysis.figures.lines import Curves, Histories
 from sweeper.analysis.figures.scatter import Scatters
 from sweeper.analysis.figures.style import PALETTES, PaletteName, plain
 from sweeper.analysis.figures.success_of_votes import VoteCurves
@@ -93,7 +93,7 @@ def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteN
             continue
         notes += part.notes
         comparisons += attempted(panel.name, notes, part.compare) or []
-        if part.series and (written := _written([part], panel.name, out / panel.name, palette, notes)):
+        if len(part.frame) and (written := _written([part], panel.name, out / panel.name, palette, notes)):
             paths += written
             drawn.append(part)
     together = [(figure, row) for figure, row in _by_figure(drawn).items() if len(row) > 1]

@@ -1,21 +1,24 @@
-"""The interface of a kind of panel.
+"""A panel with its numbers: one tidy frame, and all that follows from the frame for every kind.
 
-A kind is one subclass of `Drawing`. It chooses the numbers of a panel, says how wide its axes are, paints them, and
-explains them in a legend and in remarks. It knows nothing of other panels, of the canvas, or of any task or paper:
-`sweeper.analysis.figures.layout` puts drawings side by side, with titles, legends and footers.
+A row of the frame is a number of one trial: its `series`, `x`, `seed`, `metric`, `value` and `trial_id`, and columns of
+the kind. Colours, legend, published values beside measured ones, merged entries and the text for readers who cannot see
+the figure come from the frame here. A kind is a subclass: it says which values it shows of some trials, and paints them
+into axes. It knows nothing of other panels, of the canvas, or of any task or paper: `sweeper.analysis.figures.layout`
+puts drawings side by side, with titles, legends and footers.
 """
 
 import abc
-from collections.abc import Sequence
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.selection import NoData, best_settings, chosen, mixed, series_of
-from sweeper.analysis.figures.style import Look, plain
+from sweeper.analysis.figures.style import FAINT, Look, plain
 from sweeper.analysis.results import Results
 from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Series
@@ -23,9 +26,12 @@ from sweeper.panels.series import Series
 WIDTH = 2.75  # width of axes in inches, unless a kind gives another
 MOST_DIFFERENT = 4  # most entries that a footer names where trials that differ are merged; the notes name all
 
+COLUMNS = ["series", "x", "seed", "metric", "value", "trial_id"]
+
+PUBLISHED_ONLY = " (published only)"
+"""The addition in the legend to the label of a series that has published values and nothing else."""
+
 PanelT = TypeVar("PanelT", bound=Panel)
-SeriesT = TypeVar("SeriesT", bound=Series)
-DrawnT = TypeVar("DrawnT")
 
 
 class Note(NamedTuple):
@@ -36,59 +42,85 @@ class Note(NamedTuple):
     text: str
 
 
-class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
+class Drawing(abc.ABC, Generic[PanelT]):
     """One panel, as the search space declares it, with the numbers that it shows."""
 
     NAME: ClassVar[str]
     """The name of the kind in prose, in the plural."""
 
-    SERIES: ClassVar[type[Series]] = Series
-    """The record of its series."""
-
     def __init__(self, panel: PanelT, results: Results) -> None:
         """The panel with its numbers taken from the results; a note for every series that has none."""
         self.panel = panel
-        self.series: list[DrawnT] = []  # those with data, as their kind draws them
+        self.published: Sequence[Any] = getattr(panel, "published", ())
+        self.results = results.of_evaluations() if panel.draws_evaluations else results
         self.notes: list[Note] = []
         self.merged: list[str] = []  # entries in which trials of a series differ that are not alike
         self.best: list[str] = []  # the drawn setting of each series that shows the best of several
-        results = self.results = results.of_evaluations() if panel.draws_evaluations else results
-        self.trials = results.trials[:0]  # that are drawn
+        self.declared: Sequence[Series] = ()
+        parts: list[pd.DataFrame] = []
+        trials = [self.results.trials[:0]]
         try:
-            if results.trials.empty:  # the same of all series, so said once
+            if self.results.trials.empty:  # the same of all series, so said once
                 evaluations = "no network is evaluated (python -m sweeper evaluate)"
                 raise NoData(evaluations if panel.draws_evaluations else "no trial is finished")
-            declared = series_of(panel, self.SERIES, results)
+            self.declared = series_of(panel, self.results)
         except NoData as reason:
-            self.notes.append(Note(panel.name, "", str(reason)))
-            return
-        axes, trials = self.axis_columns(), []
-        for index, declaration in enumerate(declared):
-            label = declaration.label
+            self.note("", str(reason))
+        for series in self.declared:
             try:
-                rows = chosen(results, panel.where, declaration.where)
-                choice = declaration.best or panel.best
-                rows, settings = (rows, "") if choice is None else best_settings(rows, choice, axes)
-                self.series.append(self.drawn(results, index, declaration, rows))  # pyright: ignore[reportArgumentType]
+                rows, settings = self._chosen(series)
+                parts += self._parts(series, rows)
             except NoData as reason:
-                self.notes.append(Note(panel.name, label, str(reason)))
+                self.note(series.label, str(reason))
                 continue
             trials.append(rows)
             if settings:
-                self.notes.append(Note(panel.name, label, settings))
-                self.best.append(f"{plain(label)}: {settings}")
-            if different := mixed(rows, [*axes, *panel.where, *declaration.where], self.alike()):
+                self.note(series.label, settings)
+                self.best.append(f"{plain(series.label)}: {settings}")
+            mentioned = [*self.axis_columns(), *panel.where, *series.where]
+            if different := mixed(rows, mentioned, self.alike()):
                 named = "; ".join(different)
-                self.notes.append(Note(panel.name, label, f"merges trials that differ in {named}"))
+                self.note(series.label, f"merges trials that differ in {named}")
                 many = len(different) > MOST_DIFFERENT
                 self.merged.append(f"{len(different)} entries differ; see the notes" if many else named)
         self.merged = list(dict.fromkeys(self.merged))
-        if trials:
-            self.trials = pd.concat(trials).drop_duplicates("trial_id")
+        self.frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
+        self.trials = pd.concat(trials[1:] or trials).drop_duplicates("trial_id")
+
+    def _chosen(self, series: Series) -> tuple[pd.DataFrame, str]:
+        """The trials of a series, and a sentence about the setting that is the best of several."""
+        rows = chosen(self.results, self.panel.where, series.where)
+        best = series.best or self.panel.best
+        return (rows, "") if best is None else best_settings(rows, best, self.axis_columns())
+
+    def _parts(self, series: Series, rows: pd.DataFrame) -> list[pd.DataFrame]:
+        """The numbers of each metric of a series; a note for each that was not measured, if another was."""
+        found, missing = [], []
+        for metric in filter(None, self.panel.metrics(series)):
+            try:
+                found.append(self.values(rows, metric).assign(series=series.label, metric=metric))
+            except NoData as reason:
+                missing.append(str(reason))
+        if not found:
+            raise NoData("; ".join(dict.fromkeys(missing)))
+        for reason in missing:
+            self.note(series.label, reason)
+        return found
+
+    def note(self, series: str, text: str) -> None:
+        self.notes.append(Note(self.panel.name, series, text))
 
     @abc.abstractmethod
-    def drawn(self, results: Results, index: int, series: SeriesT, rows: pd.DataFrame) -> DrawnT:
-        """A series of its place, its declaration and its trials; `NoData` if they lack what is drawn of them."""
+    def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        """A metric of some trials: `seed`, `value`, `trial_id`, and columns of the kind; `NoData` if none has it."""
+
+    @abc.abstractmethod
+    def paint(self, axes: Sequence[Axes], look: Look) -> None:
+        """Draw into axes of the given `widths`, from left to right."""
+
+    @abc.abstractmethod
+    def remarks(self) -> list[str]:
+        """Remarks for the footer of the figure, in half-sentences."""
 
     def axis_columns(self) -> Sequence[str]:
         """Columns of the panel's axes; together with its conditions they may differ within a series."""
@@ -103,29 +135,73 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
         """Width in inches of each of the axes; their height is `layout.HEIGHT`."""
         return [WIDTH]
 
-    @abc.abstractmethod
-    def paint(self, axes: Sequence[Axes], look: Look) -> None:
-        """Draw into axes of these widths, from left to right."""
+    def labels(self) -> list[str]:
+        """The labels of the series that have numbers, in the order of the panel."""
+        return list(self.frame["series"].unique())
 
-    @abc.abstractmethod
-    def remarks(self) -> list[str]:
-        """Remarks for the footer of the figure, in half-sentences."""
+    def part(self, label: str) -> pd.DataFrame:
+        """The rows of one series."""
+        return self.frame[self.frame["series"] == label]
+
+    def looks(self, look: Look) -> dict[str, tuple[str, str]]:
+        """Shade and marker of every series that is declared or published, by label.
+
+        A panel that splits lists no series, and a published series of it may have no trials.
+        """
+        colors = {series.label: getattr(series, "color", None) for series in self.declared or self.panel.series}
+        colors |= {each.series: None for each in self.published if each.series not in colors}
+        places = enumerate(colors.items())
+        return {label: (look.shade(color, place), look.marker(place)) for place, (label, color) in places}
 
     def choice_remarks(self) -> list[str]:
         """Remarks on the choice of trials."""
         return [*self.best, *(f"merged: {different}" for different in self.merged)]
 
-    def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
-        """Labels and handles of what is drawn; none where the drawing explains itself."""
-        return []
+    def legend(self, look: Look) -> list[tuple[str, Artist]]:
+        """Labels and handles of what is drawn: each series, those that are published alone, and the published marks."""
+        looks, drawn = self.looks(look), self.labels()
+        entries = [(self.entry(label), self.handle(label, *looks[label])) for label in drawn]
+        marks = {each.series: "x" if getattr(each, "fractions", True) else "v" for each in self.published}
+        for label in looks:
+            if label in marks and label not in drawn:
+                entries.append((f"{label}{PUBLISHED_ONLY}", mark(marks[label], looks[label][0])))
+        return entries
+
+    def entry(self, label: str) -> str:
+        """The text of a series in the legend."""
+        return label
+
+    def handle(self, label: str, shade: str, marker: str) -> Artist:
+        """The handle of a series in the legend."""
+        return Line2D([], [], color=shade, linestyle="none", marker=marker, markersize=4)
 
     def shared_legend(self) -> object:
         """Neighbouring panels of one kind share a legend if this value is equal. A panel with None has its own."""
         return None
 
     def compare(self) -> list[Comparison]:
-        """Every published value beside the measured number; none for kinds without published values."""
-        return []
+        """Every published value beside the measured number."""
+        return [compared for reference in self.published for compared in self.beside(reference)]
+
+    def beside(self, reference: Any) -> Iterator[Comparison]:
+        """The published values of one series beside the measured numbers."""
+        yield from ()
+
+    def compared(
+        self, reference: Any, metric: str, at: float | None, published: float, behind: pd.DataFrame, **others: Any
+    ) -> Comparison:
+        """A published value beside what was measured, by the rows of the frame `behind` it."""
+        seeds = behind.groupby("seed")["value"].mean() if len(behind) else pd.Series(dtype=float)
+        steps = self.trials.loc[self.trials["trial_id"].isin(behind["trial_id"]), "steps"].unique()
+        numbers: dict[str, Any] = {
+            "measured": float(seeds.mean()) if len(seeds) else None,
+            "lowest": float(seeds.min()) if len(seeds) else None,
+            "highest": float(seeds.max()) if len(seeds) else None,
+            "seeds": len(seeds),
+            "steps": tuple(sorted(map(int, steps))),
+        }
+        about = {"panel": self.panel.name, "series": plain(reference.series), "source": reference.source}
+        return Comparison(metric=metric, at=at, published=published, **about, **numbers | others)
 
     def against(self) -> str:
         """The horizontal axis, in words."""
@@ -133,9 +209,24 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
 
     def alternative(self) -> str:
         """A description of the figure for readers who cannot see it."""
-        panel = self.panel
-        named = [name for part in (panel, *panel.series) for name in (part.metric, getattr(part, "tail", None)) if name]
-        labels = ", ".join(series.label for series in panel.series)
-        series = f"one for every value of {panel.split}" if panel.split else labels
-        title, metrics = f" ({panel.title})" if panel.title else "", ", ".join(dict.fromkeys(named))
-        return plain(f"{self.NAME} {panel.name}{title}: {metrics} {self.against()}; series: {series}.")
+        title, metrics = self.panel.title and f" ({self.panel.title})", ", ".join(self.frame["metric"].unique())
+        labels = f"one for every value of {self.panel.split}" if self.panel.split else ", ".join(self.labels())
+        return plain(f"{self.NAME} {self.panel.name}{title}: {metrics} {self.against()}; series: {labels}.")
+
+
+def mark(marker: str, shade: str = FAINT) -> Line2D:
+    """The mark of a published value in a legend."""
+    return Line2D([], [], color=shade, linestyle="none", marker=marker, markersize=5)
+
+
+def by_seed(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The mean for each training seed at each combination of the columns `by`, in the order of the frame.
+
+    A training seed counts once, however many trials of it are merged.
+    """
+    return frame.groupby([*by, "seed"], sort=False)["value"].mean().reset_index()
+
+
+def over_seeds(seeds: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Statistics over training seeds of the means that `by_seed` gives."""
+    return seeds.groupby([*by], sort=False)["value"].agg(["mean", "min", "max", "std", "count"]).reset_index()

@@ -1,7 +1,7 @@
-"""What panels of lines share: an average as a solid line and a tail as a dashed one, one colour a series.
+"""Panels of lines: an average as a solid line and a tail as a dashed one, one colour a series.
 
-A point is the mean over training seeds, and a band shows their spread. A training seed counts once at a point, however
-many trials of it are merged there: trials are averaged within their seed first. Published values are crosses in the
+A point is the mean over training seeds, and a band shows their spread. On lines of few points each training seed also
+stands as a faint marker, because runs differ by seed and a mean alone hides it. Published values are crosses in the
 series' colour, also of series of which nothing is measured yet.
 
 Exact values, such as what no agent can beat, are known to the task (`Abilities.exact_values`) and horizontal lines.
@@ -12,162 +12,174 @@ task. If the trials of a panel have tasks of several sizes, each exact value get
 import abc
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures import references, style
-from sweeper.analysis.figures.drawing import Drawing, Note
+from sweeper.analysis.figures import style
+from sweeper.analysis.figures.drawing import Drawing, by_seed, mark, over_seeds
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results, task_of
+from sweeper.analysis.results import Results, own_goals, task_of
 from sweeper.learned_algorithms.contracts import Task
 from sweeper.learned_algorithms.metrics import Metric, metric_named
 from sweeper.messages import counted
-from sweeper.panels.kinds import LinesPanel
-from sweeper.panels.series import CurveSeries
+from sweeper.panels.axes import label_of
+from sweeper.panels.kinds import CurvePanel, HistoryPanel, LinesPanel
+from sweeper.panels.series import PublishedCurve
+from sweeper.trial.columns import TIMINGS
 
 DASHED = (0, (3.2, 1.6))  # line style of a tail
 
 EXACT_DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
 """Line styles of the exact values of a panel, in turn; the dashes of a bad tail are not among them."""
 
+DENSE = 40  # a line of more points than this has few markers, and none of single seeds
+MARKERS = 7  # markers along a dense line, where the palette tells series apart by them
+
+LINE_AND_X = ["series", "metric", "tail", "x"]
+
 LinesT = TypeVar("LinesT", bound=LinesPanel)
+Line = tuple[str, str, bool]  # series, metric, and whether it is the tail
+Place = Callable[[float], float]  # from x to its place on the axis
 
 
-@dataclass(frozen=True)
-class Line:
-    """One metric of a series: its value for each training seed (`x`, `seed`, `value`), and the trials behind it."""
-
-    metric: str
-    tail: bool
-    values: pd.DataFrame
-    rows: pd.DataFrame
-
-    @functools.cached_property
-    def points(self) -> pd.DataFrame:
-        """Statistics over the training seeds, by `x`; NaN, but for the count, where a mean describes no training."""
-        points = self.values.groupby("x")["value"].agg(["mean", "min", "max", "std", "count"])
-        metric = metric_named(self.metric)
-        none = [metric.has_no_mean(*ends) for ends in zip(points["min"], points["max"], strict=True)]
-        points.loc[none, ["mean", "min", "max", "std"]] = np.nan
-        return points
-
-
-@dataclass(frozen=True)
-class LineSeries:
-    """A series with data: its place in the panel decides the colour where none is given."""
-
-    index: int
-    label: str
-    color: Any
-    lines: tuple[Line, ...]
-
-    def counts(self) -> dict[float, int]:
-        """Number of training seeds at every value of x."""
-        merged = pd.concat([line.values for line in self.lines])
-        return {float(x): int(group["seed"].nunique()) for x, group in merged.groupby("x")}  # pyright: ignore[reportArgumentType]
-
-
-class ExactLine(NamedTuple):
-    """A horizontal line, in the units that the panel draws; `place` is its index in the panel."""
-
-    place: int
-    label: str
-    value: float
-
-
-class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
+class Lines(Drawing[LinesT], abc.ABC):
     """A panel of lines; its kinds differ in their horizontal axis."""
-
-    SERIES = CurveSeries
 
     def __init__(self, panel: LinesT, results: Results) -> None:
         """As of every kind, and with a note on every exact value that is missing, and values that no axis can show."""
         super().__init__(panel, results)
+        tails = {(series.label, panel.metrics(series)[1]) for series in self.declared}
+        pairs = zip(self.frame["series"], self.frame["metric"], strict=True)
+        self.frame["tail"] = [pair in tails for pair in pairs]
+        self.frame = self.frame.sort_values("x", kind="stable")
+        self.seeds = by_seed(self.frame, LINE_AND_X)
+        self.points = self._points()
+        for remark in self.scale_remarks():
+            self.note("", remark)
         self.exact = list(self._exact_lines())
-        self.notes += [Note(panel.name, "", remark) for remark in self.scale_remarks()]
-        known = {line.place for line in self.exact}
-        self.notes += [
-            Note(panel.name, exact.label, f"the task has no exact '{exact.value}'")
-            for place, exact in enumerate(panel.yardsticks)
-            if self.series and place not in known
-        ]
+        for place, exact in enumerate(panel.yardsticks):
+            if len(self.frame) and place not in {known for known, _, _ in self.exact}:
+                self.note(exact.label, f"the task has no exact '{exact.value}'")
 
-    def _exact_lines(self) -> Iterator[ExactLine]:
-        """The exact values that the tasks of the trials know."""
+    def _points(self) -> pd.DataFrame:
+        """Statistics over training seeds by line and x; NaN, but for the count, where a mean describes no training."""
+        points = over_seeds(self.seeds, LINE_AND_X)
+        ends = zip(points["metric"], points["min"], points["max"], strict=True)
+        none = [metric_named(metric).has_no_mean(low, high) for metric, low, high in ends]
+        points.loc[none, ["mean", "min", "max", "std"]] = np.nan
+        return points
+
+    def _exact_lines(self) -> Iterator[tuple[int, str, float]]:
+        """The exact values that the tasks of the trials know: place in the panel, label, value in the unit drawn."""
         tasks = dict.fromkeys(map(task_of, self.trials["spec"])) if self.panel.yardsticks else ()
         known = [_exact_values(task) for task in tasks if task is not None]  # pyright: ignore[reportArgumentType]
         for place, exact in enumerate(self.panel.yardsticks):
             for value in dict.fromkeys(values[exact.value] for values in known if exact.value in values):
                 drawn = value * self.panel.y.factor if exact.unit is None else value / exact.unit
-                yield ExactLine(place, f"{exact.label} ({drawn:.4g})", drawn)
+                yield place, f"{exact.label} ({drawn:.4g})", drawn
 
-    def drawn(self, results: Results, index: int, series: CurveSeries, rows: pd.DataFrame) -> LineSeries:
-        found, missing = [], []
-        for metric, tail in zip(self.panel.metrics(series), (False, True), strict=True):
-            try:
-                if metric is not None:
-                    found.append(Line(metric, tail, self.values(results, rows, metric), rows))
-            except NoData as reason:
-                missing.append(str(reason))
-        if not found:
-            raise NoData("; ".join(dict.fromkeys(missing)))
-        self.notes += [Note(self.panel.name, series.label, reason) for reason in missing]
-        return LineSeries(index, series.label, series.color, tuple(found))
-
-    @abc.abstractmethod
-    def values(self, results: Results, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-        """A metric of the trials for each training seed (`x`, `seed`, `value`); `NoData` if no trial has it."""
-
-    def trials_behind(self, line: Line, x: float) -> pd.DataFrame:
-        """The trials behind a point of a line."""
-        return line.rows
-
-    def marker(self, series: LineSeries, look: Look) -> str:
-        """The marker of a series on its lines and in the legend; empty for none."""
-        return look.marker(series.index)
-
-    def all_lines(self) -> list[Line]:
-        return [line for series in self.series for line in series.lines]
-
-    def published_values(self) -> list[float]:
-        return [value for reference in self.panel.published for value in reference.values.values()]
+    # Published values
 
     def shared_legend(self) -> object:
         return [(series.label, series.color) for series in self.panel.series]
 
-    def compare(self) -> list[Comparison]:
-        lines = {(series.label, line.metric): line for series in self.series for line in series.lines}
-        largest = max(map(abs, self.published_values()), default=0.0)
-        compared = []
-        for reference in self.panel.published:
-            line = lines.get((reference.series, reference.metric))
-            for x, published in sorted(reference.values.items()):
-                by_seed, rows = {}, None
-                if line is not None:
-                    point = line.values[np.isclose(line.values["x"], x, rtol=1e-9)]
-                    by_seed, rows = dict(zip(point["seed"], point["value"], strict=True)), self.trials_behind(line, x)
-                for metric, values in ((reference.metric, by_seed), *self._pooled(reference.metric, rows)):
-                    about = self.panel, reference, metric, x, published, values, rows
-                    compared.append(references.compared(*about, percent=self.panel.y.percent, largest=largest))
-        return compared
+    def published_values(self) -> list[float]:
+        return [value for reference in self.published for value in reference.values.values()]
 
-    def _pooled(self, name: str, rows: pd.DataFrame | None) -> Iterator[tuple[str, dict[int, float]]]:
-        """Of a percentile also that of all training seeds together, which may be what a paper means."""
-        metric = metric_named(name)._replace(statistic="pooled")
-        if rows is None or metric_named(name) != metric.tail or rows["seed"].nunique() < 2:
-            return
-        if (value := pooled(self.results, rows, metric)) is not None:
-            yield metric.name, dict.fromkeys(rows["seed"], value)
+    def beside(self, reference: PublishedCurve) -> Iterator[Comparison]:
+        line = self.part(reference.series)
+        line = line[line["metric"] == reference.metric]
+        scale = {"percent": self.panel.y.percent, "largest": max(map(abs, self.published_values()))}
+        for x, published in sorted(reference.values.items()):
+            behind = line[np.isclose(line["x"].astype(float), x, rtol=1e-9)]
+            yield self.compared(reference, reference.metric, x, published, behind, **scale)
+            # Of a percentile also that of all training seeds together, which may be what a paper means.
+            metric = metric_named(reference.metric)._replace(statistic="pooled")
+            if metric_named(reference.metric) != metric.tail or behind["seed"].nunique() < 2:
+                continue
+            if (value := pooled(self.results, behind["trial_id"].unique(), metric)) is not None:
+                yield self.compared(reference, metric.name, x, published, behind.assign(value=value), **scale)
 
-    def spread(self, points: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    # What is painted
+
+    @property
+    def dense(self) -> bool:
+        return bool(len(self.points)) and self.points.groupby(["series", "metric"]).size().max() > DENSE
+
+    def places(self) -> Place:
+        """Where each x stands on the axis."""
+        return float
+
+    @abc.abstractmethod
+    def dress(self, axes: Axes, place: Place) -> None:
+        """Labels, ticks and limits of the horizontal axis."""
+
+    def paint(self, axes: Sequence[Axes], look: Look) -> None:
+        (ax,) = axes
+        looks, place, y = self.looks(look), self.places(), self.panel.y
+        for line, points in self.points.groupby(["series", "metric", "tail"], sort=False):
+            self._paint_line(ax, line, points, looks, place)  # pyright: ignore[reportArgumentType]
+        logarithmic = self._scale()[0] == "log"
+        for reference in self.published:
+            for x, value in sorted(reference.values.items()):
+                if value > 0 or not logarithmic:
+                    style.cross(ax, place(x), value * y.factor, looks[reference.series][0])
+        for at, _, value in self.exact:
+            ax.axhline(value, zorder=1.5, **self._exact_style(at, look))
+        ax.set_yscale(self._scale()[0])
+        metric = self.panel.metric or self.panel.tail
+        ax.set_ylabel(y.label or (label_of(metric, y.percent) if metric else "(%)" * y.percent))
+        ax.grid(True)
+        self.dress(ax, place)
+        if y.limits and self._scale()[0] == y.scale:
+            ends = zip(y.limits, ax.get_ylim(), strict=True)
+            low, high = (limit if given is None else given for given, limit in ends)
+            # Lines along a limit, such as a success of 100 %, must be seen whole; those along 0 lie on the axis anyway.
+            pad = 0.03 * (high - low) if y.scale == "linear" else 0.0
+            ax.set_ylim(low - pad * (None not in y.limits), high + pad)
+
+    def _paint_line(
+        self, ax: Axes, line: Line, points: pd.DataFrame, looks: dict[str, tuple[str, str]], place: Place
+    ) -> None:
+        """The means over seeds, solid with full markers, or dashed with empty ones; single seeds, and their band."""
+        (label, metric, tail), (shade, marker), factor = line, looks[line[0]], self.panel.y.factor
+        x, dense = points["x"].map(place).to_numpy(float), self.dense
+        several = points["count"].max() > 1
+        # The bands of averages and tails, one upon the other, could not be told apart.
+        if several and (dense or not (tail and self._has_average(label))):
+            low, high = self._spread(points)
+            ax.fill_between(x, low, high, color=shade, alpha=0.18 if dense and not tail else 0.1, linewidth=0, zorder=2)
+        if several and not dense:
+            seeds = self.seeds[(self.seeds["series"] == label) & (self.seeds["metric"] == metric)]
+            for at, size in (
+                (points["mean"].notna() & (points["count"] > 1), {"size": 2.6, "alpha": 0.35, "zorder": 3}),
+                (points["mean"].isna(), {"size": 3.6, "zorder": 5, "markerfacecolor": "white", "markeredgewidth": 0.9}),
+            ):
+                shown = seeds[seeds["x"].isin(points.loc[at, "x"])]
+                style.dots(ax, shown["x"].map(place), shown["value"] * factor, shade, marker, **size)
+        look: dict[str, Any] = {"linestyle": DASHED, "markerfacecolor": "white"} if tail else {"markerfacecolor": shade}
+        if dense:  # lines that coincide must not hide each other's markers
+            every = max(1, len(x) // MARKERS)
+            look |= {"markevery": (list(looks).index(label) * every // 3 % every, every)}
+        look |= {"marker": self._marker(marker), "markersize": 3.6, "markeredgewidth": 0.9}
+        ax.plot(x, points["mean"].to_numpy() * factor, color=shade, linewidth=1.2 if dense else 1.4, zorder=5, **look)
+
+    def _marker(self, marker: str) -> str:
+        """The marker on a line: a dense line has none if it is the same of all series."""
+        return "" if self.dense and marker == "o" else marker
+
+    def _has_average(self, label: str) -> bool:
+        return not self.part(label)["tail"].all()
+
+    def _spread(self, points: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper edge of the band around the points of a line, in the unit that is drawn."""
         factor = self.panel.y.factor
         if self.panel.band == "range":
@@ -175,102 +187,160 @@ class Lines(Drawing[LinesT, CurveSeries, LineSeries], abc.ABC):
         mean, deviation = points["mean"].to_numpy() * factor, points["std"].fillna(0).to_numpy() * abs(factor)
         return mean - deviation, mean + deviation
 
-    def spread_name(self) -> str:
-        return "lowest to highest seed" if self.panel.band == "range" else "one standard deviation over seeds"
-
-    def seeds_remark(self) -> tuple[str, bool]:
-        """How many training seeds the points have, and whether any has several."""
-        counts = {int(count) for line in self.all_lines() for count in line.points["count"]}
-        low, high = min(counts), max(counts)
-        return counted(high, "training seed") if low == high else f"{low}-{high} training seeds", high > 1
-
-    def mean_remarks(self) -> list[str]:
-        """A remark on points that have no mean."""
-        lost = any(line.points["mean"].isna().any() for line in self.all_lines())
-        return ["no mean where a percentile is 0 for one seed and 1 for another: empty markers"] * lost
-
-    def paint_points(
-        self, axes: Axes, series: LineSeries, line: Line, place: Callable[[float], float], look: Look, banded: bool
-    ) -> None:
-        """A line with a marker at each point, its single seeds, and with `banded` the band of their spread."""
-        points, shade, marker = line.points, look.shade(series.color, series.index), look.marker(series.index)
-        x = np.array([place(value) for value in points.index])
-        if points["count"].max() > 1:
-            if banded:
-                low, high = self.spread(points)
-                axes.fill_between(x, low, high, color=shade, alpha=0.1, linewidth=0, zorder=2)
-            for at, look_of_seeds in (
-                (points["mean"].notna() & (points["count"] > 1), {"size": 2.6, "alpha": 0.35, "zorder": 3}),
-                (points["mean"].isna(), {"size": 3.6, "zorder": 5, "markerfacecolor": "white", "markeredgewidth": 0.9}),
-            ):
-                seeds = line.values[line.values["x"].isin(points.index[at])]
-                y = seeds["value"].to_numpy() * self.panel.y.factor
-                style.dots(axes, [place(value) for value in seeds["x"]], y, shade, marker, **look_of_seeds)
-        self.paint_means(axes, x, line, shade, linewidth=1.4, marker=marker)
-
-    def paint_means(self, axes: Axes, x: np.ndarray, line: Line, shade: str, **look: Any) -> None:
-        """The means over the seeds: solid with full markers, and dashed with empty ones for a tail."""
-        look |= {"linestyle": DASHED, "markerfacecolor": "white"} if line.tail else {"markerfacecolor": shade}
-        y = line.points["mean"].to_numpy() * self.panel.y.factor
-        axes.plot(x, y, color=shade, markersize=3.6, markeredgewidth=0.9, zorder=5, **look)
-
     def _scale(self) -> tuple[str, str]:
         """The scale of the vertical axis for means and published values, and a remark on values that it cannot show."""
-        means = [mean for line in self.all_lines() for mean in line.points["mean"]]
-        return style.scale_for(self.panel.y.scale, [*means, *self.published_values()], "the vertical axis")
+        values = [*self.points["mean"], *self.published_values()]
+        return style.scale_for(self.panel.y.scale, values, "the vertical axis")
+
+    def _exact_style(self, place: int, look: Look) -> dict[str, Any]:
+        shade = look.shades[self.panel.yardsticks[place].color]
+        return {"color": shade, "linewidth": 0.9, "linestyle": EXACT_DASHES[place % len(EXACT_DASHES)]}
+
+    # What is said
+
+    def handle(self, label: str, shade: str, marker: str) -> Artist:
+        dashes = "-" if self._has_average(label) else DASHED
+        look = {"marker": self._marker(marker), "markersize": 3.6, "linewidth": 1.4, "linestyle": dashes}
+        return Line2D([], [], color=shade, **look)
+
+    def legend(self, look: Look) -> list[tuple[str, Artist]]:
+        entries, flipped = super().legend(look), self.panel.y.factor < 0
+        faint: dict[str, Any] = {"color": style.FAINT, "linewidth": 1.2}
+        tails = self.frame.loc[self.frame["tail"].astype(bool), "metric"].unique()
+        if len(tails):
+            if not self.frame["tail"].all():
+                entries.append(("average", Line2D([], [], **faint)))
+            named = ", ".join(dict.fromkeys(metric_named(metric).label(flipped) for metric in tails))
+            entries.append((named, Line2D([], [], linestyle=DASHED, **faint)))
+        if self.published:
+            entries.append(("published", mark("x")))
+        return [*entries, *((label, Line2D([], [], **self._exact_style(at, look))) for at, label, _ in self.exact)]
 
     def scale_remarks(self) -> list[str]:
         """Remarks on values that the axes cannot show."""
         return [remark for _, remark in [self._scale()] if remark]
 
-    def dress(self, axes: Axes, x_label: str) -> None:
-        """Scale, labels and grid."""
-        metric = self.panel.metric or self.panel.tail or ""
-        axes.set_yscale(self._scale()[0])
-        axes.set_xlabel(x_label)
-        axes.set_ylabel(self.panel.y.label or metric + " (%)" * self.panel.y.percent)
-        axes.grid(True)
+    def seeds_remark(self) -> str:
+        """How many training seeds the points have."""
+        low, high = int(self.points["count"].min()), int(self.points["count"].max())
+        return counted(high, "training seed") if low == high else f"{low}-{high} training seeds"
 
-    def set_limits(self, axes: Axes) -> None:
-        """The vertical limits that the panel gives."""
-        y = self.panel.y
-        if y.limits and self._scale()[0] == y.scale:
-            ends = zip(y.limits, axes.get_ylim(), strict=True)
-            low, high = (limit if given is None else given for given, limit in ends)
-            # Lines along a limit, such as a success of 100 %, must be seen whole; those along 0 lie on the axis anyway.
-            pad = 0.03 * (high - low) if y.scale == "linear" else 0.0
-            axes.set_ylim(low - pad * (None not in y.limits), high + pad)
+    def remarks(self) -> list[str]:
+        parts = [self.seeds_remark()]
+        if self.points["count"].max() > 1:
+            spread = {"range": "lowest to highest seed", "std": "one standard deviation over seeds"}[self.panel.band]
+            both = not self.dense and any(part["tail"].nunique() > 1 for _, part in self.frame.groupby("series"))
+            parts.append(f"band{' of averages' * both}: {spread}")
+            parts += ["faint markers: single seeds"] * (not self.dense)
+        if self.points["mean"].isna().any():
+            parts.append("no mean where a percentile is 0 for one seed and 1 for another: empty markers")
+        return [*parts, *self.scale_remarks(), *self.choice_remarks()]
 
-    def paint_references(self, axes: Axes, look: Look, place: Callable[[float], float]) -> None:
-        """Published values of all series, whether measured or not, at `place` of their x; and exact values."""
-        shades, logarithmic = references.shades(self.panel, self.series, look), self._scale()[0] == "log"
-        for reference in self.panel.published:
-            for x, value in sorted(reference.values.items()):
-                if value > 0 or not logarithmic:
-                    references.paint_cross(axes, place(x), value * self.panel.y.factor, shades[reference.series])
-        for line in self.exact:
-            axes.axhline(line.value, zorder=1.5, **self._exact_style(line, look))
 
-    def _exact_style(self, line: ExactLine, look: Look) -> dict[str, Any]:
-        shade = look.shades[self.panel.yardsticks[line.place].color]
-        return {"color": shade, "linewidth": 0.9, "linestyle": EXACT_DASHES[line.place % len(EXACT_DASHES)]}
+class Curves(Lines[CurvePanel]):
+    """Lines against a column of the trials. Where points differ in their number of seeds, it stands above the axes."""
 
-    def legend(self, look: Look) -> Sequence[tuple[str, Artist]]:
-        entries: list[tuple[str, Artist]] = []
-        for series in self.series:
-            shade, dashes = look.shade(series.color, series.index), DASHED if all(x.tail for x in series.lines) else "-"
-            line = {"marker": self.marker(series, look), "markersize": 3.6, "linewidth": 1.4, "linestyle": dashes}
-            entries.append((series.label, Line2D([], [], color=shade, **line)))
-        entries += references.published_only(self.panel, self.series, look)
-        flipped, faint = self.panel.y.factor < 0, {"color": style.FAINT, "linewidth": 1.2}
-        tails = dict.fromkeys(metric_named(line.metric).label(flipped) for line in self.all_lines() if line.tail)
-        if tails and not all(line.tail for line in self.all_lines()):
-            entries.append(("average", Line2D([], [], **faint)))
-        if tails:
-            entries.append((", ".join(tails), Line2D([], [], linestyle=DASHED, **faint)))
-        if self.panel.published:
-            entries.append(("published", references.handle("x")))
-        return [*entries, *((line.label, Line2D([], [], **self._exact_style(line, look))) for line in self.exact)]
+    NAME = "Curves"
+
+    def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        x, empty, measured = column(rows, self.panel.x.column), self.panel.x.empty, metric_named(metric)
+        places = rows[x] if empty is None else rows[x].astype(float).fillna(empty)
+        if measured.statistic != "pooled":
+            return metric_values(rows, metric, places)
+        values = {at: pooled(self.results, part["trial_id"], measured) for at, part in rows.groupby(places)}
+        if not any(value is not None for value in values.values()):
+            raise NoData(f"'{metric}' needs the outcomes of inputs, which are not stored")
+        return metric_values(rows.assign(**{metric: places.map(values)}), metric, places)
+
+    def alike(self) -> Sequence[str]:
+        # The cost of a trial depends on the machine and on other work there; its metrics do not.
+        metrics = {metric for series in self.declared for metric in self.panel.metrics(series)}
+        return ("device", "lanes") if metrics & set(TIMINGS) else ()
+
+    def _every_x(self) -> list[float]:
+        """All x, measured or published."""
+        return sorted({*self.frame["x"], *(float(x) for each in self.published for x in each.values)})
+
+    def _x_scale(self) -> str:
+        """Logarithmic only where each value has a place: 0 stands before the others, as infinity stands after them."""
+        finite = [x for x in self._every_x() if np.isfinite(x)]
+        return self.panel.x.scale if min(finite, default=1) >= 0 and max(finite, default=1) > 0 else "linear"
+
+    def places(self) -> Place:
+        finite, log = [x for x in self._every_x() if np.isfinite(x)] or [1.0], self._x_scale() == "log"
+        beyond = _beyond(finite, log)
+        before = 1 / _beyond([1 / x for x in reversed(finite) if x > 0] or [1.0], log)
+        return lambda x: before if x == 0 and log else float(x) if np.isfinite(x) else beyond
+
+    def dress(self, axes: Axes, place: Place) -> None:
+        x, log, ticks = self.panel.x, self._x_scale() == "log", {place(x): style.number(x) for x in self._every_x()}
+        low, high = min(ticks), max(ticks)
+        reach = ((high / low) ** 0.04 if high > low else 1.3) if log else (high - low) * 0.04 or 0.5
+        axes.set_xscale("log" if log else "linear")
+        axes.set_xlim(*((low / reach, high * reach) if log else (low - reach, high + reach)))
+        axes.set_xlabel(x.label or x.column)
+        axes.set_xticks(list(ticks), list(ticks.values()))
+        axes.xaxis.set_minor_locator(NullLocator())
+
+    def paint(self, axes: Sequence[Axes], look: Look) -> None:
+        super().paint(axes, look)
+        place = self.places()
+        style.seeds_above(axes[0], {place(x): count for x, count in self.counts().items()} if self._uneven() else {}, 3)
+
+    def counts(self) -> dict[float, str]:
+        """Numbers of training seeds at each x, such as "5", or "2-5" if series differ."""
+        counts = self.frame.groupby(["x", "series"])["seed"].nunique().groupby("x").agg(["min", "max"])
+        return {x: f"{low}" if low == high else f"{low}-{high}" for x, low, high in counts.itertuples()}
+
+    def _uneven(self) -> bool:
+        return len({*self.counts().values()}) > 1
+
+    def seeds_remark(self) -> str:
+        if self._uneven():
+            return "Above: training seeds at each point"
+        remark = super().seeds_remark()
+        return remark if "-" in remark else f"{remark} at every point"
+
+    def scale_remarks(self) -> list[str]:
+        linear = self._x_scale() != self.panel.x.scale
+        return [*super().scale_remarks(), *["the horizontal axis is linear, as it has values of 0 or less"] * linear]
+
+
+def _beyond(finite: Sequence[float], log: bool) -> float:
+    """Where infinity stands: one step after the largest finite value."""
+    if log:
+        ratio = finite[-1] / finite[-2] if len(finite) > 1 and finite[-2] > 0 else 2.0
+        return finite[-1] * max(ratio, 1.5)
+    return finite[-1] + 0.12 * ((finite[-1] - finite[0]) or 1.0)
+
+
+class Histories(Lines[HistoryPanel]):
+    """Lines against the training step, of batches or of evaluations."""
+
+    NAME = "Training curves"
+
+    def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+        stored = self.results.curves(rows["trial_id"].tolist())
+        points = stored[stored["metric"] == metric]
+        if points.empty:
+            known = ", ".join(sorted(set(stored["metric"])))
+            raise NoData(f"no training curve '{metric}' was stored" + f" (known: {known})" * bool(known))
+        points = points[["trial_id", "step", "value"]].rename(columns={"step": "x"})
+        return points.astype({"x": float, "value": float}).merge(rows[["trial_id", "seed"]], on="trial_id")
+
+    def dress(self, axes: Axes, place: Place) -> None:
+        axes.set_xlabel(self.panel.x)
+        axes.locator_params(axis="x", nbins=6)
+
+    def against(self) -> str:
+        return "against the step"
+
+    def remarks(self) -> list[str]:
+        # What an experiment evaluates while it trains is a curve as well, of no batch.
+        specs = dict(zip(self.trials["trial_id"], self.trials["spec"], strict=True))
+        lines = self.frame.drop_duplicates(["series", "metric"])
+        own = all(line.metric in own_goals(specs[line.trial_id]) for line in lines.itertuples())
+        return [self.seeds_remark(), *["on training batches"] * (not own), *super().remarks()[1:]]
 
 
 @functools.cache  # solving a task may take seconds, and many panels ask for the same task
@@ -278,29 +348,22 @@ def _exact_values(task: Task) -> dict[str, float]:
     return task.abilities().exact_values()
 
 
-def metric_by_seed(rows: pd.DataFrame, name: str, x: str) -> pd.DataFrame:
-    """Mean of a metric over the trials of each training seed at each value of column `x`.
+def metric_values(rows: pd.DataFrame, name: str, x: pd.Series) -> pd.DataFrame:
+    """A metric of the trials at `x` (`x`, `seed`, `value`, `trial_id`), without trials that lack it.
 
-    The result has columns `x`, `seed`, `value`; trials that lack the metric are not in it. `NoData` if no trial has the
-    metric, or either is not a number.
+    `NoData` if no trial has the metric, or either is not a number.
     """
-    values = pd.DataFrame({"x": rows[x], "seed": rows["seed"], "value": rows[column(rows, name)]}).dropna()
+    values = rows[["seed", "trial_id"]].assign(x=x, value=rows[column(rows, name)]).dropna()
     if values.empty:
         raise NoData(f"'{name}' was not measured")
     try:
-        values = values.astype({"x": float, "value": float})
+        return values.astype({"x": float, "value": float})
     except ValueError:
-        raise NoData(f"'{x}' and '{name}' are not both numbers") from None
-    return mean_by_seed(values)
+        raise NoData(f"'{x.name}' and '{name}' are not both numbers") from None
 
 
-def pooled(results: Results, rows: pd.DataFrame, metric: Metric) -> float | None:
+def pooled(results: Results, trial_ids: Sequence[str] | pd.Series, metric: Metric) -> float | None:
     """The percentile over the inputs of all these trials together; None if the inputs of one are not stored."""
-    inputs = [results.outcomes(trial, metric._replace(statistic="mean").name) for trial in rows["trial_id"]]
+    inputs = [results.outcomes(trial_id, metric._replace(statistic="mean").name) for trial_id in trial_ids]
     known = [values for values in inputs if values is not None]
     return metric.over_inputs(np.concatenate(known).astype(float)) if known and len(known) == len(inputs) else None
-
-
-def mean_by_seed(values: pd.DataFrame) -> pd.DataFrame:
-    """The mean for each training seed at each x (`x`, `seed`, `value`)."""
-    return values.groupby(["x", "seed"])["value"].mean().reset_index()

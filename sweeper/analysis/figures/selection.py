@@ -16,7 +16,7 @@ from sweeper.analysis.ranking import Goal, Ranking, ranking
 from sweeper.analysis.results import Results, value_order
 from sweeper.analysis.table import value_text
 from sweeper.panels.kinds import Panel
-from sweeper.panels.series import Best, Series, Where
+from sweeper.panels.series import Best, CurveSeries, Series, Where
 from sweeper.trial.entry_names import column_name, entries, meant, varying
 from sweeper.trial.start_from import OF_A_SEED
 
@@ -86,7 +86,7 @@ def _best_text(ranked: Ranking, competing: pd.DataFrame, metric: str) -> str:
     return f"best of {len(ranked.ranked)} settings by {metric} ({best.mean.mean:.4g}): {named}{fewer}"
 
 
-def series_of(panel: Panel, record: type[Series], results: Results) -> Sequence[Series]:
+def series_of(panel: Panel, results: Results) -> Sequence[Series]:
     """The declared series, or one for every value of the column that the panel splits by: `NoData` if there is none."""
     if panel.split is None:
         return panel.series
@@ -94,7 +94,7 @@ def series_of(panel: Panel, record: type[Series], results: Results) -> Sequence[
     values = rows[column(results.trials, panel.split)].dropna().unique().tolist()
     values.sort(key=lambda value: (isinstance(value, str), value))
     labels = [value if isinstance(value, str) else f"{panel.split} = {number(value)}" for value in values]
-    return [record(label=label, where={panel.split: value}) for label, value in zip(labels, values, strict=True)]
+    return [CurveSeries(label=label, where={panel.split: value}) for label, value in zip(labels, values, strict=True)]
 
 
 def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = ()) -> list[str]:

@@ -5,13 +5,14 @@ Colours are named in the panels and given a shade here. `paper` is the palette o
 a marker of its own.
 """
 
+import contextlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 
 from sweeper.learned_algorithms.metrics import equal_but_rounding
 from sweeper.messages import counted
@@ -42,6 +43,18 @@ RC: dict[Any, Any] = {
     "mathtext.fontset": "dejavusans",
     "pdf.fonttype": 42,  # text in the PDF stays text
 }
+
+HEIGHT = 2.05  # height of all axes, in inches
+
+
+@contextlib.contextmanager
+def settings() -> Iterator[None]:
+    """Matplotlib's own defaults and ours, whatever the user's `matplotlibrc` says."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(RC)
+        yield
+
 
 SMALL = 7  # font size of seed counts and footers, in points
 
@@ -80,6 +93,7 @@ PALETTES: dict[PaletteName, Look] = {
 
 
 COUNT = "count"  # the group id of texts that are left out where they would run into their neighbour (`layout`)
+PUBLISHED = "published"  # the group id of crosses among the lines of their axes
 
 
 def above(axes: Axes, text: str, x: float | int, height: float | int, aside: float | int = 0, **look: Any) -> None:
@@ -88,9 +102,18 @@ def above(axes: Axes, text: str, x: float | int, height: float | int, aside: flo
     axes.annotate(text, (x, 1), (aside, height), textcoords="offset points", **look)
 
 
-def count_above(axes: Axes, count: int, x: float | int, height: float | int) -> None:
-    """Write a number of seeds above the value `x` of the horizontal axis, so many points away from the axes."""
-    above(axes, str(count), x, height, xycoords=axes.get_xaxis_transform(), gid=COUNT)
+def seeds_above(axes: Axes, counts: Mapping[float, str], height: float | int, named: bool = True) -> None:
+    """Write numbers of seeds above places of the horizontal axis, and `named` at its beginning what they are."""
+    if counts and named:
+        above(axes, "seeds", 0, height, -4, ha="right")
+    for place, count in counts.items():
+        above(axes, count, place, height, xycoords=axes.get_xaxis_transform(), gid=COUNT)
+
+
+def cross(axes: Axes, x: float, y: float, shade: str) -> None:
+    """Draw a published value; `layout` sets those apart that coincide, once the axes have their place."""
+    look = {"linestyle": "none", "marker": "x", "markersize": 5.5, "markeredgewidth": 1.3, "color": shade}
+    axes.plot([x], [y], zorder=6, clip_on=False, gid=PUBLISHED, **look)
 
 
 def dots(axes: Axes, x: Any, y: Any, shade: str, marker: str, size: float, **look: Any) -> None:
@@ -107,7 +130,7 @@ def show_no_rounding(axes: Axes) -> None:
             set_limits(limits[0] - room, limits[1] + room)
 
 
-def color_bar(axes: Sequence[Axes], mesh: QuadMesh, label: str) -> None:
+def color_bar(axes: Sequence[Axes], mesh: Any, label: str) -> None:
     """The scale of the colours of maps side by side."""
     figure = axes[0].get_figure(root=True)
     assert figure is not None
