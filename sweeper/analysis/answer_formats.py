@@ -122,7 +122,7 @@ def _print_csv(answer: pa.Table) -> None:
         return printable(value) if isinstance(value, str) and sys.stdout.isatty() else value
 
     frame = values(csv_table(answer))
-    frame = pd.DataFrame({told(name): pd.Series(map(told, cells), dtype=object) for name, cells in frame.items()})
+    frame = pd.DataFrame({told(name): pd.Series(list(map(told, cells)), dtype=object) for name, cells in frame.items()})
     frame.to_csv(sys.stdout, index=False, lineterminator="\n")
 
 
