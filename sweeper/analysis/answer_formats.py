@@ -124,7 +124,7 @@ def print_csv(answer: pa.Table, raw: bool = False) -> None:
         return printable(value) if isinstance(value, str) and sys.stdout.isatty() else value
 
     frame = values(csv_table(answer, raw))
-    frame = pd.DataFrame({told(name): pd.Series(map(told, cells), dtype=object) for name, cells in frame.items()})
+    frame = pd.DataFrame({told(name): pd.Series(list(map(told, cells)), dtype=object) for name, cells in frame.items()})
     frame.to_csv(sys.stdout, index=False, lineterminator="\n")
 
 

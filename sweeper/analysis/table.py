@@ -239,7 +239,7 @@ def safe(value: Any) -> Any:
 def style(frame: pd.DataFrame, id: str) -> str:
     """How the columns of the table of this id are set, so that no cell has to say it."""
     rules = []
-    for place, (head, cells) in enumerate(frame.items(), start=1):
+    for place, (head, cells) in enumerate(frame.items() if len(frame) else (), start=1):
         set_as = "text-align:right" if numeric(cells) else _STYLES.get(format_of(frame, head))
         rules += [f"#{id} td:nth-child({place}){{{set_as}}}\n"] if set_as else []
     return "".join(rules)

@@ -115,7 +115,7 @@ def test_what_is_said_of_the_best_setting(searched):
     assert lines[1:3] == [f"  q: {best.objective.q:g}", f"  learning_rate: {best.optimizer.learning_rate:g}"]
     assert "--results 'my results' --address 10.0.0.1:6379 " in lines[-1]
     assert [row[0] for row in texts(table)] == ["1", "2", "3", "4", "5"]
-    assert re.findall(r"rates|loss|\d+", table.title)[:3] == ["rates", "5", "loss"]
+    assert re.findall(r"rates|loss|\d+", table.attrs["title"])[:3] == ["rates", "5", "loss"]
 
 
 def test_the_best_setting_names_every_hole_and_the_table_has_what_panels_draw(searched):
@@ -129,7 +129,7 @@ def test_the_best_setting_names_every_hole_and_the_table_has_what_panels_draw(se
     table, lines = ending(rows, space, (), "results", None)
     assert [line.partition(":")[0] for line in lines[1:3]] == ["  q", "  learning_rate"]
     assert "  learning_rate: 0.01" in lines
-    titles = [column.title for column in table.columns]
+    titles = [*table.columns]
     assert "mean_margin" in titles
     assert "votes" not in titles, "the numbers of votes of the protocol are no metric"
 
@@ -175,4 +175,4 @@ def test_a_grid_names_no_winner(searched):
     space, rows = searched(text.replace("method: random, trials: 6", "method: grid"))
     table, lines = ending(rows, space, (), "results", None)
     assert lines == []
-    assert "rank" not in [column.title for column in table.columns]
+    assert "rank" not in [*table.columns]

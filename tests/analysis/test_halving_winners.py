@@ -59,7 +59,7 @@ def numbers(lines):
 def test_the_end_names_winners_and_the_cost_of_all_trials(halved):
     space, store = halved
     table, lines = ending(store.trials().to_pandas(), space, (), "results", None)
-    assert [row[1:3] for row in table.rows] == [(2, "finished"), (4, "stopped"), (1, "stopped")]
+    assert [*table.iloc[:, 1:3].itertuples(index=False, name=None)] == [(2, "finished"), (4, "stopped"), (1, "stopped")]
     assert numbers(lines) == [
         ["1", "50", "2", "7"],  # 1 min 50 s for 2 winners, all 7 trials included
         # q, search, seed of its winner, success, success_p5, loss, its seconds, and those of all trials of its search
@@ -101,7 +101,7 @@ def test_what_another_sweep_has_finished_is_no_winner(overtaken):
     elsewhere = halving_winners.finished_elsewhere(trials, space, store)
     assert elsewhere == {space.expand().trial_ids[0]}
     table, lines = ending(trials, space, elsewhere, "results", None)
-    assert [row[1:3] for row in table.rows] == [(2, "finished"), (3, "stopped"), (1, "stopped")]
+    assert [*table.iloc[:, 1:3].itertuples(index=False, name=None)] == [(2, "finished"), (3, "stopped"), (1, "stopped")]
     assert numbers(lines[:3]) == [
         ["2", "10", "2", "7"],
         ["1"],  # trial was trained to the end by another sweep, and all of it is in the cost
