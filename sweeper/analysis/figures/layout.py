@@ -79,7 +79,11 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
         axes.axis("off")
         return axes
 
-    titles = [broken(drawing.title(), sum(each) + BESIDE / 2, 9) for drawing, each in zip(row, widths, strict=True)]
+    names = [0.65 * 10.5 / 72 * len(drawing.panel.name) for drawing in row]  # their widths, in bold
+    titles = [
+        broken(drawing.title(), sum(each) + BESIDE - name, 9)
+        for drawing, each, name in zip(row, widths, names, strict=True)
+    ]
     lines = max(title.count("\n") + 1 for title in titles)
     for place, (drawing, title) in enumerate(zip(row, titles, strict=True)):
         axes = [figure.add_subplot(grid[1, column]) for column in range(*starts[place : place + 2])]
