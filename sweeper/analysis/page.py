@@ -579,7 +579,8 @@ def _shades(section: Section, look: Look) -> dict[str, str]:
     shades: dict[str, str] = {}
     for drawing in section.report.drawn:
         looks = drawing.looks(look)
-        for trial_id, label in zip(drawing.frame["trial_id"], drawing.frame["series"], strict=True):
+        shown = drawing.frame.drop_duplicates("trial_id")
+        for trial_id, label in zip(shown["trial_id"], shown["series"], strict=True):
             shades.setdefault(trial_id, looks[label][0])
     return shades
 

@@ -152,13 +152,14 @@ class RowLinesPanel(LinesPanel):
 
 
 class CurvePanel(RowLinesPanel):
-    """Averages and tails against a column."""
+    """Averages and tails against a column; `apart` in axes side by side, one for each series."""
 
     SOURCE = "column"
     COLUMNS = ("x",)
 
     kind: Literal["curve"]
     x: ColumnAxis
+    apart: bool = False
 
 
 class HistoryPanel(LinesPanel):

@@ -89,6 +89,7 @@ def test_merged_trials_are_named_unless_axis_or_condition_mentions_them():
     (note,) = content.notes
     assert (note.series, note.text.endswith(content.merged[0])) == ("Aq_R", True)
     assert any(remark.endswith(content.merged[0]) for remark in content.remarks()), "in the footer"
+    assert content.title().endswith(content.merged[0])
     mentioned = results([trial("AE_R", q=1.0, success=0.5), trial("Aq_R", q=2.0, success=0.6)])
     one = curve(series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
     assert drawing(one, mentioned).notes == []
@@ -377,6 +378,25 @@ def test_the_legend_says_what_a_dashed_line_is(tail, unit, name):
     stored = results([trial(success=0.5, success_p5=0.1, loss_p95=0.2)])
     one = panel(kind="curve", x="q", tail=tail, split="baseline", y={"unit": unit})
     assert labels(drawing(one, stored)) == ["Aq_R", name]
+
+
+def test_series_keep_the_order_of_the_panel_wherever_they_begin():
+    trials = [trial("Aq_R", q=2.0, success=0.5), trial("AE_R", q=3.0, success=0.5), trial("AE_R", q=1.0, success=0.4)]
+    series = [{"label": name, "where": {"baseline": name}} for name in ("Aq_R", "AE_R")]
+    content = drawing(curve(series=series), results(trials))
+    assert labels(content) == ["Aq_R", "AE_R"]
+    (axes,) = painted(content)
+    assert [line.get_xdata().tolist() for line in axes.lines if line.get_linestyle() == "-"] == [[2.0], [1.0, 3.0]]
+
+
+def test_series_apart_have_axes_of_their_own_that_share_the_vertical_axis():
+    trials = [trial(name, success=0.5, success_p5=low) for name, low in (("Aq_R", 0.4), ("AE_R", 0.1))]
+    content = drawing(curve(tail="success_p5", split="baseline", apart=True), results(trials))
+    axes = painted(content)
+    assert [[line.get_ydata().tolist() for line in ax.lines] for ax in axes] == [[[0.5], [0.1]], [[0.5], [0.4]]]
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+    assert [ax.texts[-1].get_text() for ax in axes] == ["AE_R", "Aq_R"]
+    assert labels(content) == ["average", "5th percentile"]
 
 
 QS = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, math.inf]

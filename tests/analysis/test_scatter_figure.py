@@ -54,6 +54,13 @@ def test_five_points_or_more_have_a_rank_correlation():
         assert ("-1.00" in labels(content)[0]) == (correlation is not None)
 
 
+def test_trials_that_differ_in_more_than_their_seed_have_no_rank_correlation():
+    scatter = panel(kind="scatter", x="success", metric="success_p5", split="baseline")
+    for steps, known in ((lambda seed: 100, True), (lambda seed: 100 * seed, False)):
+        made = [trial(seed=n, steps=steps(n), success=n / 9, success_p5=n / 9) for n in range(1, 7)]
+        assert (drawing(scatter, results(made)).rank_correlation("Aq_R") is not None) == known
+
+
 def test_the_axis_may_be_a_column_and_shares_per_cent():
     scatter = panel(kind="scatter", x={"column": "success", "percent": True}, y=SUCCESS, metric="success_p5", split="m")
     made = [trial(m=5, success=0.25, success_p5=0.125), trial(m=5, seed=1, success=0.75, success_p5=0.5)]

@@ -37,7 +37,7 @@ def bounds(axes):
 
 
 def test_the_bound_is_drawn_where_it_promises_something():
-    content = drawing(VOTES, results([voters()]))
+    content = drawing(VOTES, results([voters(votes_300=1.0)]))
     (axes,) = painted(content)
     (bound,) = bounds(axes)
     votes, promised = np.asarray(bound.get_xdata()), np.asarray(bound.get_ydata())
@@ -50,7 +50,9 @@ def test_the_bound_is_drawn_where_it_promises_something():
 
 @pytest.mark.parametrize(("margins", "silent"), [((0.05, -0.3), ["300", "2", "2"]), ((0.5, -0.3), ["300", "1", "2"])])
 def test_a_bound_that_promises_nothing_for_some_of_the_trials_is_said_and_not_drawn(margins, silent):
-    content = drawing(VOTES, results([voters(seed, margin=margin) for seed, margin in enumerate(margins)]))
+    content = drawing(
+        VOTES, results([voters(seed, margin=margin, votes_300=1.0) for seed, margin in enumerate(margins)])
+    )
     assert not any("bound" in label for label in labels(content))
     (remark,) = [remark for remark in content.remarks() if "bound" in remark]
     assert re.findall(r"\d+", remark) == silent, "up to 300 votes, for so many of 2 trials"
@@ -74,6 +76,8 @@ def test_the_axis_reaches_to_what_was_measured():
     (axes,) = painted(drawing(VOTES, results([voters(votes_1000=1.0)])))
     assert axes.get_xlim()[1] > 1000
     assert axes.get_xticklabels()[-1].get_text() == "1000"
+    (axes,) = painted(drawing(VOTES, results([voters()])))
+    assert axes.get_xlim()[1] == pytest.approx(33)
 
 
 def evaluated(seeds, **metrics):

@@ -20,6 +20,7 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.selection import NoData, best_settings, chosen, mixed, series_of
 from sweeper.analysis.figures.style import FAINT, Look, plain
 from sweeper.analysis.results import Results
+from sweeper.panels.axes import Color
 from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Series
 
@@ -30,6 +31,8 @@ COLUMNS = ["series", "x", "seed", "metric", "value", "trial_id"]
 
 PUBLISHED_ONLY = " (published only)"
 """The addition in the legend to the label of a series that has published values and nothing else."""
+
+LONG = 50  # letters of merged entries that a title does not name; the footer does
 
 PanelT = TypeVar("PanelT", bound=Panel)
 
@@ -55,6 +58,7 @@ class Drawing(abc.ABC, Generic[PanelT]):
         self.results = results.of_evaluations() if panel.draws_evaluations else results
         self.notes: list[Note] = []
         self.merged: list[str] = []  # entries in which trials of a series differ that are not alike
+        self.merging: list[str] = []  # the series with such trials
         self.best: list[str] = []  # the drawn setting of each series that shows the best of several
         self.declared: Sequence[Series] = ()
         parts: list[pd.DataFrame] = []
@@ -80,6 +84,7 @@ class Drawing(abc.ABC, Generic[PanelT]):
             mentioned = [*self.axis_columns(), *panel.where, *series.where]
             if different := mixed(rows, mentioned, self.alike()):
                 named = "; ".join(different)
+                self.merging.append(series.label)
                 self.note(series.label, f"merges trials that differ in {named}")
                 many = len(different) > MOST_DIFFERENT
                 self.merged.append(f"{len(different)} entries differ; see the notes" if many else named)
@@ -137,21 +142,30 @@ class Drawing(abc.ABC, Generic[PanelT]):
 
     def labels(self) -> list[str]:
         """The labels of the series that have numbers, in the order of the panel."""
-        return list(self.frame["series"].unique())
+        drawn = set(self.frame["series"])
+        return [series.label for series in self.declared if series.label in drawn]
 
     def part(self, label: str) -> pd.DataFrame:
         """The rows of one series."""
         return self.frame[self.frame["series"] == label]
 
-    def looks(self, look: Look) -> dict[str, tuple[str, str]]:
-        """Shade and marker of every series that is declared or published, by label.
+    def colors(self) -> dict[str, Color | None]:
+        """The colour that every series asks for that is declared or published, by label.
 
         A panel that splits lists no series, and a published series of it may have no trials.
         """
         colors = {series.label: getattr(series, "color", None) for series in self.declared or self.panel.series}
-        colors |= {each.series: None for each in self.published if each.series not in colors}
-        places = enumerate(colors.items())
+        return colors | {each.series: None for each in self.published if each.series not in colors}
+
+    def looks(self, look: Look) -> dict[str, tuple[str, str]]:
+        """Shade and marker of every series, by label."""
+        places = enumerate(self.colors().items())
         return {label: (look.shade(color, place), look.marker(place)) for place, (label, color) in places}
+
+    def title(self) -> str:
+        """The title of the panel, which says if points are means over trials that differ."""
+        told = len(self.merged) == 1 and len(self.merged[0]) < LONG
+        return "; ".join(filter(None, (self.panel.title, f"merged: {self.merged[0]}" if told else "")))
 
     def choice_remarks(self) -> list[str]:
         """Remarks on the choice of trials."""
@@ -209,7 +223,8 @@ class Drawing(abc.ABC, Generic[PanelT]):
 
     def alternative(self) -> str:
         """A description of the figure for readers who cannot see it."""
-        title, metrics = self.panel.title and f" ({self.panel.title})", ", ".join(self.frame["metric"].unique())
+        drawn = [metric for series in self.declared for metric in self.panel.metrics(series) if metric]
+        title, metrics = self.panel.title and f" ({self.panel.title})", ", ".join(dict.fromkeys(drawn))
         labels = f"one for every value of {self.panel.split}" if self.panel.split else ", ".join(self.labels())
         return plain(f"{self.NAME} {self.panel.name}{title}: {metrics} {self.against()}; series: {labels}.")
 

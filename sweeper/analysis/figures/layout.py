@@ -79,7 +79,11 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
         axes.axis("off")
         return axes
 
-    titles = [broken(drawing.panel.title, sum(each) + BESIDE / 2, 9) for drawing, each in zip(row, widths, strict=True)]
+    names = [0.65 * 10.5 / 72 * len(drawing.panel.name) for drawing in row]  # their widths, in bold
+    titles = [
+        broken(drawing.title(), sum(each) + BESIDE - name, 9)
+        for drawing, each, name in zip(row, widths, names, strict=True)
+    ]
     lines = max(title.count("\n") + 1 for title in titles)
     for place, (drawing, title) in enumerate(zip(row, titles, strict=True)):
         axes = [figure.add_subplot(grid[1, column]) for column in range(*starts[place : place + 2])]
@@ -142,7 +146,7 @@ def _content(png: Path) -> str | None:
 def broken(text: str, width: float, size: float) -> str:
     """A text in lines of about so many inches, without a break inside a formula."""
     whole = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), text)
-    letters = max(8, int(width * 72 / (LETTER * size)))
+    letters = max(8, int(width * 72 / (LETTER * size))) + len(text) - len(style.plain(text))
     return "\n".join(textwrap.wrap(whole, letters, break_on_hyphens=False)).replace("\xa0", " ")
 
 
@@ -239,7 +243,7 @@ def _add_legend(foot: Axes, named: list[tuple[str, Artist]], width: float) -> No
         more = (f"… {left_out:,} more", Line2D([], [], linestyle="none"))
         named = [*named[: MOST_ENTRIES - LAST_ENTRIES], more, *named[-LAST_ENTRIES:]]
     size = style.RC["legend.fontsize"]
-    labels = [broken(label, width - 0.3, size) for label, _ in named]
+    labels = [broken(label, width + BESIDE / 2, size) for label, _ in named]
     letters = [max(map(len, style.plain(label).split("\n"))) * LETTER * size / 72 + 0.45 for label in labels]
     counts = range(len(named), 1, -1)
     fitting = (count for count in counts if sum(map(max, np.array_split(letters, count))) <= width + BESIDE)

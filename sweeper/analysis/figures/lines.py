@@ -41,6 +41,7 @@ EXACT_DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
 """Line styles of the exact values of a panel, in turn; the dashes of a bad tail are not among them."""
 
 DENSE = 40  # a line of more points than this has few markers, and none of single seeds
+APART = 0.85  # width in inches of the axes of a single series
 MARKERS = 7  # markers along a dense line, where the palette tells series apart by them
 
 LINE_AND_X = ["series", "metric", "tail", "x"]
@@ -59,7 +60,9 @@ class Lines(Drawing[LinesT], abc.ABC):
         tails = {(series.label, panel.metrics(series)[1]) for series in self.declared}
         pairs = zip(self.frame["series"], self.frame["metric"], strict=True)
         self.frame["tail"] = [pair in tails for pair in pairs]
-        self.frame = self.frame.sort_values("x", kind="stable")
+        places = {series.label: place for place, series in enumerate(self.declared)}
+        order = self.frame["series"].map(places).astype(float), self.frame["x"].astype(float)
+        self.frame = self.frame.iloc[np.lexsort(order[::-1])]
         self.seeds = by_seed(self.frame, LINE_AND_X)
         self.points = self._points()
         for remark in self.scale_remarks():
@@ -123,14 +126,18 @@ class Lines(Drawing[LinesT], abc.ABC):
         """Labels, ticks and limits of the horizontal axis."""
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
-        (ax,) = axes
+        self.paint_series(axes[0], look, list(self.colors()))
+
+    def paint_series(self, ax: Axes, look: Look, labels: Sequence[str]) -> None:
+        """Draw some of the series into axes."""
         looks, place, y = self.looks(look), self.places(), self.panel.y
         for line, points in self.points.groupby(["series", "metric", "tail"], sort=False):
-            self._paint_line(ax, line, points, looks, place)  # pyright: ignore[reportArgumentType]
+            if line[0] in labels:
+                self._paint_line(ax, line, points, looks, place)  # pyright: ignore[reportArgumentType]
         logarithmic = self._scale()[0] == "log"
         for reference in self.published:
             for x, value in sorted(reference.values.items()):
-                if value > 0 or not logarithmic:
+                if reference.series in labels and (value > 0 or not logarithmic):
                     style.cross(ax, place(x), value * y.factor, looks[reference.series][0])
         for at, _, value in self.exact:
             ax.axhline(value, zorder=1.5, **self._exact_style(at, look))
@@ -282,10 +289,30 @@ class Curves(Lines[CurvePanel]):
         axes.set_xticks(list(ticks), list(ticks.values()))
         axes.xaxis.set_minor_locator(NullLocator())
 
+    def _apart(self) -> list[str]:
+        """The series with axes of their own; none unless the panel wants it."""
+        known = {*self.labels(), *(reference.series for reference in self.published)}
+        return [label for label in self.colors() if label in known] if self.panel.apart else []
+
+    def widths(self) -> Sequence[float]:
+        return [APART] * len(self._apart()) or super().widths()
+
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
-        super().paint(axes, look)
         place = self.places()
-        style.seeds_above(axes[0], {place(x): count for x, count in self.counts().items()} if self._uneven() else {}, 3)
+        counts = {place(x): count for x, count in self.counts().items()} if self._uneven() else {}
+        for ax, label in zip(axes, self._apart() or [""], strict=True):
+            self.paint_series(ax, look, [label] if label else list(self.colors()))
+            style.seeds_above(ax, counts, 3, named=ax is axes[0])
+            style.above(ax, label, 0.5, 4 + 9 * bool(counts), fontsize=9, color="black")
+        low, high = zip(*(ax.get_ylim() for ax in axes), strict=True)
+        for ax in axes:
+            ax.set_ylim(min(low), max(high))
+            if ax is not axes[0]:
+                ax.set_ylabel("")
+                ax.tick_params(labelleft=False)
+
+    def legend(self, look: Look) -> list[tuple[str, Artist]]:
+        return [entry for entry in super().legend(look) if entry[0] not in self._apart()]
 
     def counts(self) -> dict[float, str]:
         """Numbers of training seeds at each x, such as "5", or "2-5" if series differ."""

@@ -83,10 +83,18 @@ class Scatters(Drawing[ScatterPanel]):
             ax.set_ylim(*panel.y.limits)
 
     def rank_correlation(self, label: str) -> float | None:
-        """Spearman's correlation of x and y; None of few points, or where x or y is the same for all but rounding."""
+        """Spearman's correlation of x and y.
+
+        None of few points, of trials that differ in more than their seed, which would be ranked for all their
+        differences together, and where x or y is the same for all but rounding.
+        """
         both = self.part(label)[["x", "value"]]
         same = any(equal_but_rounding(values.min(), values.max()) for _, values in both.items())
-        return None if same or len(both) < FEWEST else float(both["x"].rank().corr(both["value"].rank()))
+        return (
+            None
+            if same or len(both) < FEWEST or label in self.merging
+            else float(both["x"].rank().corr(both["value"].rank()))
+        )
 
     def entry(self, label: str) -> str:
         correlation = self.rank_correlation(label)

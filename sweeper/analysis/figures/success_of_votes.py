@@ -27,8 +27,6 @@ from sweeper.messages import counted
 from sweeper.panels.kinds import VotesPanel
 from sweeper.trial.entry_names import entries
 
-MOST = 300  # least number of votes at the end of the axis: bounds are above 0 only for many votes
-
 TICKS = (1, 3, 10, 30, 100, 300, 1000, 3000)
 
 DOTTED: dict[str, Any] = {"linestyle": (0, (1, 1.2)), "linewidth": 1.2}  # the line of a bound
@@ -78,7 +76,7 @@ class VoteCurves(Lines[VotesPanel]):
 
     def most(self) -> float:
         """The number of votes at the end of the axis."""
-        return max(MOST, self.frame["x"].max())
+        return self.frame["x"].max()
 
     def errors(self) -> pd.DataFrame:
         """Standard errors of averages by series and number of votes, where measured; training seeds are independent."""
