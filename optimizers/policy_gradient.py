@@ -4,14 +4,13 @@ from typing import ClassVar, Literal
 
 from optimizers import adam
 from sweeper.trial.field_types import NotNegative
-from sweeper.trial.optimizer_contract import Trainer
 from sweeper.trial.record import Traced
 
 
 class Optimizer(adam.Optimizer):
     """Decisions are sampled in training, so losses need no gradient (`sweeper.learned_algorithms.policy_gradient`)."""
 
-    TRAINER: ClassVar[Trainer] = "policy_gradient"
+    TRAINER: ClassVar[str] = "policy_gradient"
 
     name: Literal["policy_gradient"] = "policy_gradient"  # pyright: ignore[reportIncompatibleVariableOverride]
     # What a nat of the entropy of an input's decisions is worth in the first step, in units of the loss. A negative

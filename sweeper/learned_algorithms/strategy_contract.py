@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from pydantic import Field
 
 from sweeper.trial.field_types import Schedule
-from sweeper.trial.optimizer_contract import Optimizer, Trainer, share_left
+from sweeper.trial.optimizer_contract import Optimizer, share_left
 from sweeper.trial.record import Unwritten
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class EvolutionStrategy(Optimizer):
     Rates and deviations are in the units of the weights. `steps` of a trial that a strategy trains are generations.
     """
 
-    TRAINER: ClassVar[Trainer] = "evolution"
+    TRAINER: ClassVar[str] = "evolution"
 
     MIRRORED: ClassVar[bool] = True
     """Whether the individuals of a pair lie mirrored at the centre; else all are drawn independently."""

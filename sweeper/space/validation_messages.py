@@ -5,7 +5,6 @@ down to the entry of a choice. The message on an unknown name proposes the neare
 and the message on a mapping that was meant as a hole says which holes there are. Everything else is said by pydantic.
 """
 
-import inspect
 import re
 import typing
 from collections.abc import Iterable, Iterator, Sequence
@@ -188,8 +187,8 @@ def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
 
 
 def _extended(record: type[BaseModel]) -> plugins.Kind | None:
-    """The kind of the plug-ins that extend a record; None if it is no contract."""
-    return getattr(record, "KIND", None) if inspect.isabstract(record) else None
+    """The kind of the plug-ins that extend a record; None if it is no contract, which itself says its kind."""
+    return vars(record).get("KIND")
 
 
 def _has_tag(record: type[BaseModel], node: Node) -> bool:

@@ -8,7 +8,7 @@ Fields that are numbers of a formula are `Traced`, so that one compiled program 
 
 import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     # Importing optax takes long. A driver reads these records and must do without, so it is imported where it is used.
     import optax
 
-Trainer = Literal["gradient", "policy_gradient", "evolution"]
-
 
 class Optimizer(Spec, abc.ABC):
     """What all optimisers have."""
@@ -32,8 +30,8 @@ class Optimizer(Spec, abc.ABC):
     VERSION: ClassVar[int] = 1
     """Raise the version when the meaning of the code changes: the ids of all its trials change with it."""
 
-    TRAINER: ClassVar[Trainer]
-    """By what the weights are moved in a kind of trial that has several trainers."""
+    TRAINER: ClassVar[str]
+    """The trainer that moves the weights, by name, in a kind of trial that has several."""
 
     name: str
 
@@ -61,7 +59,7 @@ class GradientOptimizer(Optimizer):
     step along `schedule`; by default it is constant.
     """
 
-    TRAINER: ClassVar[Trainer] = "gradient"
+    TRAINER: ClassVar[str] = "gradient"
 
     ELEMENTWISE: ClassVar[bool] = True
     """Whether each weight is moved as if it stood alone, so that all weights may be one vector."""
