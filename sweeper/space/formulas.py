@@ -163,7 +163,9 @@ class _Reading:
     ) -> Computation:
         """A chain of comparisons, which holds if each does; every operand is read once, and computed once."""
         operands = list(map(below, nodes[:-1] if isinstance(ops[-1], ast.In | ast.NotIn) else nodes))
-        comparisons = [self._comparison(place, op, *nodes[place : place + 2], below) for place, op in enumerate(ops)]
+        comparisons = [
+            self._comparison(place, op, nodes[place], nodes[place + 1], below) for place, op in enumerate(ops)
+        ]
 
         def compared(entry: Entries) -> bool:
             kept: dict[int, Any] = {}
@@ -190,8 +192,8 @@ class _Reading:
         compared = members if isinstance(op, ast.In | ast.NotIn) else [right]
         self.words.extend((name, side is left) for side in (left, *compared) if (name := _word(side)))
         if (operator_of_numbers := _OPERATORS.get(type(op))) is not None:
-            name, function = operator_of_numbers
-            return lambda value, entry: _result(name, function, [
+            sign, function = operator_of_numbers
+            return lambda value, entry: _result(sign, function, [
                 _number(left, value(place)), _number(right, value(place + 1))
             ])  # fmt: skip
         if isinstance(op, ast.Is | ast.IsNot):

@@ -61,7 +61,7 @@ def of_status(store: Store, statuses: Collection[Status]) -> Deletion:
 def of_no_sweep(store: Store) -> Deletion:
     """The trials that the latest start of no sweep planned."""
     planned = planned_trials(store)
-    trials = {key: status for key, status in _chosen(store, None, ()).items() if key not in planned}
+    trials: dict[str, Status] = {key: status for key, status in _chosen(store, None, ()).items() if key not in planned}
     return Deletion(None, trials, 0, frozenset(trials), _size(store, trials))
 
 

@@ -257,7 +257,7 @@ def _linked(source: str, path: str) -> bool:
     except FileExistsError:
         return True
     except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+        if error.errno not in (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
             raise
         return False
     return True

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sweeper.store.files import DurableFiles, FileState, StoreError
@@ -77,7 +76,7 @@ def held(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence
             for name, size, version in states
         ]
         rows = rows.filter(pa.array(same, pa.bool_()))
-        sound = rows.filter(_agrees(rows))
+        sound = rows.filter(pa.array(_agree(rows), pa.bool_()))
         if left := rows.num_rows - sound.num_rows:
             logger.warning("%r contradicts itself about %d files, which are read", SNAPSHOT_FILE, left)
         return sound.select(columns), set(sound["file"].to_pylist())
@@ -86,23 +85,22 @@ def held(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence
         return ROWS.empty_table().select(columns), set()
 
 
-def _agrees(rows: pa.Table) -> pa.ChunkedArray:
-    """Whether the name of the file, the seal and the row of each trial are about the same trial and the same end."""
-    named = pc.binary_join_element_wise(
-        "trials/task=", rows["task"], "/baseline=", rows["baseline"], "/", rows["trial_id"], ".parquet", ""
+def _agree(rows: pa.Table) -> list[bool]:
+    """For each trial whether the name of the file, the seal and the row are about the same trial and the same end."""
+    said = zip(
+        *(rows[name].to_pylist() for name in ("file", "seal", "trial_id", *PARTITION.names, "status")), strict=True
     )
-    agrees = pc.equal(named, rows["file"])
-    sealed_as = pc.extract_regex(rows["seal"], _SEALED_AS)
-    for name in ("trial_id", *PARTITION.names, "status"):
-        agrees = pc.and_(agrees, pc.equal(pc.struct_field(sealed_as, name), rows[name]))
-    return pc.fill_null(agrees, False)
+    return [
+        file == trial_file_name(task, baseline, trial_id)
+        and (sealed_as := _SEALED_AS.match(seal or "")) is not None
+        and sealed_as.groups() == (trial_id, task, baseline, status)
+        for file, seal, trial_id, task, baseline, status in said
+    ]
 
 
-_SEALED_AS = (
-    "^"
-    + re.escape('{"kind":"trial","schema_version":')
-    + r"\d+"
-    + "".join(f',"{name}":"(?P<{name}>[^"]*)"' for name in ("trial_id", *PARTITION.names, "status"))
+_SEALED_AS = re.compile(
+    r'\{"kind":"trial","schema_version":\d+,'
+    + ",".join(f'"{name}":"([^"]*)"' for name in ("trial_id", *PARTITION.names, "status"))
 )
 """How the text of a seal begins: see `seal.text_of`."""
 
