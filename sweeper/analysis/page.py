@@ -80,7 +80,7 @@ from sweeper.analysis.table import (
     without_empty_columns,
 )
 from sweeper.analysis.views import replaced
-from sweeper.messages import counted, duration, inflected, printable_lines, redacted
+from sweeper.messages import counted, duration, inflected, printable_lines, redacted, typed
 from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.panels.kinds import Panel
 from sweeper.space.problems import SearchSpaceError
@@ -497,7 +497,7 @@ class Listing(NamedTuple):
         if len(listed) < len(rows):
             notes.append(
                 f"{len(listed):,} of {len(rows):,} trials: the failed ones and then the newest. All of them answer to "
-                'python -m sweeper.query "SELECT * FROM trials" --format csv.'
+                f"{typed('query', 'SELECT * FROM trials', '--format', 'csv')}."
             )
         if left_out := [name for _, name in differing[MAX_VARYING:]]:
             notes.append(f"Entries that differ too, without a column: {', '.join(left_out)}.")

@@ -18,7 +18,7 @@ import pandas as pd
 
 from sweeper.analysis.results import abilities_of, own_goals, value_order
 from sweeper.analysis.table import STATUS, VALUE, Column, Form, Table, narrowed, value_text
-from sweeper.messages import counted
+from sweeper.messages import counted, typed
 from sweeper.trial.contracts import Abilities
 from sweeper.trial.entry_names import column_name, entries, varying
 from sweeper.trial.metrics import LOSS, SUCCESS, equal_but_rounding, estimate_of, metric_named
@@ -217,7 +217,7 @@ def settings_table(
         notes.append(f"without a column: {', '.join(map(column_name, paths[MAX_VARYING:]))}")
     if len(listed) > most:
         more = counted(len(listed) - most, "row")
-        notes.append(f"and {more} more; python -m sweeper.query best, --format csv, has all")
+        notes.append(f"and {more} more; {typed('query', 'best')}, --format csv, has all")
     return Table(_title(listed), tuple(columns), tuple(rows), "; ".join(notes))
 
 

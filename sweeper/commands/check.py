@@ -7,6 +7,7 @@ Exit codes: 0; 2 if a plug-in breaks its contract or cannot be loaded, with one 
 """
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,7 +75,7 @@ def _trials(kind: "Kind", name: str) -> "list[Trial]":
         if kind == "experiment":
             return [trial_of({"experiment": {"name": name}, "steps": 2})]
         tasks = [plugin()] if kind == "task" else _tasks(kind == "objective" and plugin.needs_groups)
-        models = [name] if kind == "model" else plugins.names("model")
+        models = [name] if kind == "model" else [other for other, _ in _others("model")]
         written = {kind: {"name": name}} if kind in ("objective", "optimizer") else {}
         return [
             trial_of({
@@ -93,6 +94,18 @@ def _tasks(with_groups: bool) -> list:
     from sweeper.trial import plugins
 
     own = {file.stem for file in (plugins.PROJECT / "tasks").glob("*.py")} if plugins.PROJECT != plugins.SHIPPED else ()
-    tasks = [plugins.load("task", name)() for name in plugins.names("task") if name in own]
+    tasks = [task() for name, task in _others("task") if name in own]
     suitable = [task for task in tasks if not with_groups or task.abilities().groups is not None]
     return suitable or [plugins.load("task", "coloring")(vertices=5)]
+
+
+def _others(kind: "Kind") -> "Iterator[tuple[str, Any]]":
+    """The plug-ins of a kind, by name; one that cannot be loaded is no fault of the file that is checked."""
+    from sweeper.trial import plugins
+
+    for name in plugins.names(kind):
+        try:
+            yield name, plugins.load(kind, name)
+        except plugins.PluginError as error:
+            first = str(error).splitlines()[0]
+            print(printable_lines(f"not checked with the {kind} {name}, which cannot be loaded: {first}"))

@@ -567,8 +567,11 @@ def _trace_twice() -> None:
 # Once
 
 
-def probe(trials: Iterable[Trial], code: Code) -> None:
-    """`check_values`, once on this machine for the code of every task, model and objective."""
+def probe(trials: Iterable[Trial], code: Code) -> list[Trial]:
+    """`check_values`, once on this machine for the code of every task, model and objective; returns the trials checked.
+
+    `conformance_suite` sees more, and takes longer.
+    """
     folder = private_folder("conforming")
     kinds = {each.plugin_names: each for each in trials}.values()
     marks = {} if folder is None else {folder / code.fingerprint(trial): trial for trial in kinds}
@@ -577,6 +580,7 @@ def probe(trials: Iterable[Trial], code: Code) -> None:
         check_values(new)
         for mark in marks:
             mark.touch()
+    return new
 
 
 if __name__ == "__main__":

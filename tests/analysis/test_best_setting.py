@@ -142,6 +142,16 @@ def test_a_search_for_two_metrics_names_its_pareto_front(searched):
     assert lines[-1].endswith(" 1, 2")
 
 
+def test_settings_that_were_stopped_early_are_said_to_be_so(searched):
+    space, rows = searched(SPACE)
+    worst = set(rows.nlargest(4, "loss")["trial_id"])  # of two settings
+    rows = rows.assign(status=rows["status"].mask(rows["trial_id"].isin(worst), "stopped"))
+    table, lines = ending(rows, space, (), "results", None)
+    for text in (lines[0], table.note):
+        assert "2 settings stopped early" in text
+        assert "without a rank" not in text
+
+
 def test_settings_with_fewer_seeds_have_no_rank_and_equal_ones_share_it(searched):
     space, rows = searched(SPACE, losses=(1.0, 1.0, 2.0, 3.0, 4.0, 5.0))
     without = rows[rows["loss"] != 2.1]

@@ -17,6 +17,7 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.selection import NoData, best_settings, chosen, mixed, series_of
 from sweeper.analysis.figures.style import Look, plain
 from sweeper.analysis.results import Results
+from sweeper.messages import typed
 from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Series
 
@@ -56,7 +57,7 @@ class Drawing(abc.ABC, Generic[PanelT, SeriesT, DrawnT]):
         self.trials = results.trials[:0]  # that are drawn
         try:
             if results.trials.empty:  # the same of all series, so said once
-                evaluations = "no network is evaluated (python -m sweeper evaluate)"
+                evaluations = f"no network is evaluated ({typed('evaluate')})"
                 raise NoData(evaluations if panel.draws_evaluations else "no trial is finished")
             declared = series_of(panel, self.SERIES, results)
         except NoData as reason:
