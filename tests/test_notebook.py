@@ -89,6 +89,5 @@ def test_the_program_and_the_commands_of_the_readme_work_in_its_order_after_make
             assert models == "['AE_R', 'AE_r0', 'Aq_R', 'Aq_r0'] 100"
             assert int(points) % 4 == 0
             assert (tmp_path / "loss.png").exists()
-    assert [(record.name, len(record.trial_ids)) for record in Store.open(tmp_path / "results").sweeps()][:2] == [
-        ("quickstart", 8), ("shorter", 8),
-    ]  # fmt: skip
+    sizes = {record.name: len(record.trial_ids) for record in Store.open(tmp_path / "results").sweeps()}
+    assert sizes["quickstart"] == sizes["shorter"] == 8
