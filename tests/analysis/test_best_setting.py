@@ -80,9 +80,9 @@ def searched(tmp_path_factory):
 def retrained(lines) -> tuple[dict, list[int]]:
     """The setting that the last line trains, and its training seeds."""
     words = shlex.split(lines[-1])
-    assert words[:3] == ["python", "-m", "sweeper.run"]
+    assert words[:4] == ["python", "-m", "sweeper", "run"]
     overrides = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
-    space = search_space.read(words[3], overrides)
+    space = search_space.read(words[4], overrides)
     assert space.name == "rates-best"
     trials = space.expand().trials
     settings = {json.dumps(canonical(trial.model_copy(update={"seed": 0}))) for trial in trials}

@@ -42,6 +42,7 @@ def test_the_cost_of_a_fresh_store_is_timed_on_the_spot(space, monkeypatch, caps
     assert not (space.parent / "results").exists()
 
 
+@pytest.mark.slow  # traces
 def test_a_trial_that_cannot_be_timed_costs_no_more_than_the_estimate(space, monkeypatch):
     monkeypatch.setattr(trial_timing, "timed", _broken)
     cost = sweeper.plan(space, space.parent / "results").cost()
