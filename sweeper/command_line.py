@@ -15,13 +15,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sweeper import progress
-from sweeper.messages import LastingStream, UserError, counted, printable_lines
+from sweeper.messages import LastingStream, UserError, counted, printable_lines, redacted
 
 if TYPE_CHECKING:
     from sweeper.sweeps.on_cluster import Interrupted
     from sweeper.sweeps.output import Output
 
-Results = Annotated[str, typer.Option(help="Results store: a folder or a URL such as s3://bucket/folder.")]
+RESULTS_VARIABLE = "SWEEPER_RESULTS"
+
+
+def _told_of_environment(context: typer.Context, results: str) -> str:
+    """The store, after a line on standard error if the environment has named it."""
+    source = context.get_parameter_source("results")
+    if source is not None and source.name == "ENVIRONMENT":
+        print(printable_lines(f"results store: {redacted(results)} ({RESULTS_VARIABLE})"), file=sys.stderr)
+    return results
+
+
+Results = Annotated[
+    str,
+    typer.Option(
+        envvar=RESULTS_VARIABLE,
+        callback=_told_of_environment,
+        help="Results store: a folder or a URL such as s3://bucket/folder.",
+    ),
+]
 
 Address = Annotated[
     str | None,

@@ -8,7 +8,10 @@ import difflib  # noqa: TID251  the one place where names are compared
 import errno
 import os
 import re
+import shlex
+import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 
@@ -42,6 +45,12 @@ def duration(seconds: float) -> str:
     if minutes < 48 * 60:
         return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes // 1440} d {minutes % 1440 // 60} h"
+
+
+def typed(*words: str) -> str:
+    """What a user types for a command of this package, by the program that this process was started as."""
+    installed = sys.argv and Path(sys.argv[0]).name == "sweeper"
+    return shlex.join([*(["sweeper"] if installed else ["python", "-m", "sweeper"]), *words])
 
 
 def nearest_name(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str | None:

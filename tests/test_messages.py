@@ -62,3 +62,16 @@ def test_many_lines_keep_their_reason():
     assert long.startswith("Traceback:; frame")
     assert long.endswith(r"the reason \udcff")
     assert len(long) < 410
+
+
+@pytest.mark.parametrize(
+    ("program", "typed"),
+    [
+        ("/usr/bin/sweeper", "sweeper run 'a b.yaml'"),
+        ("sweeper/__main__.py", "python -m sweeper run 'a b.yaml'"),
+        ("/usr/lib/ipykernel_launcher.py", "python -m sweeper run 'a b.yaml'"),
+    ],
+)
+def test_a_command_is_advised_as_this_process_was_started(monkeypatch, program, typed):
+    monkeypatch.setattr("sys.argv", [program])
+    assert messages.typed("run", "a b.yaml") == typed

@@ -13,6 +13,7 @@ from typing import Any
 import matplotlib as mpl
 import pytest
 
+from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.end_to_end.sweep_process import copy_checkout
 
@@ -53,20 +54,12 @@ def test_every_cell_runs_and_the_last_frame_counts_the_trials(capsys):
 
 
 @pytest.mark.long  # trains on Ray
-def test_the_program_of_the_readme_sweeps_asks_and_plots(tmp_path, monkeypatch):
-    (tmp_path / "search_spaces").symlink_to(NOTEBOOK.parents[1] / "search_spaces")
-    monkeypatch.chdir(tmp_path)
-    (program,) = re.findall(r"```python\n(.*?)```", (NOTEBOOK.parents[1] / "README.md").read_text(), re.DOTALL)
-    names: dict[str, Any] = {}
-    with mpl.rc_context({"backend": "agg"}):
-        exec(program.replace("2000}", '100, "trial.task.vertices": 7}'), names)
-    assert set(names["curves"]["baseline"]) == {"AE_R", "AE_r0", "Aq_R", "Aq_r0"}
-    assert (tmp_path / "loss.png").exists()
+def test_the_program_and_the_commands_of_the_readme_work_in_its_order_after_make_sweep(tmp_path):
+    """`make sweep` is an installation, and the run of the quick start, here of fewer steps and shorter cycles.
 
-
-@pytest.mark.long  # trains on Ray
-def test_the_commands_of_the_readme_work_after_make_sweep(tmp_path):
-    """`make sweep` is an installation, and the run of the quick start, here of fewer steps and shorter cycles."""
+    The program trains the same models for fewer steps, into the same store: it draws its own trials alone, and the
+    quick start stays what it was.
+    """
     copy_checkout(tmp_path)
     for name in ("published", "search_spaces"):
         shutil.copytree(plugins.ROOT / name, tmp_path / name)
@@ -80,7 +73,10 @@ def test_the_commands_of_the_readme_work_after_make_sweep(tmp_path):
     assert len(shown) == 2
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     first = "python -m sweeper.run search_spaces/quickstart.yaml"
-    for command in (first, *shown, *commands[2:]):
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    told = "print(len(curves), sorted(curves['baseline'].unique()), curves['step'].max())"
+    (tmp_path / "program.py").write_text(f"{program.replace('2000', '100')}\n{told}\n")
+    for command in (first, "python program.py", *shown, *commands[2:]):
         done = subprocess.run(
             ["bash", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
@@ -88,3 +84,10 @@ def test_the_commands_of_the_readme_work_after_make_sweep(tmp_path):
         assert "Traceback" not in done.stderr
         if command == first:
             assert [line.removeprefix("next:").strip() for line in done.stdout.splitlines()[-2:]] == shown
+        elif "program" in command:
+            points, models = done.stdout.splitlines()[-1].split(" ", 1)
+            assert models == "['AE_R', 'AE_r0', 'Aq_R', 'Aq_r0'] 100"
+            assert int(points) % 4 == 0
+            assert (tmp_path / "loss.png").exists()
+    sizes = {record.name: len(record.trial_ids) for record in Store.open(tmp_path / "results").sweeps()}
+    assert sizes["quickstart"] == sizes["shorter"] == 8

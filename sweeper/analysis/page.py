@@ -82,7 +82,7 @@ from sweeper.analysis.table import (
 )
 from sweeper.analysis.views import replaced
 from sweeper.learned_algorithms.metrics import metric_named
-from sweeper.messages import counted, duration, inflected, redacted
+from sweeper.messages import counted, duration, inflected, redacted, typed
 from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.panels.kinds import Panel
 from sweeper.space.problems import SearchSpaceError
@@ -371,7 +371,7 @@ def trial_table(
     if len(listed) < len(trials):
         notes.append(
             f"{len(listed):,} of {len(trials):,} trials: the failed ones and then the newest. All of them answer to "
-            'python -m sweeper.query "SELECT * FROM trials" --format csv.'
+            f"{typed('query', 'SELECT * FROM trials', '--format', 'csv')}."
         )
     if left_out := differing[MAX_VARYING:]:
         notes.append(f"Entries that differ too, without a column: {', '.join(left_out)}.")

@@ -15,7 +15,7 @@ from sweeper.analysis.figures import drawing, note_lines, style
 from sweeper.analysis.figures.layout import compose
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.results import Results
-from sweeper.messages import UserError
+from sweeper.messages import UserError, typed
 from sweeper.panels.kinds import Panel, Panels
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import column_name, entries
@@ -52,7 +52,7 @@ def plotted(
 def _panel(results: Results, x: str, y: str, split: str | None, drawn: Rows) -> Panel:
     rows = results.trials if drawn == "trials" else results.of_evaluations().trials
     if rows.empty:
-        raise PlotError("no network is evaluated (python -m sweeper evaluate)")
+        raise PlotError(f"no network is evaluated ({typed('evaluate')})")
     settings = {column_name(path) for spec in rows["spec"] for path in entries(spec)}
     try:
         if x != "step":

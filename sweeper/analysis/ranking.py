@@ -10,7 +10,6 @@ The best of many is also the luckiest of many, so its mean is worth little until
 import json
 import math
 import operator
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -21,7 +20,7 @@ from sweeper.analysis.results import abilities_of, current, named_frame, own_goa
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_deviation, with_note
 from sweeper.analysis.table import value_text
 from sweeper.learned_algorithms.metrics import LOSS, SUCCESS, equal_but_rounding
-from sweeper.messages import counted, redacted
+from sweeper.messages import counted, redacted, typed
 from sweeper.packs import start_from
 from sweeper.space import search_space
 from sweeper.space.holes import Hole, holes_in
@@ -65,8 +64,16 @@ class Ranking(NamedTuple):
 
     goal: Goal
     ranked: tuple[Ranked, ...]
-    others: int  # settings that could not be ranked
+    others: int  # settings that could not be ranked, those stopped early not among them
+    stopped: int  # settings without a rank that were stopped early
     seeds: int  # training seeds of every ranked setting
+
+    @property
+    def unranked(self) -> str:
+        """Why settings have no rank, in a few words for each reason."""
+        parts = [f"{counted(self.stopped, 'setting')} stopped early"] if self.stopped else []
+        parts += [f"{counted(self.others, 'setting')} without a rank: too few finished seeds"] if self.others else []
+        return "; ".join(parts)
 
     @property
     def ties(self) -> int:
@@ -87,7 +94,9 @@ def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
     for place, (setting, mean) in enumerate(competing, start=1):
         equal = ranked and equal_but_rounding(ranked[-1].mean.mean, mean.mean)
         ranked.append(Ranked(setting, mean, ranked[-1].rank if equal else place))
-    return Ranking(goal, tuple(ranked), count - len(ranked), seeds)
+    has_rank = {tuple(each.setting.entries.items()) for each in ranked}
+    stopped = {tuple(each.entries.items()) for each in every if each.status == "stopped"} - has_rank
+    return Ranking(goal, tuple(ranked), count - len(ranked) - len(stopped), len(stopped), seeds)
 
 
 def _all_finite(rows: pd.DataFrame, metric: str) -> bool:
@@ -109,10 +118,9 @@ def ranked_settings(sweep: str, ranked: Ranking, space: SweepSpec | None, most: 
     """At least one ranked setting of a sweep as a table, best first, with the metrics that its space asks for."""
     listed, ranks = [each.setting for each in ranked.ranked], [each.rank for each in ranked.ranked]
     table = settings_table(listed, ranks, ranked.goal.metric, () if space is None else space.metrics, most)
-    others = f"{counted(ranked.others, 'setting')} without a rank: too few finished seeds" if ranked.others else ""
     ranked_by = f"{sweep}: {counted(len(listed), 'setting')} by {ranked.goal.text()}"
     table.attrs["title"] = f"{ranked_by} · {table.attrs['title']}"
-    return with_note(table, others)
+    return with_note(table, ranked.unranked)
 
 
 def recorded_space(record: SweepRecord, store: Store) -> SweepSpec | None:
@@ -181,8 +189,7 @@ def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str 
     among = f"rank 1 of {counted(len(ranked.ranked), 'setting')}"
     if ranked.ties:
         among += f", equal to {counted(ranked.ties, 'other')}"
-    if ranked.others:
-        among += f"; {ranked.others:,} more without a rank"
+    among = "; ".join(filter(None, (among, ranked.unranked)))
     value = with_deviation(best.mean.mean, best.mean.deviation)
     written = [f"  {column_name(path)}: {value_text(records[0][path])}" for path in paths if path in records[0]]
     return [
@@ -219,9 +226,8 @@ def _repetition(ranked: Ranking, space: SweepSpec, results: str, address: str | 
     replaced = tuple(f"{path}{end}" for path in [*fixed, *whole] for end in ("=", ".", "["))
     overrides = [override for override in space.overrides if not override.startswith(replaced)]
     overrides += [f"{path}={value}" for path, value in fixed.items()]
-    words = ["python", "-m", "sweeper.run", str(space.path), "--results", redacted(results)]
-    words += [] if address is None else ["--address", address]
-    return shlex.join([*words, *(word for override in overrides for word in ("--set", override))])
+    words = [str(space.path), "--results", redacted(results), *([] if address is None else ["--address", address])]
+    return typed("run", *words, *(word for override in overrides for word in ("--set", override)))
 
 
 def _filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from rich.console import Console
 
 from sweeper.analysis import comparison, difference, figures, page
 from sweeper.analysis.advice import advice_tables
-from sweeper.analysis.ranking import Goal, best_first
+from sweeper.analysis.ranking import Goal, best_first, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
@@ -253,13 +253,16 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str,
 
     def made(title: str, source: Source, trials: pd.DataFrame) -> pd.DataFrame:
         shown, first, further = settings(trials), "", ()
+        equal = ""
         if source.space is not None:
             further = source.space.metrics
             if source.space.search.goal:
                 goal = Goal(*source.space.search.goal)
                 shown, first = best_first(shown, goal), goal.metric
+                if ties := ranking(trials, goal).ties:
+                    equal = f"the best by {goal.text()} is equal to {counted(ties, 'other')}"
         table = settings_table(shown, first=first, further=further)
-        note = "; ".join(filter(None, (table.attrs["title"], table.attrs["note"])))
+        note = "; ".join(filter(None, (table.attrs["title"], equal, table.attrs["note"])))
         table.attrs.update(title=title, note=note)
         return table
 

@@ -7,7 +7,6 @@ show the trials of recorded sweeps of that name, or else every trial, and a rema
 planned trials only, and the remark gives the command that runs what is missing.
 """
 
-import shlex
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ from sweeper.analysis import figures
 from sweeper.analysis.halving_winners import elsewhere_line, finished_elsewhere
 from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import Results
-from sweeper.messages import UserError, counted, one_line, redacted
+from sweeper.messages import UserError, counted, one_line, redacted, typed
 from sweeper.packs import start_from
 from sweeper.packs.plan import done_statuses
 from sweeper.panels.kinds import Panel, Panels
@@ -107,7 +106,7 @@ def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: s
         if planned and not missing:
             return source
         remark = f"{missing:,} of {counted(len(planned), 'trial')} not run yet"
-        command = shlex.join(["python", "-m", "sweeper.run", str(spec.path), "--results", redacted(planned_for)])
+        command = typed("run", str(spec.path), "--results", redacted(planned_for))
         return source._replace(remark=remark, command=command)
     if len(results.trials):
         return source

@@ -20,7 +20,7 @@ from sweeper.analysis.results import abilities_of, own_goals, value_order
 from sweeper.analysis.table import format_of, narrowed, titled
 from sweeper.learned_algorithms.contracts import Abilities
 from sweeper.learned_algorithms.metrics import LOSS, SUCCESS, equal_but_rounding, estimate_of, metric_named
-from sweeper.messages import counted
+from sweeper.messages import counted, typed
 from sweeper.trial.entry_names import column_name, entries, varying
 from sweeper.trial.start_from import OF_A_SEED
 
@@ -207,7 +207,7 @@ def settings_table(
         notes.append(f"without a column: {', '.join(map(column_name, paths[MAX_VARYING:]))}")
     if len(listed) > most:
         more = counted(len(listed) - most, "row")
-        notes.append(f"and {more} more; python -m sweeper.query best, --format csv, has all")
+        notes.append(f"and {more} more; {typed('query', 'best')}, --format csv, has all")
     frame = pd.DataFrame(rows, columns=heads, dtype=object)
     return titled(frame, _title(listed), "; ".join(notes), {"status": "status"} | dict.fromkeys(metrics, "mean"))
 

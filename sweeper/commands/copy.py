@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sweeper.command_line import CommandLine, errors_told
+from sweeper.command_line import CommandLine, Results, errors_told
 from sweeper.messages import counted
 
 app = CommandLine()
@@ -18,13 +18,11 @@ app = CommandLine()
 
 @app.command()
 def copy(
-    to: Annotated[str, typer.Option(help="Where to: a folder or a URL, which may exist.")],
+    to: Annotated[str, typer.Option(help="Where to: another store, which may exist.")],
     sweeps: Annotated[
         list[str] | None, typer.Argument(metavar="SWEEP", help="Sweeps; without any, all that the store has.")
     ] = None,
-    results: Annotated[
-        str, typer.Option(help="Where from: a folder, or a URL such as s3://bucket/folder.")
-    ] = "results",
+    results: Results = "results",
     outcomes: Annotated[
         str | None,
         typer.Option(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told
-from sweeper.messages import counted, printable
+from sweeper.messages import counted, printable, typed
 
 if TYPE_CHECKING:
     from sweeper.store.deletion import Deletion
@@ -58,7 +58,7 @@ def delete(
             return
         if running := [driver for driver in drivers(store) if driver.lives]:  # an adaptive search plans more meanwhile
             name, host = running[0].sweep, running[0].heartbeat.process.host
-            raise StoreError(f"{name} runs on {host}: stop it first (python -m sweeper stop {name})")
+            raise StoreError(f"{name} runs on {host}: stop it first ({typed('stop', name)})")
         checkpoints = store.listing("checkpoints")
         left = deletion.delete(store, chosen)
         removed = []

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told
+from sweeper.messages import typed
 
 app = CommandLine()
 
@@ -34,6 +35,6 @@ def rename(
             raise StoreError(f"the sweep is called {old!r} already")
         for driver in drivers(store):
             if driver.lives and driver.sweep == old:
-                raise StoreError(f"{old} runs: stop it first (python -m sweeper stop {old})")
+                raise StoreError(f"{old} runs: stop it first ({typed('stop', old)})")
         rename_sweep(store.files, old, new)
     print(f"{old} is called {new} now; write `name: {new}` in its search space, or the next start makes {old} anew")

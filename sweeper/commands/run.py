@@ -10,7 +10,6 @@ of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C)
 import atexit
 import functools
 import gc
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ import typer
 
 from sweeper.command_line import Address, CommandLine, Concurrency, Overrides, Results, told_end
 from sweeper.interruption import Interruption, exit_code
-from sweeper.messages import UserError
+from sweeper.messages import UserError, typed
 from sweeper.progress import doing
 
 app = CommandLine()
@@ -125,9 +124,9 @@ def start(
         result.tell(output, result.draw())
         if not (result.complete or result.goal_reached):
             return 1
-        store = "" if results == "results" else f" --results {shlex.quote(results)}"
-        output.say(f"next: python -m sweeper query best {spec.name}{store}")
-        output.say(f"      python -m sweeper report --html page.html{store}")
+        store = [] if results == "results" else ["--results", results]
+        output.say(f"next: {typed('query', 'best', spec.name, *store)}")
+        output.say(f"      {typed('report', '--html', 'page.html', *store)}")
         return 0
     except (Interrupted, UserError, OSError) as end:
         return told_end(end, output, "trial", of_store=1 if readable else 2)

@@ -206,8 +206,11 @@ def _trace_twice() -> None:
 # Once
 
 
-def probe(trials: Iterable[Trial], code: Code) -> None:
-    """`check_values`, once on this machine for the code of every combination of plug-ins."""
+def probe(trials: Iterable[Trial], code: Code) -> list[Trial]:
+    """`check_values`, once on this machine for the code of every combination of plug-ins; returns the trials checked.
+
+    `mistakes` sees more, and takes longer.
+    """
     folder = private_folder("conforming")
     kinds = {each.plugin_names: each for each in trials}.values()
     marks = {} if folder is None else {folder / code.fingerprint(trial): trial for trial in kinds}
@@ -216,6 +219,7 @@ def probe(trials: Iterable[Trial], code: Code) -> None:
         check_values(new)
         for mark in marks:
             mark.touch()
+    return new
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ Invariants:
       early has been pruned; one with a training seed that failed or has no finite value has failed.
 """
 
+import itertools
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from sweeper.messages import counted
 from sweeper.packs.checkpointed_trials import holders
@@ -94,6 +95,12 @@ class AdaptiveWork(WorkSource):
     @property
     def exhausted(self) -> bool:
         return not self._waiting and self._told == self._settings
+
+    def expected(self, pending: Collection[str]) -> list[Trial]:
+        """The pending trials, and for each setting that is not known yet as many as the known ones have on average."""
+        known = list(self.planned.values())
+        later = len(known) * (self._settings - len(self._trials)) / len(self._trials)
+        return [*super().expected(pending), *itertools.islice(itertools.cycle(known), round(later))]
 
     def settle(self, pack_id: str, whole: bool = True) -> None:
         for packs_of_setting in self._open:

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from sweeper.trial.field_types import infinity
 from sweeper.learned_algorithms.metrics import Statistic, metric_named
+from sweeper.trial.field_types import infinity
 
 Color = Literal["red", "blue", "purple", "green", "teal", "lime", "orange", "black"]
 """Names of a palette's colours; a palette gives each name its shade (`sweeper.analysis.figures.style`)."""

@@ -15,7 +15,7 @@ from sweeper import events, listeners
 from sweeper.analysis.results import evaluation_rows, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
-from sweeper.messages import counted, inflected
+from sweeper.messages import counted, inflected, typed
 from sweeper.packs import other_code, start_from
 from sweeper.packs.network_evaluation import Changes, EvaluationPlan, by_protocol, evaluation_plan
 from sweeper.packs.plan import ListedWork
@@ -105,7 +105,7 @@ class EvaluationResult:
             output.table(settings_table(settings(self.evaluations), further=self.metrics))
         networks = counted(self.trials, "network")
         if self.complete:
-            output.say(f'{networks} evaluated; python -m sweeper.query "from evaluations" shows all')
+            output.say(f"{networks} evaluated; {typed('query', 'from evaluations')} shows all")
             return
         output.complain(f"{self.left:,} of {networks} are not evaluated")
         for reason, count in self.reasons.items():

@@ -2,17 +2,19 @@
 
 import contextlib
 import dataclasses
+import inspect
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 
 from sweeper import events, listeners
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
-from sweeper.messages import counted
-from sweeper.packs import conformance, start_from
+from sweeper.messages import counted, typed
+from sweeper.packs import conformance, conformance_suite, start_from
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
@@ -31,7 +33,7 @@ from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
-from sweeper.trial.trial import trial_id, used_plug_ins
+from sweeper.trial.trial import Trial, trial_id, used_plug_ins
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +77,10 @@ def train(
         hearing = [limits, *usual, *([] if on_event is None else [OnEvent(on_event)])]
         if plan.pending and plan.origin.code is not None:
             with doing("checking what plug-ins compute"):
-                conformance.probe((plan.trials[key] for key in plan.pending), plan.origin.code)
+                new = conformance.probe((plan.trials[key] for key in plan.pending), plan.origin.code)
+            if files := _own_files(new):
+                rest = "their gradients, networks step by step and order of objectives were not"
+                output.say(f"new plug-ins were checked by shapes and a few values; {rest}: {typed('check', *files)}")
         if plan.superseded:  # but for what another start has computed anew since
             seals, now = plan.store.seals(plan.superseded), plan.origin.fingerprint
             plan.store.supersede([key for key, seal in seals.items() if seal.fingerprint != now(plan.trials[key])])
@@ -99,6 +104,18 @@ def train(
             left = sum(committed.get(key) not in plan.source.done for key in plan.trials)
             raise Interrupted(interruption.signum, left, plan.origin.command)
         return sweep_result(plan, losses, refused, address, interruption.limit, limits.goal_reached)
+
+
+def _own_files(trials: Iterable[Trial]) -> list[str]:
+    """The files of tasks, models and objectives of the project that trials have, as a user types them.
+
+    None in a checkout of this package, whose tests check them.
+    """
+    if plugins.PROJECT == plugins.SHIPPED:
+        return []
+    used = {(kind, inspect.getfile(type(plugin))) for trial in trials for kind, plugin in trial.plug_ins}
+    own = [(plugins.PROJECT / f"{kind}s", Path(file)) for kind, file in used if kind in conformance_suite.CHECKS]
+    return sorted(str(file.relative_to(plugins.PROJECT)) for folder, file in own if file.is_relative_to(folder))
 
 
 def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> dict[str, object]:

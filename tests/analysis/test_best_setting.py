@@ -80,9 +80,9 @@ def searched(tmp_path_factory):
 def retrained(lines) -> tuple[dict, list[int]]:
     """The setting that the last line trains, and its training seeds."""
     words = shlex.split(lines[-1])
-    assert words[:3] == ["python", "-m", "sweeper.run"]
+    assert words[:4] == ["python", "-m", "sweeper", "run"]
     overrides = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
-    space = search_space.read(words[3], overrides)
+    space = search_space.read(words[4], overrides)
     assert space.name == "rates-best"
     trials = space.expand().trials
     settings = {json.dumps(canonical(trial.model_copy(update={"seed": 0}))) for trial in trials}
@@ -140,6 +140,16 @@ def test_a_search_for_two_metrics_names_its_pareto_front(searched):
     search = space.search.model_copy(update={"metric": ("loss", "success"), "mode": ("min", "max")})
     _, lines = ending(rows, dataclasses.replace(space, search=search), (), "results", None)
     assert lines[-1].endswith(" 1, 2")
+
+
+def test_settings_that_were_stopped_early_are_said_to_be_so(searched):
+    space, rows = searched(SPACE)
+    worst = set(rows.nlargest(4, "loss")["trial_id"])  # of two settings
+    rows = rows.assign(status=rows["status"].mask(rows["trial_id"].isin(worst), "stopped"))
+    table, lines = ending(rows, space, (), "results", None)
+    for text in (lines[0], table.note):
+        assert "2 settings stopped early" in text
+        assert "without a rank" not in text
 
 
 def test_settings_with_fewer_seeds_have_no_rank_and_equal_ones_share_it(searched):

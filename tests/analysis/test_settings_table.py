@@ -178,7 +178,7 @@ def test_a_long_table_is_cut_and_says_so(rows):
     table = settings_table(settings(frame), most=2)
     assert len(table) == 2
     assert "2 rows" in table.attrs["note"]
-    assert "python -m sweeper.query best" in table.attrs["note"]
+    assert "python -m sweeper query best" in table.attrs["note"]
 
 
 def test_entries_without_room_for_a_column_are_named(rows):

@@ -175,7 +175,7 @@ def test_nothing_to_draw_is_an_exit_code_of_its_own(local, tmp_path):
     space = space_of(tmp_path, steps=9)
     lines = reported(local, "--planned", "--space", space, code=1).splitlines()
     (line,) = (line for line in lines if line.startswith("space: "))
-    assert line.endswith(f"no average, inputs: python -m sweeper.run {space} --results {tmp_path / 'results'}")
+    assert line.endswith(f"no average, inputs: python -m sweeper run {space} --results {tmp_path / 'results'}")
 
 
 @pytest.mark.parametrize(

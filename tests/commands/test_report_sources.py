@@ -85,7 +85,7 @@ def test_planned_trials_alone_are_drawn_and_the_command_for_the_others_is_named(
     local.commit(result())
     short, whole = space_of(tmp_path, "short", steps=9), space_of(tmp_path, "whole")
     missing, complete = listed(local, short, whole, planned_for="a store")
-    assert (seeds(missing), missing.command) == ([], f"python -m sweeper.run {short} --results 'a store'")
+    assert (seeds(missing), missing.command) == ([], f"python -m sweeper run {short} --results 'a store'")
     assert missing.remark.startswith("1 of 1 trial")
     assert (seeds(complete), complete.remark, complete.command) == ([0], "", "")
 

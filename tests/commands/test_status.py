@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from sweeper.analysis import sweeps
 from sweeper.commands import status
@@ -70,6 +71,16 @@ def test_failures_are_counted_by_reason(results):
     reasons = lines(results)[4:]
     assert reasons[:2] == ["quick: 2 failed: divergence", "quick: 1 failed: crash: [bold]odd[/bold]; second line"]
     assert reasons[2].startswith("1 "), "a trial that no sweep plans"
+
+
+def test_the_environment_may_name_the_store_and_is_told_unless_an_option_does(filled, tmp_path):
+    Store.open(tmp_path / "empty").files.write("drivers/x", b"")
+    environment = {"SWEEPER_RESULTS": filled.url}
+    named = CliRunner().invoke(status.app, [], env=environment)
+    assert named.stderr.split()[2:] == [filled.url, "(SWEEPER_RESULTS)"]
+    assert "quick" in named.stdout
+    other = CliRunner().invoke(status.app, ["--results", str(tmp_path / "empty")], env=environment)
+    assert (other.stderr, "quick" in other.stdout) == ("", False)
 
 
 def test_an_empty_store_and_none_at_all(tmp_path):

@@ -13,10 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper.__main__ import app
-from sweeper.learned_algorithms.checks import suite, values
+from sweeper.commands import check
+from sweeper.learned_algorithms.checks import values
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import conformance
 from sweeper.store import trial_file
+from sweeper.sweeps import training
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import ContractError
 from tests.processes import python
@@ -188,9 +190,31 @@ def test_a_check_says_the_same_as_a_start(project):
 def test_a_check_of_a_new_task_takes_seconds(project):
     """Of CPU time (tests/budgets.py), as users call it: nothing was compiled before, and XLA optimises."""
     cold = {"JAX_ENABLE_COMPILATION_CACHE": "false", "XLA_FLAGS": "", "PYTHONPATH": str(plugins.ROOT)}
-    done = python("-m", "sweeper", "check", "tasks/gates.py", cwd=project, check=True, **cold)
+    often = "from sweeper import progress; progress.LINE_SECONDS = progress.PATIENCE = 0.01"
+    command = "from sweeper.__main__ import app; app(['check', 'tasks/gates.py'])"
+    done = python("-c", f"{often}; {command}", cwd=project, check=True, **cold)
     (verdict,) = done.stdout.splitlines()
     assert all(name in verdict for name in plugins.names("model"))
+    for step in ("tracing shapes", "computing values of gates", "checking the gradients of gates", "tracing programs"):
+        assert step in done.stderr
+
+
+def test_a_start_names_the_files_of_the_project_whose_check_sees_more(project):
+    assert training._own_files([_trial(project)]) == ["tasks/gates.py"]
+    shipped = {"task": {"name": "coloring"}, "model": {"name": "deep_sets"}, "steps": 1}
+    assert training._own_files([TrialSpec.model_validate(shipped)]) == []
+
+
+def test_a_check_passes_over_other_plugins_that_cannot_be_loaded_and_says_so(project, capsys):
+    (project / "tasks" / "other.py").write_text("import no_such_module\n")
+    (project / "models").mkdir()
+    (project / "models" / "aaa.py").write_text("1 / 0\n")
+    (trial,) = check._trials("objective", "cvar")
+    assert (trial.objective.name, trial.task.name) == ("cvar", "gates")
+    said = capsys.readouterr().out.splitlines()
+    assert [line.partition(", ")[0].split()[-2:] for line in said] == [["task", "other"], ["model", "aaa"]]
+    assert "aaa" not in {trial.model.name for trial in check._trials("task", "gates")}
+    assert "no_such_module" in CliRunner().invoke(app, ["check", "tasks/other.py"]).stderr
 
 
 def test_models_and_objectives_are_held_against_their_contracts(project):

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 import sweeper
+from sweeper import progress
+from sweeper.messages import duration
 from sweeper.packs import trial_timing
 from sweeper.space import search_space
 from tasks import coloring
@@ -26,18 +28,36 @@ def _broken(*arguments):
 
 @pytest.mark.slow  # traces
 def test_the_cost_of_a_fresh_store_is_timed_on_the_spot(space, monkeypatch, capsys):
-    monkeypatch.setattr(trial_timing, "timed", lambda trial: trial_timing.Timing(step=0.1, evaluation=5.0))
+    said = []
+
+    def timed(trial):
+        said.append(progress._under_way[-1].words)
+        return trial_timing.Timing(step=0.1, evaluation=5.0)
+
+    monkeypatch.setattr(trial_timing, "timed", timed)
     assert start(space, dry_run=True) == 0
-    timing, cost = capsys.readouterr().out.splitlines()[-2:]
+    assert "35 s" in capsys.readouterr().out.splitlines()[-1]
+    (timing,) = said
     assert timing.endswith("coloring transformer Aq_R q=3 seed=0")
-    assert "35 s" in cost
     assert not (space.parent / "results").exists()
 
 
+@pytest.mark.slow  # traces
 def test_a_trial_that_cannot_be_timed_costs_no_more_than_the_estimate(space, monkeypatch):
     monkeypatch.setattr(trial_timing, "timed", _broken)
     cost = sweeper.plan(space, space.parent / "results").cost()
     assert cost.endswith("ZeroDivisionError: no such colour")
+
+
+def test_settings_that_optuna_will_ask_for_cost_as_much_as_those_known_so_far(space, monkeypatch):
+    monkeypatch.setattr(trial_timing, "timed", lambda trial: trial_timing.Timing(step=0.1, evaluation=5.0))
+    written = (
+        "search={method: optuna, trials: 40}", "trial.optimizer.learning_rate={log_uniform: [1e-4, 1e-2]}",
+        "trial.seed={seeds: 2}",
+    )  # fmt: skip
+    plan = sweeper.plan(search_space.read(space, written), space.parent / "results")
+    assert len(plan.trials) == 16, "of the first eight settings"
+    assert plan.cost().startswith(f"about {duration(80 * (300 * 0.1 + 5.0))} ")
 
 
 @pytest.mark.parametrize("method", ["random", "optuna"])

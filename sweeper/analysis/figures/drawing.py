@@ -20,6 +20,7 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.selection import NoData, best_settings, chosen, mixed, series_of
 from sweeper.analysis.figures.style import FAINT, Look, plain
 from sweeper.analysis.results import Results
+from sweeper.messages import typed
 from sweeper.panels.axes import Color
 from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Series
@@ -65,7 +66,7 @@ class Drawing(abc.ABC, Generic[PanelT]):
         trials = [self.results.trials[:0]]
         try:
             if self.results.trials.empty:  # the same of all series, so said once
-                evaluations = "no network is evaluated (python -m sweeper evaluate)"
+                evaluations = f"no network is evaluated ({typed('evaluate')})"
                 raise NoData(evaluations if panel.draws_evaluations else "no trial is finished")
             self.declared = series_of(panel, self.results)
         except NoData as reason:

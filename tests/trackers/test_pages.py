@@ -1,0 +1,55 @@
+"""The page of each tracker opens after the commands of docs/trackers.md alone, as far as its program is installed."""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.processes import python
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "trackers.md").read_text()
+ROW = re.compile(r"^\| ([\w&]+) \| `(sweeper [^`]+)` \| `([^`]+)` \|$", re.MULTILINE)
+ROWS = {tool: commands for tool, *commands in ROW.findall(DOCUMENT)}
+
+
+@pytest.mark.long  # starts servers, which import for seconds
+@pytest.mark.parametrize("tool", ["MLflow", "TensorBoard", "Optuna"])
+def test_the_page_opens_after_the_documented_commands(store, tmp_path, tool):
+    export, show = ROWS[tool]
+    python("-m", "sweeper", *shlex.split(export)[1:], "--results", store.url, cwd=tmp_path, check=True)
+    program, *options = shlex.split(show)
+    if (found := shutil.which(program, path=f"{Path(sys.executable).parent}:{tmp_path}")) is None:
+        pytest.skip(f"{program} is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([found, *options, "--port", str(port)], cwd=tmp_path, env=os.environ)
+    try:
+        assert tool in page(f"http://127.0.0.1:{port}/")
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def page(url: str) -> str:
+    """What a server that is about to start answers."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.read().decode()
+        time.sleep(0.2)
+    raise AssertionError(f"{url} does not answer")
+
+
+def test_every_tool_of_the_table_has_its_commands():
+    assert sorted(ROWS) == ["MLflow", "Optuna", "TensorBoard"]
+    assert "wandb sync" in DOCUMENT
