@@ -8,7 +8,6 @@ import contextlib
 import re
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,12 +17,9 @@ from ray._private import ray_constants, services
 from ray._private.node import Node
 from ray._private.resource_and_label_spec import ResourceAndLabelSpec
 from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue] - compiled
-from ray.exceptions import OutOfMemoryError, RayActorError, RpcError
+from ray.exceptions import OutOfMemoryError, RayActorError
 
 from sweeper.trial.jax_settings import variables
-
-LOOK_OFTEN_SECONDS = 5.0  # for how long a node that starts is looked for often
-LOOK_SECONDS = 0.02  # between two such looks
 
 QUICK_START: dict[str, Any] = {
     "_system_config": {
@@ -111,26 +107,10 @@ def only_what_is_needed(meanwhile: Callable[[], object]) -> Iterator[None]:
     def started(self: Any) -> None:
         start_ray_processes(self)
         meanwhile()
-        _wait_until_registered(self)
 
     helpers = dict.fromkeys(("start_api_server", "start_monitor", "start_log_monitor"), not_started)
     with _replaced(Node, start_ray_processes=started, **helpers):
         yield
-
-
-def _wait_until_registered(node: Any) -> None:
-    """Wait until the node is known to its head, for some seconds at most; then Ray itself waits.
-
-    Ray looks once a second, and a node takes half a second.
-    """
-    head = node.get_gcs_client()
-    until = time.monotonic() + LOOK_OFTEN_SECONDS
-    with contextlib.suppress(RpcError):  # a head that does not answer in time: Ray waits longer
-        while time.monotonic() < until:
-            known = head.get_all_node_info(timeout=LOOK_OFTEN_SECONDS)
-            if any(node_id.hex() == node.node_id for node_id in known):
-                return
-            time.sleep(LOOK_SECONDS)
 
 
 def staged_in(folder: Path) -> AbstractContextManager[None]:
