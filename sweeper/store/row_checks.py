@@ -61,8 +61,10 @@ def check_names(names: Iterable[str], what: str) -> None:
 
 
 def _check_map(name: str, maps: pa.MapArray) -> None:
-    """A map from names to lists of numbers, as `curves` and `outcomes` are."""
+    """A map from names to numbers, as `metrics` is, or to lists of numbers, as `curves` and `outcomes` are."""
     check_names(maps.keys.to_pylist(), name)
+    if not pa.types.is_list(maps.type.item_type):
+        return
     lists, values = maps.items, maps.items.flatten()
     fields = [values.field(index) for index in range(values.type.num_fields)]
     if lists.null_count or values.null_count or any(field.null_count for field in fields):

@@ -147,7 +147,7 @@ def test_settings_that_were_stopped_early_are_said_to_be_so(searched):
     worst = set(rows.nlargest(4, "loss")["trial_id"])  # of two settings
     rows = rows.assign(status=rows["status"].mask(rows["trial_id"].isin(worst), "stopped"))
     table, lines = ending(rows, space, (), "results", None)
-    for text in (lines[0], table.note):
+    for text in (lines[0], table.attrs["note"]):
         assert "2 settings stopped early" in text
         assert "without a rank" not in text
 
