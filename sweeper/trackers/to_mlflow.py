@@ -107,7 +107,7 @@ def _names(names: Iterable[str]) -> dict[str, str]:
     """The names that MLflow takes for these; two that would be the same get a number."""
     taken: dict[str, str] = {}
     for name in names:
-        plain = re.sub(r"[^\w.-]", "_", name)[:LONGEST_NAME].lstrip(".") or "_"
+        plain = re.sub(r"[^\w. -]", "_", name)[:LONGEST_NAME].lstrip(".") or "_"
         numbered = (plain if number == 1 else f"{plain}_{number}" for number in itertools.count(1))
         taken[name] = taken.get(name) or next(each for each in numbered if each not in taken.values())
     return taken

@@ -126,3 +126,29 @@ def test_an_experiment_that_was_deleted_can_be_restored(made, uri):
     assert "mlflow experiments restore --experiment-id 1" in told
     client.restore_experiment("1")
     assert exported(made, uri, "mlflow") == (0, 2)
+
+
+def test_names_are_those_that_mlflow_takes_and_stay_apart():
+    from mlflow.utils.validation import _validate_metric_name
+
+    from sweeper.trackers.to_mlflow import _names
+
+    names = [
+        "win %",
+        "win _",
+        "win ?",
+        "a/b",
+        "..",
+        "../x",
+        ".",
+        "\x1b[2J",
+        "x" * 300,
+        "x" * 301,
+        "objective.q",
+        "größe",
+    ]
+    taken = _names(names)
+    assert (list(taken), len(set(taken.values()))) == (names, len(names))
+    assert taken["objective.q"] == "objective.q"
+    for name in taken.values():
+        _validate_metric_name(name)

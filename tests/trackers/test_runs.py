@@ -79,3 +79,32 @@ def test_no_tracker_is_imported_before_it_is_asked_for():
     names = "mlflow optuna_dashboard tensorboard tensorboardX wandb"
     code = f"import sys, sweeper.__main__, sweeper.trackers.runs; print(set({names.split()}) & set(sys.modules))"
     assert python("-c", code, check=True).stdout == "set()\n"
+
+
+class Refusing(runs.Tracker):
+    """A tracker that refuses some of the runs, by their number."""
+
+    def __init__(self, refused):
+        self.refused, self.asked, self.runs = refused, 0, []
+
+    def present(self, sweep):
+        return {}
+
+    def add(self, run):
+        self.asked += 1
+        if self.asked - 1 in self.refused:
+            raise runs.ExportError("a name of a metric")
+        self.runs.append(run.trial_id)
+
+
+def test_a_refused_run_costs_that_run_and_three_in_a_row_end_the_export(store):
+    whole = Refusing([])
+    added, _, _ = runs.export(store, whole)
+    one = Refusing([0])
+    with pytest.raises(runs.ExportError, match="a name of a metric"):
+        runs.export(store, one)
+    assert (one.asked, one.runs) == (added, whole.runs[1:])
+    gone = Refusing(range(added))
+    with pytest.raises(runs.ExportError):
+        runs.export(store, gone)
+    assert gone.asked == min(added, runs.MOST_IN_A_ROW)
