@@ -12,7 +12,18 @@ import pyarrow.parquet as pq
 
 from sweeper.analysis.results import extra_metrics
 from sweeper.analysis.sql import QueryError
-from sweeper.analysis.table import console, narrowed, table, terminal, texts, titled, value_text, values, width
+from sweeper.analysis.table import (
+    console,
+    narrowed,
+    table,
+    terminal,
+    texts,
+    titled,
+    value_text,
+    values,
+    width,
+    write_csv,
+)
 from sweeper.analysis.views import csv_table, json_texts, json_value
 from sweeper.messages import printable
 from sweeper.store.store import TRIALS
@@ -125,7 +136,7 @@ def print_csv(answer: pa.Table, raw: bool = False) -> None:
 
     frame = values(csv_table(answer, raw))
     frame = pd.DataFrame({told(name): pd.Series(list(map(told, cells)), dtype=object) for name, cells in frame.items()})
-    frame.to_csv(sys.stdout, index=False, lineterminator="\n")
+    write_csv(frame, sys.stdout)
 
 
 def _print_json(answer: pa.Table) -> None:

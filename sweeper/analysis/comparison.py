@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.table import MISSING, Amount, table
+from sweeper.analysis.table import MISSING, Amount, table, write_csv
 from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.messages import cell
 
@@ -174,7 +174,7 @@ def unmeasured_numbers(every: Sequence[Comparison]) -> pd.DataFrame:
     return _numbers([compared for compared in every if compared.measured is None], heads, UNMEASURED)
 
 
-def write_csv(every: Iterable[Comparison], path: Path) -> None:
+def write_numbers(every: Iterable[Comparison], path: Path) -> None:
     """Write every published number with its measurement, in the store's units; a missing measurement is empty."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [
@@ -187,4 +187,4 @@ def write_csv(every: Iterable[Comparison], path: Path) -> None:
         for compared in every
     ]
     frame = pd.DataFrame(rows, dtype=object).map(lambda value: cell(value) if isinstance(value, str) else value)
-    frame.to_csv(path, index=False, lineterminator="\n", encoding="utf-8")
+    write_csv(frame, path)

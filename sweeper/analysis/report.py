@@ -242,7 +242,7 @@ def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, w
     if measured:
         printer.table(table)
     csv_file, markdown_file = folder / "comparison.csv", folder / "comparison.md"
-    comparison.write_csv(entries, csv_file)
+    comparison.write_numbers(entries, csv_file)
     markdown_file.write_text(f"{markdown(table)}\n", encoding="utf-8")
     printer.line(f"{count}: {csv_file}, {markdown_file}")
 

@@ -7,14 +7,17 @@ numbers stands on the right, and every other column on the left. A column that h
 This module alone turns values into text for people. Files for programs are written from the values.
 """
 
+import csv
 import datetime
+import itertools
 import json
 import logging
 import math
 import re
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -117,6 +120,15 @@ def titled(
 def values(rows: pa.Table) -> pd.DataFrame:
     """The rows with their values as Python has them: None is a missing one, and whole numbers stay whole."""
     return pd.DataFrame({name: pd.Series(rows[name].to_pylist(), dtype=object) for name in rows.column_names})
+
+
+def write_csv(frame: pd.DataFrame, file: Path | TextIO) -> None:
+    """Write a frame as CSV."""
+    # Before 3.13 Python left a carriage return unquoted, where most readers see the end of a row.
+    texts = itertools.chain(map(str, frame.columns), frame.to_numpy(dtype=object).ravel())
+    returns = any(isinstance(text, str) and "\r" in text for text in texts)
+    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    frame.to_csv(file, index=False, lineterminator="\n", encoding="utf-8", quoting=quoting)
 
 
 def attempted(title: str, make: Callable[[], MadeT]) -> MadeT | pd.DataFrame:

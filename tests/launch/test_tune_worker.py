@@ -164,7 +164,7 @@ def test_a_signal_that_comes_while_a_plug_in_runs_fails_no_trial(tmp_path, monke
         signal.raise_signal(signal.SIGTERM)
 
     before = signal.signal(signal.SIGTERM, ends)  # as Ray does
-    monkeypatch.setattr("sweeper.training.evaluation.evaluate", interrupted)
+    monkeypatch.setattr("sweeper.learned_algorithms.evaluation.evaluate", interrupted)
     try:
         with pytest.raises(SystemExit):
             ended(Worker(PAIR, tmp_path))
