@@ -19,6 +19,7 @@ from typing import Any
 
 from ray.exceptions import OutOfMemoryError, RayActorError, RpcError
 
+from sweeper.launch.cores import cores
 from sweeper.trial.jax_settings import variables
 
 LOOK_OFTEN_SECONDS = 5.0  # for how long a node that starts is looked for often
@@ -59,14 +60,18 @@ def _replaced(owner: Any, **parts: object) -> Iterator[None]:
 
 
 def machine_resources() -> Mapping[str, float]:
-    """How many `CPU` and `GPU` a local cluster would have, as Ray counts them; Ray is not started.
+    """How many `CPU` and `GPU` a local cluster would have: our cores, and GPUs as Ray counts them; Ray is not started.
 
-    In public Ray must be started to count. Then all cores count, and the GPUs of a pack are not compared.
+    In public Ray must be started to count. Then the GPUs of a pack are not compared.
     """
     counted = _module("ray._private.resource_and_label_spec", "ResourceAndLabelSpec")
     if counted is None:
-        return {"CPU": float(os.cpu_count() or 1), "GPU": math.inf}
-    counts = counted.ResourceAndLabelSpec().resolve(is_head=True, node_ip_address="127.0.0.1").to_resource_dict()
+        return {"CPU": float(cores()), "GPU": math.inf}
+    counts = (
+        counted.ResourceAndLabelSpec(num_cpus=cores())
+        .resolve(is_head=True, node_ip_address="127.0.0.1")
+        .to_resource_dict()
+    )
     return {name: float(counts.get(name) or 0) for name in ("CPU", "GPU")}
 
 

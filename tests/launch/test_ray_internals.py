@@ -15,6 +15,7 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 
 from sweeper.launch import ray_internals
 from sweeper.launch.cluster import running_cluster
+from sweeper.launch.cores import cores
 from sweeper.launch.failures import LaunchError
 from tests.processes import python
 from tests.tiny_sweeps import with_seeds
@@ -81,7 +82,7 @@ def _without(monkeypatch, module: str, part: str) -> Any:
 
 def test_in_public_all_cores_count_and_gpus_are_not_compared(monkeypatch):
     _without(monkeypatch, "ray._private.resource_and_label_spec", "ResourceAndLabelSpec")
-    assert ray_internals.machine_resources() == {"CPU": os.cpu_count(), "GPU": math.inf}
+    assert ray_internals.machine_resources() == {"CPU": cores(), "GPU": math.inf}
 
 
 def test_in_public_a_cluster_must_be_named(monkeypatch):
