@@ -606,7 +606,7 @@ def _clipped(message: str) -> str:
 # Provenance
 
 
-_SHARED = ("commit", "dirty", "lock_hash", "versions", "device", "command")
+_SHARED = ("commit", "dirty", "lock_hash", "versions", "device", "arithmetic", "command")
 
 
 def trial_origins(rows: Iterable[Row]) -> Table:
@@ -622,6 +622,7 @@ def trial_origins(rows: Iterable[Row]) -> Table:
         (Column("last end", MOMENT), lambda alike: max(_moments(alike, "finished"), default=None)),
         (Column("sweep"), lambda alike: ", ".join(dict.fromkeys(name for row in alike for name in row["sweeps"]))),
         (Column("device"), lambda alike: alike[0]["device"]),
+        (Column("arithmetic", CODE), lambda alike: alike[0]["arithmetic"] or ""),
         (Column("lock", CODE), lambda alike: (alike[0]["lock_hash"] or "")[:10]),
         (Column("versions", LONG), lambda alike: _versions(alike[0]["versions"])),
         (Column("command", CODE), lambda alike: redacted(alike[0]["command"] or "")),

@@ -26,7 +26,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from sweeper.launch.failures import PluginRaised, reason
 from sweeper.packs.packing import stack
-from sweeper.training import evolution
+from sweeper.training import arithmetic, evolution
 from sweeper.training.trainer import Distribution, Evaluator
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError
@@ -40,13 +40,14 @@ STACKS = 8  # selections of the trials of a pack that are kept: a device that is
 class _Worker:
     def objectives(
         self, trials: str, code: Code, distribution: Distribution, step: np.ndarray, block: int
-    ) -> tuple[np.ndarray, str]:
-        """The objectives of a block, and what plug-ins have printed."""
+    ) -> tuple[np.ndarray, str, str]:
+        """The objectives of a block, what plug-ins have printed, and the arithmetic of this process."""
         try:
             with contextlib.redirect_stdout(io.StringIO()) as printed:
                 stacked = _stacked(trials)
                 _own_code(frozenset(used_plug_ins([stacked]))).require(code, stacked)
-                return evolution.block_in_process(stacked, distribution, step, block), printed.getvalue()
+                objectives = evolution.block_in_process(stacked, distribution, step, block)
+            return objectives, printed.getvalue(), arithmetic.own()
         except BaseException as error:
             if not plugins.raised_by_plugin(error):
                 raise
@@ -112,11 +113,12 @@ class Population:
                 for reference in done:
                     block, worker = running.pop(reference)
                     try:
-                        results[block], printed = ray.get(reference)
+                        results[block], printed, its_arithmetic = ray.get(reference)
                     except (OtherCodeError, PluginRaised) as error:
                         # Without the traceback that Ray puts around the message.
                         known = OtherCodeError if isinstance(error, OtherCodeError) else PluginRaised
                         raise known(str(getattr(error, "cause", error))) from None
+                    arithmetic.note([its_arithmetic])
                     if printed:
                         print(printed, end="")  # into the report of this process
                     free.append(worker)

@@ -2,8 +2,9 @@
 
 `check_shapes` traces every method by shapes: nothing is computed, and no device is needed. Planning does that.
 `check_values` sees what shapes do not show, with a fresh network and a few pairs. A start does that before the first
-pack of a task, and another process says whether the programs of the task are the same there. `sweeper check` and the
-tests do both. A mistake is a `ContractError`, with the same message everywhere.
+pack of a task, and two fresh processes say whether the programs of the task are the same there: at the first trace and
+later, and with other orders of sets. `sweeper check` and the tests do both. A mistake is a `ContractError`, with the
+same message everywhere.
 """
 
 import contextlib
@@ -354,7 +355,8 @@ def value_mistakes(
     """
     values: list[ContractError | None] = []
     seen: set[Any] = set()
-    with _tracing_elsewhere(trials) as elsewhere:
+    with contextlib.ExitStack() as ended:
+        elsewhere = [ended.enter_context(_tracing_elsewhere(trials, *each)) for each in FRESH]
         try:
             for trial in trials:
                 mistake = None
@@ -373,7 +375,8 @@ def value_mistakes(
                 values.append(mistake)
             programs = _program_mistakes(trials, elsewhere, tell)
         finally:
-            elsewhere.kill()
+            for process in elsewhere:
+                process.kill()
     # A program that differs explains numbers that disagree.
     return [of_program or of_values for of_program, of_values in zip(programs, values, strict=True)]
 
@@ -516,22 +519,28 @@ def _digests(trial: Trial) -> dict[str, str]:
 
 
 def _program_mistakes(
-    trials: Sequence[Trial], elsewhere: "subprocess.Popen[bytes]", tell: Callable[[str], None]
+    trials: Sequence[Trial], elsewhere: Iterable["subprocess.Popen[bytes]"], tell: Callable[[str], None]
 ) -> list[ContractError | None]:
     """What is wrong with programs that differ from trace to trace, as those with numpy's random numbers do."""
-    assert elsewhere.stdout is not None
     here = []
     for trial in trials:
         tell(f"programs of {' '.join(trial.plugin_names)}")
         here.append(_digests(trial))
     tell("programs in another process")
-    printed = elsewhere.stdout.read()
-    if elsewhere.wait() != 0:  # what cannot be traced there, a worker cannot trace either, and says why
-        return [None] * len(here)
+    traces: list[list[dict[str, str]]] = []
+    for process in elsewhere:
+        assert process.stdout is not None
+        printed = process.stdout.read()
+        if process.wait() != 0:  # what cannot be traced there, a worker cannot trace either, and says why
+            return [None] * len(here)
+        traces += json.loads(printed)
     mistakes: list[ContractError | None] = []
-    for trial, mine, other in zip(trials, here, json.loads(printed), strict=True):
-        different = [method for method in mine if mine[method] != other[method]]
-        same = "the same: all randomness comes through keys and seeds r, none from numpy.random, random or time"
+    for trial, mine, *others in zip(trials, here, *traces, strict=True):
+        different = [method for method in mine if any(other[method] != mine[method] for other in others)]
+        same = (
+            "the same: all randomness comes through keys and seeds r, none from numpy.random, random or time; it "
+            "counts no calls, and takes no order from a set"
+        )
         mistake = None
         if different:
             of_trial: dict[str, Any] = {str(kind): record for kind, record in trial.plug_ins}
@@ -541,12 +550,17 @@ def _program_mistakes(
     return mistakes
 
 
-def _tracing_elsewhere(trials: Iterable[Trial]) -> "subprocess.Popen[bytes]":
-    """A process of the same project that traces the programs of trials twice, and prints the later digests."""
+FRESH = ((jax_settings.HASH_SEED, 2), ("1", 1))
+"""Of each fresh process its hash seed, which orders sets of texts, and how often it traces a program."""
+
+
+def _tracing_elsewhere(trials: Iterable[Trial], hash_seed: str, times: int) -> "subprocess.Popen[bytes]":
+    """A process of the same project that traces the programs of trials so often, and prints the digests each time."""
     paths = os.pathsep.join([str(plugins.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     own = {"JAX_PLATFORMS": "cpu", plugins.PROJECT_VARIABLE: str(plugins.PROJECT), "PYTHONPATH": paths}
+    own["PYTHONHASHSEED"] = hash_seed
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "sweeper.packs.conformance"],
+        [sys.executable, "-P", "-m", "sweeper.packs.conformance", str(times)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -559,13 +573,14 @@ def _tracing_elsewhere(trials: Iterable[Trial]) -> "subprocess.Popen[bytes]":
     return process
 
 
-def _trace_twice() -> None:
+def _trace(times: int) -> None:
     with contextlib.redirect_stdout(sys.stderr):  # a task may print
         trials = list(map(trial_of, json.load(sys.stdin)))
-        list(map(_digests, trials))
-        jax.clear_caches()  # with the traces of functions that a task itself compiles
-        digests = list(map(_digests, trials))
-    print(json.dumps(digests))
+        traces = []
+        for _ in range(times):
+            traces.append(list(map(_digests, trials)))
+            jax.clear_caches()  # with the traces of functions that a task itself compiles
+    print(json.dumps(traces))
 
 
 # Once
@@ -584,4 +599,4 @@ def probe(trials: Iterable[Trial], code: Code) -> None:
 
 
 if __name__ == "__main__":
-    _trace_twice()
+    _trace(int(sys.argv[1]))

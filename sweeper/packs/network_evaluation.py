@@ -34,7 +34,7 @@ from sweeper.store.evaluations import (
 )
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Status, Store
-from sweeper.training import evaluation
+from sweeper.training import arithmetic, evaluation
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import canonical
@@ -206,6 +206,7 @@ class EvaluationRun:
             },
             provenance=self.provenance,
             device=jax.devices()[0].device_kind,
+            arithmetic=arithmetic.own(),
             finished=datetime.datetime.now(datetime.UTC),
         )
         commit_evaluation(self.store, result)

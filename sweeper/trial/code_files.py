@@ -47,7 +47,7 @@ NUMERICS = (
 
 NO_NUMERICS = (
     "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.store", "sweeper.trial.code_files",
-    "sweeper.trial.contract_checks", "sweeper.trial.loaded_code", "sweeper.trial.plugins",
+    "sweeper.trial.contract_checks", "sweeper.trial.loaded_code", "sweeper.trial.patches", "sweeper.trial.plugins",
 )  # fmt: skip
 """Modules and packages that compute no numbers although numerics import them, but for what `NUMERICS` names."""
 

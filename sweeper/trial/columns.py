@@ -26,7 +26,7 @@ COLUMNS = {
     "commit": "string", "dirty": "bool", "lock_hash": "string", "versions": "string", "command": "string",
     "started": "timestamp", "finished": "timestamp", "schema_version": "int64",
     "fingerprint": "string", "task_version": "int64", "model_version": "int64", "numerics_version": "int64",
-    "objective": "string", "objective_version": "int64",
+    "objective": "string", "objective_version": "int64", "arithmetic": "string", "sources": "string",
 }  # fmt: skip
 """All columns, in the order of a row. Times are in microseconds, in UTC."""
 

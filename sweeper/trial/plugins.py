@@ -30,6 +30,7 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import inspect
+import json
 import os
 import re
 import signal
@@ -40,6 +41,8 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from sweeper.messages import UserError, did_you_mean, message_of, nearest_name, one_line, printable
 from sweeper.trial.columns import COLUMNS
@@ -223,6 +226,18 @@ def _entry_points(path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
     return cast("importlib.metadata.EntryPoints", importlib.metadata.entry_points())
 
 
+def packages() -> dict[str, Path | None]:
+    """The installed packages that bring plug-ins, each with the folder of its code if that is somebody's own."""
+    found: dict[str, Path | None] = {}
+    for kind in KINDS:
+        for entry_point in _entry_points(tuple(sys.path)).select(group=f"sweeper.{kind}s"):
+            if (package := entry_point.dist) is not None:
+                origin = json.loads(package.read_text("direct_url.json") or "{}")
+                own = origin.get("dir_info", {}).get("editable", False)
+                found[package.name] = Path(url2pathname(urlsplit(origin["url"]).path)) if own else None
+    return found
+
+
 def _place(kind: Kind, name: str) -> Place:
     places = _places(kind)
     if name not in places:
@@ -248,17 +263,19 @@ _setters: dict[Place, str] = {}
 
 def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
     """The plug-in, if its import leaves the settings of JAX alone that decide numbers."""
-    from sweeper.trial import jax_settings  # imports JAX, as plug-ins do
+    from sweeper.trial import jax_settings, patches  # imports JAX, as plug-ins do
 
-    before = jax_settings.changed()
+    before, own = jax_settings.changed(), patches.Attributes()
+    own.see(patches.of_packages("sweeper"))
     try:
         with jax_settings.one_thread():  # it may compute constants
             plugin = _imported(kind, name, place)
     finally:
-        if (after := jax_settings.changed()) != before:
+        if (after := jax_settings.changed() | own.changed()) != before:
             listed = ", ".join(f"{setting} to {value!r}" for setting, value in after.items())
             _setters[place] = f"{place}: the import of the {kind} '{name}' sets {listed}, for all trials of the process"
             jax_settings.put_back()
+            own.put_back()
     if place in _setters:
         raise PluginError(f"{_setters[place]}; remove that, and start Python anew")
     return plugin

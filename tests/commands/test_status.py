@@ -72,6 +72,24 @@ def test_failures_are_counted_by_reason(results):
     assert reasons[2].startswith("1 "), "a trial that no sweep plans"
 
 
+@pytest.mark.parametrize(
+    ("arithmetics", "told"),
+    [
+        ((None, "c0ffee", "c0ffee"), []),
+        (("c0ffee", "feed", "feed"), ["1 trial by c0ffee", "2 trials by feed"]),
+        (("c0ffee feed", None, None), ["1 trial by c0ffee, then feed"]),
+    ],
+)
+def test_trials_of_several_arithmetics_are_told(tmp_path, arithmetics, told):
+    store = Store.open(tmp_path)
+    store.record_sweep(record("quick", IDS))
+    for seed, arithmetic in enumerate(arithmetics):
+        store.commit(result({"seed": seed}, arithmetic=arithmetic))
+    said = " ".join(lines(store))
+    assert ("quick: computed" in said) == bool(told)
+    assert all(" ".join(words.split()) in said for words in told), said
+
+
 def test_an_empty_store_and_none_at_all(tmp_path):
     assert len(lines(Store.open(tmp_path))) == 1
     assert "nowhere" in refusal(status.app, "--results", tmp_path / "nowhere")
