@@ -82,6 +82,15 @@ def _reason(row: Mapping[Any, Any]) -> str:
     return message if message.startswith(kind) else ": ".join(filter(None, (kind, message))) or "no reason given"
 
 
+def arithmetic_lines(arithmetics: Iterable[object]) -> list[str]:
+    """A line that counts trials by their arithmetics, if the trials have more than one; see docs/architecture.md."""
+    counts = collections.Counter(each for each in arithmetics if isinstance(each, str))
+    if len({digest for each in counts for digest in each.split()}) < 2:
+        return []
+    parts = [f"{counted(count, 'trial')} by {', then '.join(each.split())}" for each, count in counts.most_common()]
+    return [f"computed with several arithmetics, so that last bits differ: {printable('; '.join(parts))}"]
+
+
 MAX_REASONS = 20  # largest number of reasons that are printed, the most frequent first
 _NO_ROW = "no row, although its worker reported the end"
 _EARLY = "stopped early by another sweep, and not run to the end"

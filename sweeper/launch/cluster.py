@@ -29,6 +29,7 @@ import ray
 from sweeper.interruption import Interruption, last_words, starting_deaf_processes
 from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
+from sweeper.launch.cores import cores
 from sweeper.launch.environment import worker_environment
 from sweeper.launch.job import LaunchError, SetupError, reason
 from sweeper.messages import counted
@@ -178,6 +179,7 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
                     include_dashboard=False,
                     log_to_driver=False,
                     logging_level=logging.CRITICAL,
+                    num_cpus=cores(),
                     object_store_memory=128 * 2**20,
                     **options,
                 )

@@ -39,12 +39,15 @@ from sweeper.trial import jax_settings
 def worker_environment(resources: Resources) -> dict[str, str]:
     """Environment of the worker processes.
 
-    One thread for any number of cores, as more threads are other numbers (`jax_settings.one_thread`); and XLA's
-    settings are those of this process. Preallocation lets the first pack take most of a GPU that several packs share.
+    One thread for any number of cores, as more threads are other numbers (`jax_settings.one_thread`); the kernels that
+    are best for the node; one order of sets; and XLA's settings are those of this process. Preallocation lets the first
+    pack take most of a GPU that several packs share.
     """
     environment = {
         **{name: value for name, value in jax_settings.environment.items() if value or name == "XLA_FLAGS"},
         **jax_settings.ONE_THREAD,
+        **dict.fromkeys(jax_settings.KERNELS, ""),
+        "PYTHONHASHSEED": jax_settings.HASH_SEED,
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "RAY_CHDIR_TO_TRIAL_DIR": "0",
         WORKER_VARIABLE: "1",

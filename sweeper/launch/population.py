@@ -28,7 +28,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from sweeper.interruption import signals_noted
 from sweeper.launch.job import PluginRaised, reason
 from sweeper.packs.packing import stack
-from sweeper.training import trainer
+from sweeper.training import arithmetic, trainer
 from sweeper.training.kinds import trainer_of
 from sweeper.training.trainer import Evaluator
 from sweeper.trial import fingerprint, jax_settings, plugins
@@ -42,13 +42,14 @@ STACKS = 8  # selections of the trials of a pack that are kept: a device that is
 class _Worker:
     def objectives(
         self, trials: str, code: Code, distribution: PyTree, step: np.ndarray, block: int
-    ) -> tuple[np.ndarray, str]:
-        """The objectives of a block, and what plug-ins have printed."""
+    ) -> tuple[np.ndarray, str, str]:
+        """The objectives of a block, what plug-ins have printed, and the arithmetic of this process."""
         with contextlib.redirect_stdout(io.StringIO()) as printed, signals_noted() as noted:
             try:
                 stacked = _stacked(trials)
                 _own_code(frozenset(used_plug_ins([stacked]))).require(code, stacked)
-                return _population(stacked).block(stacked, distribution, step, block), printed.getvalue()
+                objectives = _population(stacked).block(stacked, distribution, step, block)
+                return objectives, printed.getvalue(), arithmetic.own()
             except (OtherCodeError, jax.errors.JaxRuntimeError):  # of this node, or of its memory
                 raise
             except BaseException as error:
@@ -123,11 +124,12 @@ class Population:
                 for reference in done:
                     block, worker = running.pop(reference)
                     try:
-                        results[block], printed = ray.get(reference)
+                        results[block], printed, its_arithmetic = ray.get(reference)
                     except (OtherCodeError, PluginRaised) as error:
                         # Without the traceback that Ray puts around the message.
                         known = OtherCodeError if isinstance(error, OtherCodeError) else PluginRaised
                         raise known(str(getattr(error, "cause", error))) from None
+                    arithmetic.note([its_arithmetic])
                     if printed:
                         print(printed, end="")  # into the report of this process
                     free.append(worker)

@@ -19,6 +19,7 @@ from ray._private.resource_and_label_spec import ResourceAndLabelSpec
 from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue] - compiled
 from ray.exceptions import OutOfMemoryError, RayActorError
 
+from sweeper.launch.cores import cores
 from sweeper.trial.jax_settings import variables
 
 QUICK_START: dict[str, Any] = {
@@ -47,8 +48,9 @@ def _replaced(owner: Any, **parts: object) -> Iterator[None]:
 
 
 def machine_resources() -> Mapping[str, float]:
-    """How many `CPU` and `GPU` a local cluster would have, as Ray counts them; Ray is not started."""
-    counts = ResourceAndLabelSpec().resolve(is_head=True, node_ip_address="127.0.0.1").to_resource_dict()
+    """How many `CPU` and `GPU` a local cluster has: our cores, and GPUs as Ray counts them; Ray is not started."""
+    spec = ResourceAndLabelSpec(num_cpus=cores()).resolve(is_head=True, node_ip_address="127.0.0.1")
+    counts = spec.to_resource_dict()
     return {name: float(counts.get(name) or 0) for name in ("CPU", "GPU")}
 
 

@@ -111,6 +111,10 @@ def _lines(event: Event) -> list[str]:
             return [f"no node of the cluster has the {wanted} that a pack takes; waiting for one"]
         case events.LanesChosen(_, lanes, trial_ids, reason):
             return [f"{lanes:,} of {counted(len(trial_ids), 'trial')} of a pack are trained at once: {reason}"]
+        case events.ArithmeticChanged(_, trial_ids, arithmetics):
+            return [
+                f"the checkpoint of {_named(trial_ids)} goes on with other arithmetic: {', then '.join(arithmetics)}"
+            ]
         case events.CheckpointRefused(_, trial_ids, reason):
             return [f"the checkpoint of {_named(trial_ids)} {reason}: its training starts anew"]
         case events.PluginPrinted(_, lines):

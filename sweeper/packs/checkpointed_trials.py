@@ -15,6 +15,7 @@ from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment
 from sweeper.store.files import in_threads
 from sweeper.store.store import Store
+from sweeper.training import arithmetic
 from sweeper.training.kinds import trainer_of
 from sweeper.trial.fingerprint import whose
 from sweeper.trial.trial import Trial, trial_id
@@ -49,9 +50,10 @@ def continued_checkpoint(
     """The checkpoint from which a planned pack goes on, and why another checkpoint is refused; either may be None.
 
     It must be of the code of this process, whose fingerprint is given, and hold the pending trials. No checkpoint of a
-    later step serves a segment that ends before the training.
+    later step serves a segment that ends before the training. One that was trained with other arithmetic than that of
+    this process is taken if there is no other.
     """
-    refused = None
+    refused, otherwise = None, None
     for name in filter(None, (pack.pack_id, segment.parent)):
         saved = checkpoint.load(store, name)
         if saved is None or not makes_sense(saved, pack.trials[0]):
@@ -68,8 +70,10 @@ def continued_checkpoint(
         stride = trainer_of(pack.trials[0]).stride_steps
         last_step = min(-(-segment.until // stride) * stride, pack.trials[0].steps)  # a segment ends with a stride
         if fits and (segment.ending == "finish" or saved.notes["step"] <= last_step):
-            return saved, None
-    return None, refused
+            if set(saved.notes.get("arithmetics", ())) <= set(arithmetic.used()):
+                return saved, None
+            otherwise = otherwise or saved
+    return otherwise, None if otherwise else refused
 
 
 def _part(saved: Checkpoint, trial_ids: Collection[str]) -> Checkpoint:

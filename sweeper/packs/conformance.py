@@ -1,9 +1,10 @@
 """Whether plug-ins keep their contracts: when the kinds of trial check them, and what is done with mistakes.
 
 `check_shapes` traces every method by shapes: nothing is computed, and no device is needed. Planning does that.
-`check_values` sees what shapes do not show, on a few values. A start does that before the first pack of a code, and
-another process says whether the programs are the same there. `sweeper check` does both, and the further checks of a
-kind. A mistake is a `ContractError`, with the same message everywhere.
+`check_values` sees what shapes do not show, on a few values. A start does that before the first pack of a code, and two
+fresh processes say whether the programs are the same there: at the first trace and later, and with other orders of
+sets. `sweeper check` does both, and the further checks of a kind. A mistake is a `ContractError`, with the same message
+everywhere.
 """
 
 import contextlib
@@ -77,7 +78,8 @@ def value_mistakes(trials: Sequence[Trial]) -> list[ContractError | None]:
     """The first mistake of each trial that `check_values` sees, None where there is none."""
     values: list[ContractError | None] = []
     seen: set[str] = set()
-    with _tracing_elsewhere(trials) as elsewhere:
+    with contextlib.ExitStack() as ended:
+        elsewhere = [ended.enter_context(_tracing_elsewhere(trials, *each)) for each in FRESH]
         try:
             for trial in trials:
                 mistake = None
@@ -92,7 +94,8 @@ def value_mistakes(trials: Sequence[Trial]) -> list[ContractError | None]:
                 values.append(mistake)
             programs = _program_mistakes(trials, elsewhere)
         finally:
-            elsewhere.kill()
+            for process in elsewhere:
+                process.kill()
     # A program that differs explains numbers that disagree.
     return [of_program or of_values for of_program, of_values in zip(programs, values, strict=True)]
 
@@ -155,33 +158,45 @@ def _digests(trial: Trial) -> dict[str, str]:
     return {method: program.digest for method, program in _programs(trial).items()}
 
 
-def _program_mistakes(trials: Sequence[Trial], elsewhere: "subprocess.Popen[bytes]") -> list[ContractError | None]:
+def _program_mistakes(
+    trials: Sequence[Trial], elsewhere: Iterable["subprocess.Popen[bytes]"]
+) -> list[ContractError | None]:
     """What is wrong with programs that differ from trace to trace, as those with numpy's random numbers do."""
-    assert elsewhere.stdout is not None
     here = list(map(_programs, each(trials, "tracing programs")))
-    with doing("tracing programs in another process"):
-        printed = elsewhere.stdout.read()
-        code = elsewhere.wait()
-    if code != 0:  # what cannot be traced there, a worker cannot trace either, and says why
-        return [None] * len(here)
-    return [_difference(mine, other) for mine, other in zip(here, json.loads(printed), strict=True)]
+    traces: list[list[dict[str, str]]] = []
+    with doing("tracing programs in other processes"):
+        for process in elsewhere:
+            assert process.stdout is not None
+            printed = process.stdout.read()
+            if process.wait() != 0:  # what cannot be traced there, a worker cannot trace either, and says why
+                return [None] * len(here)
+            traces += json.loads(printed)
+    return [_difference(mine, others) for mine, *others in zip(here, *traces, strict=True)]
 
 
-def _difference(mine: dict[str, _Program], other: dict[str, str]) -> ContractError | None:
+def _difference(mine: dict[str, _Program], others: Sequence[dict[str, str]]) -> ContractError | None:
     """The mistake of the first method whose program has another digest elsewhere."""
     for method, program in mine.items():
-        if program.digest != other[method]:
-            same = "the same: all randomness comes through keys and arguments, none from numpy.random, random or time"
+        if any(other[method] != program.digest for other in others):
+            same = (
+                "the same: all randomness comes through keys and arguments, none from numpy.random, random or time; it "
+                "counts no calls, and takes no order from a set"
+            )
             return broken(program.plugin, method, "another program each time it is traced", same)
     return None
 
 
-def _tracing_elsewhere(trials: Iterable[Trial]) -> "subprocess.Popen[bytes]":
-    """A process of the same project that traces the programs of trials twice, and prints the later digests."""
+FRESH = ((jax_settings.HASH_SEED, 2), ("1", 1))
+"""Of each fresh process its hash seed, which orders sets of texts, and how often it traces a program."""
+
+
+def _tracing_elsewhere(trials: Iterable[Trial], hash_seed: str, times: int) -> "subprocess.Popen[bytes]":
+    """A process of the same project that traces the programs of trials so often, and prints the digests each time."""
     paths = os.pathsep.join([str(plugins.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     own = {"JAX_PLATFORMS": "cpu", plugins.PROJECT_VARIABLE: str(plugins.PROJECT), "PYTHONPATH": paths}
+    own["PYTHONHASHSEED"] = hash_seed
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "sweeper.packs.conformance"],
+        [sys.executable, "-P", "-m", "sweeper.packs.conformance", str(times)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -194,13 +209,14 @@ def _tracing_elsewhere(trials: Iterable[Trial]) -> "subprocess.Popen[bytes]":
     return process
 
 
-def _trace_twice() -> None:
+def _trace(times: int) -> None:
     with contextlib.redirect_stdout(sys.stderr):  # a task may print
         trials = list(map(trial_of, json.load(sys.stdin)))
-        list(map(_digests, trials))
-        jax.clear_caches()  # with the traces of functions that a task itself compiles
-        digests = list(map(_digests, trials))
-    print(json.dumps(digests))
+        traces = []
+        for _ in range(times):
+            traces.append(list(map(_digests, trials)))
+            jax.clear_caches()  # with the traces of functions that a task itself compiles
+    print(json.dumps(traces))
 
 
 # Once
@@ -223,4 +239,4 @@ def probe(trials: Iterable[Trial], code: Code) -> list[Trial]:
 
 
 if __name__ == "__main__":
-    _trace_twice()
+    _trace(int(sys.argv[1]))

@@ -34,6 +34,7 @@ from sweeper.store.evaluations import (
 )
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Status, Store
+from sweeper.training import arithmetic
 from sweeper.training.kinds import kind_of
 from sweeper.training.named_weights import network_of
 from sweeper.trial.fingerprint import Code
@@ -205,6 +206,7 @@ class EvaluationRun:
             },
             provenance=self.provenance,
             device=jax.devices()[0].device_kind,
+            arithmetic=arithmetic.own(),
             finished=datetime.datetime.now(datetime.UTC),
         )
         commit_evaluation(self.store, result)

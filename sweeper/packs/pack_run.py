@@ -136,6 +136,7 @@ class PackRun:
             rows=dict(self.rows),
             train_loss=self._latest(TRAIN_LOSS),
             steps_per_second=self.training.step * lanes / seconds if seconds else 0.0,
+            arithmetics=tuple(self.training.arithmetics),
             lanes_reason=None if self.lane_choice is None else self.lane_choice.reason,
             evaluated=self.evaluated,
         )
@@ -269,6 +270,7 @@ class PackRun:
             pack_id=self.pack_id,
             lanes=self.training.lanes,
             device=jax.devices()[0].device_kind,
+            arithmetic=" ".join(self.training.arithmetics),
             started=self.began,
             finished=self.began,
         )

@@ -19,7 +19,7 @@ from jaxtyping import PyTree
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
 from sweeper.packs.checkpoint import Checkpoint
-from sweeper.training import compilation
+from sweeper.training import arithmetic, compilation
 from sweeper.training.kinds import trainer_of
 from sweeper.training.trainer import Trainer, TrainerState, curve_names
 from sweeper.trial.trial import Trial
@@ -44,6 +44,7 @@ class PackTraining:
     seconds: dict[str, float]  # `train_seconds`, `compile_seconds` and `cpu_seconds` of the whole pack so far
     lane_steps: list[int]  # steps done of each lane, fewer than `step` where a lane has failed
     lanes: int  # lanes that one call of the trainer's program trains, at most all
+    arithmetics: list[str]  # of the processes that have trained, the first one first
 
     def notes(self) -> dict[str, Any]:
         """Everything but the trainer's state, as plain data."""
@@ -71,19 +72,33 @@ def begun(
     lanes = len(np.asarray(trials.seed))
     if saved is not None and (kept := saved.state(like=trainer.start(trials))) is not None:
         continued = restored(kept, saved.notes)
-        return dataclasses.replace(continued, lanes=min(continued.lanes, lanes))  # maybe of a larger pack
+        lanes = min(continued.lanes, lanes)  # the checkpoint may be of a larger pack
+        return dataclasses.replace(continued, lanes=lanes, arithmetics=_with_own(continued.arithmetics))
     state = trainer.start(trials, networks())
     seconds = {"train_seconds": 0.0, "compile_seconds": compilation.seconds() - compiled, "cpu_seconds": 0.0}
     return PackTraining(
-        state, step=0, curves=[], strides=[], evaluations=[], seconds=seconds, lane_steps=[0] * lanes, lanes=lanes
+        state,
+        step=0,
+        curves=[],
+        strides=[],
+        evaluations=[],
+        seconds=seconds,
+        lane_steps=[0] * lanes,
+        lanes=lanes,
+        arithmetics=arithmetic.used(),
     )
+
+
+def _with_own(arithmetics: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([*arithmetics, *arithmetic.used()]))
 
 
 def restored(state: Any, notes: Mapping[str, Any]) -> PackTraining:
     """The training with this state and these `PackTraining.notes`."""
-    everything = len(notes["lane_steps"])  # the lanes that are trained at once were not noted at first
+    everything = len(notes["lane_steps"])
+    older = {"lanes": everything, "arithmetics": []}  # what was not noted at first
     evaluations = [(step, values) for step, values in notes.get("evaluations", [])]
-    return PackTraining(state=state, **{"lanes": everything, **notes, "evaluations": evaluations})
+    return PackTraining(state=state, **{**older, **notes, "evaluations": evaluations})
 
 
 class _Notes(BaseModel):
@@ -98,6 +113,7 @@ class _Notes(BaseModel):
     seconds: dict[Literal["train_seconds", "compile_seconds", "cpu_seconds"], float]
     lane_steps: list[NonNegativeInt]
     lanes: PositiveInt | None = None
+    arithmetics: list[str] = []
 
 
 def makes_sense(saved: Checkpoint, trial: Trial) -> bool:
@@ -136,7 +152,14 @@ def after_stride(trainer: Trainer[Any], trials: Trial, training: PackTraining) -
     seconds = {name: value + spent[name] for name, value in training.seconds.items()}
     lane_steps = np.asarray(state.step).tolist()
     return dataclasses.replace(
-        training, state=state, step=step, curves=curves, strides=strides, seconds=seconds, lane_steps=lane_steps
+        training,
+        state=state,
+        step=step,
+        curves=curves,
+        strides=strides,
+        seconds=seconds,
+        lane_steps=lane_steps,
+        arithmetics=_with_own(training.arithmetics),  # of a population that runs elsewhere, too
     )
 
 

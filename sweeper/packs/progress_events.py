@@ -55,17 +55,21 @@ class ProgressEvents:
         self._stream = stream
         self._committed: set[str] = set()
         self._lane_reasons: dict[str, str] = {}
+        self._arithmetics: dict[str, tuple[str, ...]] = {}
 
     def tell(self, progress: events.PackProgressed, trial_ids: Callable[[], tuple[str, ...]]) -> None:
-        """Emit a report, and the choice of lanes and the commits in it that are new.
+        """Emit a report, and the choice of lanes, the change of arithmetic and the commits in it that are new.
 
-        `trial_ids` gives the trials of the pack, and is only asked when a choice of lanes is new.
+        `trial_ids` gives the trials of the pack, and is only asked when one of the first two is new.
         """
         self._stream.emit(progress)
         reason = progress.lanes_reason
         if reason is not None and self._lane_reasons.get(progress.pack_id) != reason:
             self._lane_reasons[progress.pack_id] = reason
             self._stream.emit(events.LanesChosen(progress.pack_id, progress.lanes, trial_ids(), reason))
+        if len(progress.arithmetics) > 1 and self._arithmetics.get(progress.pack_id) != progress.arithmetics:
+            self._arithmetics[progress.pack_id] = progress.arithmetics
+            self._stream.emit(events.ArithmeticChanged(progress.pack_id, trial_ids(), progress.arithmetics))
         self.tell_commits(progress.pack_id, progress.rows)
 
     def tell_commits(self, pack_id: str, rows: Mapping[str, Status]) -> None:

@@ -32,7 +32,8 @@ IN_FILE = pa.schema([
     ("evaluation_seconds", pa.float64()), ("cpu_seconds", pa.float64()), ("peak_memory_bytes", pa.int64()),
     ("device", pa.string()), ("commit", pa.string()), ("dirty", pa.bool_()), ("lock_hash", pa.string()),
     ("versions", pa.string()), ("command", pa.string()), ("fingerprint", pa.string()),
-    ("finished", pa.timestamp("us", tz="UTC")), ("schema_version", pa.int64()),
+    ("finished", pa.timestamp("us", tz="UTC")), ("schema_version", pa.int64()), ("arithmetic", pa.string()),
+    ("sources", pa.string()),
 ])  # fmt: skip
 """Columns of an evaluation: `protocol` and `metrics` are JSON, `network` is the digest of the network."""
 
@@ -50,6 +51,7 @@ class EvaluationResult:
     provenance: Provenance
     device: str
     finished: datetime.datetime
+    arithmetic: str | None = None  # of the process that evaluated it
 
 
 class StoredEvaluation(NamedTuple):
@@ -82,8 +84,8 @@ def commit_evaluation(store: Store, result: EvaluationResult) -> None:
         "network": result.network,
         **result.costs,
         "device": result.device,
-        **result.provenance.model_dump(include={"commit", "dirty", "lock_hash", "command"}),
-        "versions": json_text(result.provenance.versions),
+        "arithmetic": result.arithmetic,
+        **result.provenance.columns(),
         "fingerprint": fingerprint,
         "finished": result.finished,
         "schema_version": SCHEMA_VERSION,

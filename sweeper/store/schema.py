@@ -82,6 +82,8 @@ class TrialResult:
     pack_id: str
     lanes: int  # number of trials that one program trained at once
     device: str  # the device of the training, such as "cpu" or "NVIDIA H100"
+    # Digests of the arithmetics of the processes that trained it, with spaces in between; None if none could be asked
+    arithmetic: str | None = None
     started: datetime.datetime  # when the work on the trial began, with a time zone
     finished: datetime.datetime  # when it ended
 

@@ -70,6 +70,8 @@ def held(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence
     try:
         table = files.parsed(SNAPSHOT_FILE, read)
         rows = COLUMNS.empty_table() if table is None else table
+        for name in {*columns} - {*rows.column_names}:  # the snapshot of an older program lacks it
+            rows = rows.append_column(name, pa.nulls(rows.num_rows, COLUMNS.field(name).type))
         states = zip(*(rows[name].to_pylist() for name in ("file", "size", "version")), strict=True)
         same = [
             (state := listed.get(name)) is not None and state.size == size and state.version == version != ""

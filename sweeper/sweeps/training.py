@@ -14,7 +14,7 @@ from sweeper import events, listeners
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, typed
-from sweeper.packs import conformance, conformance_suite, start_from
+from sweeper.packs import conformance, start_from
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
@@ -31,6 +31,7 @@ from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
+from sweeper.training.kinds import kind_of
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.trial import Trial, trial_id, used_plug_ins
@@ -107,14 +108,15 @@ def train(
 
 
 def _own_files(trials: Iterable[Trial]) -> list[str]:
-    """The files of tasks, models and objectives of the project that trials have, as a user types them.
+    """The files of plug-ins of the project for which `sweeper check` has further checks, as a user types them.
 
     None in a checkout of this package, whose tests check them.
     """
     if plugins.PROJECT == plugins.SHIPPED:
         return []
-    used = {(kind, inspect.getfile(type(plugin))) for trial in trials for kind, plugin in trial.plug_ins}
-    own = [(plugins.PROJECT / f"{kind}s", Path(file)) for kind, file in used if kind in conformance_suite.CHECKS]
+    further = [trial for trial in trials if kind_of(trial).further_checks(trial)]
+    used = {(kind, inspect.getfile(type(plugin))) for trial in further for kind, plugin in trial.plug_ins}
+    own = [(plugins.PROJECT / f"{kind}s", Path(file)) for kind, file in used]
     return sorted(str(file.relative_to(plugins.PROJECT)) for folder, file in own if file.is_relative_to(folder))
 
 

@@ -69,16 +69,29 @@ def compiled(
     A setting that decides numbers and was changed, before or by `function`, is put back, with a `SettingsError`.
     """
     jax_settings.undone("code that ran since the last program was compiled")
-    on_cpu = vectorisation.in_turns()
-    options: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False, **EMITTERS} if on_cpu else {}
-    if runs_once and on_cpu:
-        options["xla_backend_optimization_level"] = 1
+    quickly = {"xla_backend_optimization_level": 1} if runs_once and vectorisation.in_turns() else {}
     try:
         with _device():
-            return executable(traced(function, trial, *arguments, **jit_options).lower(), options)
+            return executable(traced(function, trial, *arguments, **jit_options).lower(), _options() | quickly)
     finally:
         plugins = (f"the {kind} '{plugin.name}'" for kind, plugin in trial.plug_ins)
         jax_settings.undone(" or ".join(plugins))
+
+
+def _options() -> dict[str, Any]:
+    return {"xla_cpu_multi_thread_eigen": False, **EMITTERS} if vectorisation.in_turns() else {}
+
+
+def fixed(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    """The executable of a function that belongs to no trial, compiled as those of trials are."""
+    with jax.default_matmul_precision("highest"), _device():
+        program = executable(jax.jit(function).trace(*arguments).lower(), _options())
+
+    def run(*arguments: Any) -> Any:
+        with _device():
+            return program(*arguments)
+
+    return run
 
 
 def executable(lowered: jax.stages.Lowered, options: dict[str, Any] | None = None) -> jax.stages.Compiled:

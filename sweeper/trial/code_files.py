@@ -45,7 +45,8 @@ NUMERICS = ("sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.re
 
 NO_NUMERICS = (
     "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.store", "sweeper.trial.code_files",
-    "sweeper.trial.contract_checks", "sweeper.trial.kinds", "sweeper.trial.loaded_code", "sweeper.trial.plugins",
+    "sweeper.trial.contract_checks", "sweeper.trial.kinds", "sweeper.trial.loaded_code", "sweeper.trial.patches",
+    "sweeper.trial.plugins",
     *(f"{module.rpartition('.')[0]}.checks" for module in KINDS.values()),
 )  # fmt: skip
 """Modules and packages that compute no numbers although numerics import them, but for what `NUMERICS` names."""

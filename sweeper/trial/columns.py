@@ -26,7 +26,7 @@ COLUMNS = {
     "pack_id": "string", "lanes": "int64", "device": "string",
     "commit": "string", "dirty": "bool", "lock_hash": "string", "versions": "string", "command": "string",
     "started": "timestamp", "finished": "timestamp", "schema_version": "int64",
-    "fingerprint": "string", "numerics_version": "int64",
+    "fingerprint": "string", "numerics_version": "int64", "arithmetic": "string", "sources": "string",
 }  # fmt: skip
 """All columns, in the order of a row. Times are in microseconds, in UTC.
 

@@ -1,5 +1,7 @@
 """Settings of JAX and XLA that decide numbers: most have one value for all trials, the others enter fingerprints.
 
+Settings are also the functions of libraries and plug-ins that somebody may replace (`sweeper.trial.patches`).
+
 A setting comes from the environment, from the program around `import sweeper`, or from a plug-in that changes it when
 it is imported or traced. A start refuses `PINNED` settings of other values by name, and a plug-in that changes one is
 refused too; its change is undone, so that it reaches no other trial of the process. `flags` may differ between starts
@@ -25,6 +27,7 @@ import jax
 from jaxlib import xla_client
 
 from sweeper.messages import UserError
+from sweeper.trial import patches
 
 PINNED: dict[str, object] = {
     "eager_constant_folding": False,
@@ -76,8 +79,19 @@ PINNED: dict[str, object] = {
 VARIABLES = ("LIBTPU_INIT_ARGS", "NVIDIA_TF32_OVERRIDE", "XLA_FLAGS")
 """Variables of the environment that decide numbers, and are read once in a process."""
 
+KERNELS = (
+    "BLIS_ARCH_TYPE", "DNNL_CPU_ISA_HINTS", "DNNL_DEFAULT_FPMATH_MODE", "DNNL_MAX_CPU_ISA", "MKL_CBWR",
+    "MKL_DEBUG_CPU_TYPE", "MKL_ENABLE_INSTRUCTIONS", "NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_CPU_FEATURES",
+    "ONEDNN_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE", "ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE",
+)  # fmt: skip
+"""Variables by which libraries take other kernels than those for this CPU. No trial has one of them; what no list has
+is measured (`sweeper.training.arithmetic`)."""
+
 ONE_THREAD = {"PJRT_NPROC": "1", "NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """The environment in which libraries compute with one thread; they read it when they are loaded."""
+
+HASH_SEED = "0"
+"""That of Python in workers: it decides the order of sets of texts."""
 
 _SET_THREADS = tuple(f"{prefix}openblas_set_num_threads{ending}" for prefix in ("", "scipy_") for ending in ("", "64_"))
 """What builds of OpenBLAS call the function that sets their threads."""
@@ -131,32 +145,40 @@ def changed() -> dict[str, str]:
         for name, value in jax.config.values.items()
     }
     wanted = {name: str(value) for name, value in PINNED.items()}
-    variables = _of_environment()
-    return {name: now[name] for name in wanted if now.get(name, wanted[name]) != wanted[name]} | {
-        name: variables[name] for name in VARIABLES if variables[name] != environment[name]
-    }
+    variables = _of_environment() | {name: os.environ.get(name, "") for name in KERNELS}
+    return (
+        {name: now[name] for name in wanted if now.get(name, wanted[name]) != wanted[name]}
+        | {name: variables[name] for name in variables if variables[name] != environment.get(name, "")}
+        | patches.changed()
+    )
 
 
 def put_back() -> None:
     """Give every setting the value of all trials."""
-    for name in changed():
+    different = changed()
+    patches.put_back()
+    for name in different:
         if name in PINNED:
             jax.config.update(name, PINNED[name])
-        elif environment[name]:
+        elif environment.get(name):
             os.environ[name] = environment[name]
-        else:
+        elif name in (*VARIABLES, *KERNELS):
             os.environ.pop(name, None)
 
 
 def require() -> None:
     """Refuse settings of other values, with a `SettingsError` that names each, and how to get rid of it."""
     if different := changed():
-        ours = {name: PINNED.get(name, environment.get(name)) for name in different}
-        listed = ", ".join(f"{name} is {value!r} instead of {str(ours[name])!r}" for name, value in different.items())
-        names = " and ".join(name.upper() for name in different)
+        ours = PINNED | dict.fromkeys(KERNELS, "") | environment
+        listed = [
+            f"{name} is {value!r} instead of {str(ours[name])!r}" if name in ours else f"{name} was replaced by {value}"
+            for name, value in different.items()
+        ]
+        names = " and ".join(name.upper() for name in different if name in ours)
+        unset = f"unset {names} in the environment, or " * bool(names)
         raise SettingsError(
-            f"settings that decide numbers differ from those of all trials: {listed}; unset {names} in the "
-            f"environment, or remove what changes it in this process"
+            f"what decides numbers differs from that of all trials: {', '.join(listed)}; {unset}remove what changes it "
+            "in this process"
         )
 
 

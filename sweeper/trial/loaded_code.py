@@ -6,12 +6,13 @@ its program, and it trains nothing more.
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 
 from sweeper.messages import UserError
-from sweeper.trial import plugins
-from sweeper.trial.code_files import LIBRARIES, NUMERICS, CodeFiles, File
+from sweeper.trial import patches, plugins
+from sweeper.trial.code_files import LIBRARIES, LIBRARY_FOLDERS, NUMERICS, CodeFiles, File
+from sweeper.trial.plugins import PluginError
 
 
 class OtherCodeError(UserError, RuntimeError):
@@ -41,7 +42,32 @@ def noted(module: str) -> Iterator[None]:
                 del _first[file]
         raise
     # Once loaded it may have changed `sys.path`, and its imports mean other files.
-    _note(module, code, code.reached([module]).files)
+    files = code.reached([module]).files
+    _note(module, code, files)
+    _require_own({file.path for file in files})
+
+
+def _require_own(files: Set[Path]) -> None:
+    """Refuse functions that somebody else has put into the modules of these files, and remember the others."""
+    names = set(map(str, files))
+    modules = [
+        module
+        for name, module in list(sys.modules.items())
+        if getattr(module, "__file__", None) in names and not name.startswith("sweeper.")
+    ]
+
+    def strange(value: object) -> bool:
+        if (function := patches.function_of(value)) is None:
+            return False
+        file = Path(function.__code__.co_filename)
+        uncounted = file not in files and file.is_relative_to(plugins.PROJECT) and file.is_file()
+        library = file.is_relative_to(plugins.PACKAGE) or not {*file.parts}.isdisjoint(LIBRARY_FOLDERS)
+        return function.__globals__.get("__name__") == "__main__" or (uncounted and not library)
+
+    if found := patches.foreign(modules, strange):
+        listed = ", ".join(f"{name} was replaced by {value}" for name, value in found.items())
+        raise PluginError(f"{listed}, which is no part of the plug-in: write it into its file, and start Python anew")
+    patches.remember(modules)
 
 
 def note_numerics(code: CodeFiles, files: Iterable[File]) -> None:

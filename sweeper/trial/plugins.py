@@ -29,6 +29,7 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import inspect
+import json
 import os
 import re
 import sys
@@ -38,6 +39,8 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from sweeper.interruption import signals_noted
 from sweeper.messages import UserError, did_you_mean, message_of, nearest_name, one_line, printable
@@ -189,6 +192,18 @@ def _entry_points(path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
     return cast("importlib.metadata.EntryPoints", importlib.metadata.entry_points())
 
 
+def packages() -> dict[str, Path | None]:
+    """The installed packages that bring plug-ins, each with the folder of its code if that is somebody's own."""
+    found: dict[str, Path | None] = {}
+    for kind in KINDS:
+        for entry_point in _entry_points(tuple(sys.path)).select(group=f"sweeper.{kind}s"):
+            if (package := entry_point.dist) is not None:
+                origin = json.loads(package.read_text("direct_url.json") or "{}")
+                own = origin.get("dir_info", {}).get("editable", False)
+                found[package.name] = Path(url2pathname(urlsplit(origin["url"]).path)) if own else None
+    return found
+
+
 def _place(kind: Kind, name: str) -> Place:
     places = _places(kind)
     if name not in places:
@@ -210,15 +225,17 @@ def _file_of(entry_point: importlib.metadata.EntryPoint) -> str | None:
 
 def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
     """The plug-in, if its import leaves the settings of JAX alone that decide numbers."""
-    from sweeper.trial import jax_settings  # imports JAX, as plug-ins do
+    from sweeper.trial import jax_settings, patches  # imports JAX, as plug-ins do
 
-    before = jax_settings.changed()
+    before, own = jax_settings.changed(), patches.Attributes()
+    own.see(patches.of_packages("sweeper"))
     try:
         with jax_settings.one_thread():  # it may compute constants
             plugin = _imported(kind, name, place)
     finally:
-        if (after := jax_settings.changed()) != before:
+        if (after := jax_settings.changed() | own.changed()) != before:
             jax_settings.put_back()
+            own.put_back()
     if after != before:
         sys.modules.pop(modules(kind)[name], None)  # a second import is refused too
         listed = ", ".join(f"{setting} to {value!r}" for setting, value in after.items())

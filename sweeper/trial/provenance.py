@@ -9,7 +9,9 @@ import contextlib
 import datetime
 import functools
 import hashlib
+import importlib
 import importlib.metadata
+import json
 import logging
 import platform
 import re
@@ -17,6 +19,7 @@ import shlex
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -35,15 +38,35 @@ _ABSOLUTE = re.compile(r"(?:^|(?<==))(?:~[^/]*)?/(?:[^/]*/)*(?=[^/])")
 """The folders of an absolute path, at the beginning of a word or after an equals sign."""
 
 
-class Provenance(BaseModel):
-    """The code, packages and command line behind a result."""
+LOCKS = (
+    "locks/runtime.lock", "uv.lock", "pylock.toml", "poetry.lock", "pdm.lock", "Pipfile.lock", "pixi.lock",
+    "conda-lock.yml", "requirements.lock", "requirements.txt",
+)  # fmt: skip
+"""The files that lock dependencies; the first that a place has is its lock."""
+
+
+class Source(BaseModel):
+    """The state of the code in one place."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    commit: str | None  # git commit of the checkout, None where there is no git history, or git refuses to read it
+    version: str | None = None  # of an installed package, and of `sweeper`
+    commit: str | None = None  # None where there is no git history, or git refuses to read it
     # Whether tracked files differ from the commit or untracked ones stand beside them, results aside
+    dirty: bool | None = None
+    lock_hash: str | None = None  # SHA-256 of the lock file, None where there is none
+
+
+class Provenance(BaseModel):
+    """The code, packages and command line behind a result; `commit`, `dirty` and `lock_hash` are the project's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    commit: str | None
     dirty: bool | None
-    lock_hash: str | None  # SHA-256 of the lock file, None where there is none
+    lock_hash: str | None
+    # The other places of code by name: `sweeper`, and packages with plug-ins; empty in records of older programs
+    sources: dict[str, Source] = {}
     versions: dict[str, str]  # version by package, and of `python`
     command: str  # the command line, ready to be typed again
     captured: str  # time of the capture, as UTC in ISO 8601
@@ -53,15 +76,30 @@ class Provenance(BaseModel):
         """Fingerprint of the program that computes the trial; None where the code is not known."""
         return None if self.code is None else self.code.fingerprint(trial)
 
+    def columns(self) -> dict[str, Any]:
+        """What a row has of it, by column; the fingerprint depends on the trial."""
+        sources = {name: source.model_dump(exclude_none=True) for name, source in self.sources.items()}
+        return self.model_dump(include={"commit", "dirty", "lock_hash", "command"}) | {
+            "sources": json.dumps(sources, sort_keys=True, separators=(",", ":")),
+            "versions": json.dumps(self.versions, sort_keys=True, separators=(",", ":")),
+        }
 
-def capture(command: str, checkout: Path = plugins.ROOT) -> Provenance:
+
+def capture(command: str, project: Path | None = None) -> Provenance:
     """Provenance of this process, whose command line to type again (`command_line`) is given."""
-    commit, dirty = _git_state(checkout)
-    lock = checkout / "locks" / "runtime.lock"
+    state = functools.cache(_state)  # the project may be the checkout of this package
+    own = state(project or plugins.PROJECT)
+    packages = {name: state(folder) if folder else Source() for name, folder in plugins.packages().items()}
+    installed = _installed_versions(packages)
+    version = importlib.import_module("sweeper").__version__  # the package is above this room
     return Provenance(
-        commit=commit,
-        dirty=dirty,
-        lock_hash=hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else None,
+        commit=own.commit,
+        dirty=own.dirty,
+        lock_hash=own.lock_hash,
+        sources={
+            "sweeper": state(plugins.ROOT).model_copy(update={"version": version}),
+            **{name: each.model_copy(update={"version": installed.get(name)}) for name, each in packages.items()},
+        },
         versions={"python": platform.python_version(), **_installed_versions(PACKAGES)},
         command=command,
         captured=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -100,21 +138,34 @@ def without_folders(text: str) -> str:
     return shlex.join(_ABSOLUTE.sub("", word) for word in words)
 
 
-def _git_state(checkout: Path) -> tuple[str | None, bool | None]:
+def _state(place: Path) -> Source:
+    lock = next((place / name for name in LOCKS if (place / name).is_file()), None)
+    commit, dirty = _git_state(place)
+    return Source(commit=commit, dirty=dirty, lock_hash=None if lock is None else _sha256(lock))
+
+
+def _sha256(file: Path) -> str | None:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:  # it cannot be read
+        return None
+
+
+def _git_state(place: Path) -> tuple[str | None, bool | None]:
     """Commit, and whether anything but results differs from it; None where there is no history, or git refuses."""
-    # A checkout without history inside somebody else's repository must not take the commit of that repository.
-    if not (checkout / ".git").exists():
+    if not any((folder / ".git").exists() for folder in (place, *place.parents)):
         return None, None
     try:
-        top = git(checkout, "rev-parse", "--show-toplevel").strip()
-        if Path(top).resolve() != checkout.resolve():
+        # A folder without history inside somebody else's repository must not take the commit of that repository.
+        if not git(place, "ls-files", "--", ".").strip():
             return None, None
-        commit = git(checkout, "rev-parse", "HEAD").strip()
+        checkout = Path(git(place, "rev-parse", "--show-toplevel").strip())
+        commit = git(place, "rev-parse", "HEAD").strip()
         status = git(checkout, "status", "--porcelain", "-z", "--untracked-files=normal", "--no-renames")
     except (OSError, subprocess.SubprocessError) as error:
         stderr = getattr(error, "stderr", None)  # as bytes, if git took too long
         said = ((isinstance(stderr, str) and stderr.strip()) or str(error)).splitlines()[0]
-        logger.warning("rows will name no commit, because git does not read %s: %s", checkout, printable(said))
+        logger.warning("rows will name no commit, because git does not read %s: %s", place, printable(said))
         return None, None
     changed = (checkout / line[3:] for line in status.split("\0") if line)
     return commit, any(not _is_result(path, checkout) for path in changed)

@@ -83,6 +83,24 @@ def test_the_environment_may_name_the_store_and_is_told_unless_an_option_does(fi
     assert (other.stderr, "quick" in other.stdout) == ("", False)
 
 
+@pytest.mark.parametrize(
+    ("arithmetics", "told"),
+    [
+        ((None, "c0ffee", "c0ffee"), []),
+        (("c0ffee", "feed", "feed"), ["1 trial by c0ffee", "2 trials by feed"]),
+        (("c0ffee feed", None, None), ["1 trial by c0ffee, then feed"]),
+    ],
+)
+def test_trials_of_several_arithmetics_are_told(tmp_path, arithmetics, told):
+    store = Store.open(tmp_path)
+    store.record_sweep(record("quick", IDS))
+    for seed, arithmetic in enumerate(arithmetics):
+        store.commit(result({"seed": seed}, arithmetic=arithmetic))
+    said = " ".join(lines(store))
+    assert ("quick: computed" in said) == bool(told)
+    assert all(" ".join(words.split()) in said for words in told), said
+
+
 def test_an_empty_store_and_none_at_all(tmp_path):
     assert len(lines(Store.open(tmp_path))) == 2
     assert "nowhere" in refusal(status.app, "--results", tmp_path / "nowhere")

@@ -96,6 +96,7 @@ def test_a_terminal_has_room_for_some_packs_only():
         (events.Ticked(), []),
         (PROGRESSED, []),
         (events.LanesChosen("p", 12, tuple("abcd") * 5, "the device has 8.0 MB"), [("12 of 20 trials", "8.0 MB")]),
+        (events.ArithmeticChanged("p", ("a",), ("c0ffee", "feed")), [("trial a", "c0ffee", "feed")]),
         (events.CheckpointRefused("p", ("a",), "is of other code"), [("trial a", "is of other code")]),
         (events.PluginPrinted("p", ("loss 0.5", "\x1b[2J")), [("loss 0.5",), (r"\x1b[2J",)]),
         (events.ResourcesAwaited({"CPU": 1.0, "GPU": 0.5}), [("1 CPU", "0.5 GPUs")]),

@@ -24,6 +24,7 @@ from sweeper.packs.pack_run import Destination, PackRun, run_pack
 from sweeper.packs.packing import Pack, stack
 from sweeper.space.early_stopping import Asha
 from sweeper.store.store import NoNetworkError, Store, StoreError
+from sweeper.training import arithmetic
 from sweeper.trial import provenance
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.record import Traced
@@ -193,6 +194,28 @@ def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):
     assert {key: _metrics(store)[key] for key in PACK.trial_ids} == _metrics(undisturbed)
     expected = dict.fromkeys(PACK.trial_ids, ORIGIN.fingerprint(TRIALS[0])) | {old: before.fingerprint(TRIALS[0])}
     assert {key: row["fingerprint"] for key, row in _rows(store).items()} == expected
+
+
+def test_a_checkpoint_of_other_arithmetic_goes_on_and_row_and_progress_say_so(tmp_path, monkeypatch):
+    store = Store.open(tmp_path)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(arithmetic, "own", lambda: "e15e")
+        _run(store).advance()
+    progress = _finish(_run(store))
+    assert progress.arithmetics == ("e15e", arithmetic.own())
+    assert {row["arithmetic"] for row in _rows(store).values()} == {f"e15e {arithmetic.own()}"}
+
+
+@pytest.mark.slow  # programs for three lanes
+def test_of_two_checkpoints_that_of_the_same_arithmetic_goes_on(undisturbed, tmp_path, monkeypatch):
+    store = Store.open(tmp_path)
+    _run(store, THREE).advance()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(arithmetic, "own", lambda: "e15e")
+        _run(store).advance()
+    _finish(_run(store, segment=plan.Segment(PACK.trials[0].steps, "finish", parent=THREE.pack_id)))
+    assert {row["arithmetic"] for row in _rows(store).values()} == {arithmetic.own()}
+    assert _metrics(store) == _metrics(undisturbed)
 
 
 def test_a_checkpoint_of_another_network_is_told(undisturbed, tmp_path):

@@ -50,11 +50,13 @@ def test_reports_come_each_time_and_news_in_them_once():
     heard, asked = [], []
     told = ProgressEvents(events.Stream([SimpleNamespace(hear=heard.append)], warn=print))
     ended = dataclasses.replace(REPORT, lanes=1, lanes_reason="one fits", rows={"a": "finished"})
+    ended = dataclasses.replace(ended, arithmetics=("c0ffee", "feed"))
     for report in (REPORT, ended, ended):
         told.tell(report, lambda: asked.append(True) or ("a", "b"))
-    assert asked == [True], "only when the lanes are news"
+    assert asked == [True, True], "only when the lanes or the arithmetics are news"
     told.tell_commits("0123456789", {"a": "finished", "b": "failed"})
     assert heard == [
         REPORT, ended, events.LanesChosen("0123456789", 1, ("a", "b"), "one fits"),
+        events.ArithmeticChanged("0123456789", ("a", "b"), ("c0ffee", "feed")),
         events.TrialCommitted("0123456789", "a", "finished"), ended, events.TrialCommitted("0123456789", "b", "failed"),
     ]  # fmt: skip

@@ -87,12 +87,23 @@ VALUES = {
     "a group too many": (_able("groups=contracts.Groups(2, lambda inputs: inputs.prize + 2)"), "abilities"),
 }
 
+COUNTED = "calls are counted"
+
 RANDOM = {
     # Committed; two runs of one trial: .669 and .687.
     "in loss": {LOSS: f"import numpy\n        {LOSS} * numpy.random.rand()"},
     "at import": {
         "class Game": "import numpy\nSIZE = numpy.random.rand()\n\n\nclass Game",
         "return 1 - jax": "return SIZE * jax",
+    },
+    # One number in process, another on Ray: the first trace counts as well.
+    COUNTED: {
+        "class Game": "CALLS = []\n\n\nclass Game",
+        LOSS: f"CALLS.append(1)\n        {LOSS} * (2.0 if len(CALLS) > 2 else 1.0)",
+    },
+    # The order depends on the start of Python.
+    "a set is ordered": {
+        LOSS: f"word = next(iter({{'one', 'three', 'seventeen', 'no', 'four'}}))\n        {LOSS} * len(word)"
     },
 }
 
@@ -148,8 +159,12 @@ def test_a_mistake_that_a_few_pairs_show(project, edits, method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("edits", RANDOM.values(), ids=RANDOM)
-def test_random_numbers_that_no_key_gives_are_found_before_the_first_pack(project, edits):
+@pytest.mark.parametrize(
+    "edits",
+    # Each takes three processes.
+    [pytest.param(RANDOM[name], id=name, marks=[pytest.mark.long] * (name != COUNTED)) for name in RANDOM],
+)
+def test_programs_that_depend_on_when_and_where_they_are_traced_are_found_before_the_first_pack(project, edits):
     """In another process a number that is drawn at import is another one."""
     trial = _trial(project, edits)
     conformance.check_shapes([trial])

@@ -10,7 +10,6 @@ from sweeper import progress
 from sweeper.messages import duration
 from sweeper.packs import trial_timing
 from sweeper.space import search_space
-from tasks import coloring
 from tests.tiny_sweeps import SPACE, start
 
 
@@ -19,6 +18,18 @@ def space(tmp_path: Path) -> Path:
     path = tmp_path / "space.yaml"
     path.write_text(SPACE)
     return path
+
+
+BROKEN = """
+from typing import Literal
+
+class Task(coloring.Task):
+    name: Literal["broken"] = "broken"
+
+    def losses(self, *arguments):
+        print("a task speaks")
+        raise ZeroDivisionError("no such colour")
+"""
 
 
 def _broken(*arguments):
@@ -85,10 +96,10 @@ def test_one_trial_is_trained_here_to_debug_it_and_nothing_is_stored(space, caps
     assert not list((space.parent / "results").rglob("*.parquet"))
 
 
-def test_what_the_task_of_one_trial_prints_and_raises_comes_through(space, monkeypatch, capsys):
-    monkeypatch.setattr(coloring.Task, "losses", _broken)
+def test_what_the_task_of_one_trial_prints_and_raises_comes_through(space, project, capsys):
+    (project / "tasks" / "broken.py").write_text(BROKEN)
     with pytest.raises(ZeroDivisionError, match="no such colour"):
-        start(space, "trial.batch_size=10", trial="")  # of which this process has traced nothing
+        start(space, "trial.task.name=broken", trial="")
     assert "a task speaks" in capsys.readouterr().out
 
 

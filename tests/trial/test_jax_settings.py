@@ -106,6 +106,16 @@ def test_a_start_with_another_setting_is_refused_by_name(name, value, tmp_path, 
     assert f"{name} is {str(value)!r} " in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize("name", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "OPENBLAS_CORETYPE", "MKL_CBWR"])
+def test_a_start_with_other_kernels_is_refused_by_name(name, tmp_path, monkeypatch, capsys):
+    (tmp_path / "space.yaml").write_text(with_seeds(1))
+    monkeypatch.setenv(name, "SSE41")
+    assert start(tmp_path / "space.yaml", dry_run=True) == 2
+    assert f"{name} is 'SSE41' " in " ".join(capsys.readouterr().err.split())
+    monkeypatch.setenv(name, "")
+    assert not jax_settings.changed(), "as for a worker"
+
+
 @pytest.mark.slow  # a process
 def test_a_setting_of_the_environment_is_refused_by_name(tmp_path):
     (tmp_path / "results" / "trials").mkdir(parents=True)
@@ -119,6 +129,7 @@ def test_a_setting_of_the_environment_is_refused_by_name(tmp_path):
     ("code", "told"),
     [
         ("jax.config.update('jax_enable_x64', True)", "jax_enable_x64 to 'True'"),
+        ("import os; os.environ['ONEDNN_MAX_CPU_ISA'] = 'AVX2'", "ONEDNN_MAX_CPU_ISA to 'AVX2'"),
         ("import os; os.environ['XLA_FLAGS'] = '--a=true'", "XLA_FLAGS to '--a=true'"),
         ("jax.config.update('jax_default_prng_impl', 'rbg'); 1 / 0", "ZeroDivisionError"),
     ],

@@ -2,13 +2,15 @@
 
 import datetime
 import hashlib
+import json
 import pickle
 import subprocess
 
 import pytest
 
+import sweeper
 from sweeper.store.store import Store
-from sweeper.trial import provenance
+from sweeper.trial import plugins, provenance
 from tests.results import record, result
 
 
@@ -75,7 +77,7 @@ def test_where_git_refuses_that_is_said(checkout, monkeypatch, caplog):
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     origin = provenance.capture("", checkout)
     assert (origin.commit, origin.dirty) == (None, None)
-    (record,) = caplog.records
+    (record,) = (each for each in caplog.records if str(checkout) in each.getMessage())
     assert "detected dubious ownership" in record.getMessage()
 
 
@@ -88,6 +90,7 @@ def test_where_git_takes_too_long_that_is_said(checkout, monkeypatch, caplog):
     assert "timed out after 30 seconds" in caplog.text
 
 
+@pytest.mark.slow  # thirty processes of git
 def test_results_make_nothing_dirty(checkout):
     for place in ("results", "runs/first", "locks/inner"):
         Store.open(checkout / place).commit(result())
@@ -112,6 +115,61 @@ def test_a_copy_without_history_borrows_none(checkout):
 def test_git_need_not_be_there(checkout, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert provenance.capture("", checkout).commit is None
+
+
+def test_the_project_and_this_package_each_have_a_commit_of_their_own(checkout):
+    origin, own = provenance.capture("", checkout), plugins.ROOT
+    assert origin.commit == git(checkout, "rev-parse", "HEAD") != origin.sources["sweeper"].commit
+    platform = origin.sources["sweeper"]
+    assert platform.version == sweeper.__version__
+    lock = own / "locks" / "runtime.lock"
+    assert platform.lock_hash == (hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else None)
+    if (own / ".git").exists():
+        assert platform.commit == git(own, "rev-parse", "HEAD")
+    (checkout / "task.py").touch()
+    assert (provenance.capture("", checkout).dirty, provenance.capture("", checkout).sources["sweeper"]) == (
+        True,
+        platform,
+    )
+
+
+def test_a_project_in_a_folder_of_a_repository_has_its_commit_and_its_own_lock(checkout):
+    project = checkout / "studies" / "maze"
+    (project / "tasks").mkdir(parents=True)
+    (project / "tasks" / "maze.py").touch()
+    (project / "uv.lock").write_text("jax")
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-q", "-m", "maze")
+    origin = provenance.capture("", project)
+    assert (origin.commit, origin.dirty) == (git(checkout, "rev-parse", "HEAD"), False)
+    assert origin.lock_hash == hashlib.sha256(b"jax").hexdigest()
+    (checkout / "shared.py").touch()
+    assert provenance.capture("", project).dirty is True
+
+
+@pytest.mark.parametrize("editable", [True, False])
+def test_a_package_that_brings_plug_ins_has_its_version_and_if_it_is_edited_here_its_commit(
+    checkout, tmp_path, monkeypatch, editable
+):
+    info = tmp_path / "installed" / "mazes-1.2.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mazes\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[sweeper.tasks]\nlarge_maze = mazes:Task\n")
+    if editable:
+        (info / "direct_url.json").write_text(json.dumps({"url": checkout.as_uri(), "dir_info": {"editable": True}}))
+    monkeypatch.syspath_prepend(str(info.parent))
+    source = provenance.capture("", tmp_path).sources["mazes"]
+    commit = git(checkout, "rev-parse", "HEAD")
+    assert (source.version, source.commit, source.dirty) == ("1.2", *((commit, False) if editable else (None, None)))
+
+
+def test_a_row_has_all_of_them(checkout, tmp_path):
+    store = Store.open(tmp_path / "results")
+    origin = provenance.capture("", checkout)
+    store.commit(result(provenance=origin))
+    (row,) = store.trials().to_pylist()
+    assert (row["commit"], row["dirty"]) == (origin.commit, False)
+    assert json.loads(row["sources"])["sweeper"]["version"] == sweeper.__version__
 
 
 @pytest.mark.parametrize(

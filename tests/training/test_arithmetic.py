@@ -1,0 +1,47 @@
+"""The arithmetic of a process is measured: what chooses other kernels shows, and what does not decide bits does not."""
+
+import os
+import platform
+
+import numpy as np
+import pytest
+
+from sweeper.training import arithmetic
+from tests.processes import python
+
+MEASURED = "from sweeper.training import arithmetic; print(arithmetic.own())"
+
+
+def _elsewhere(**variables: str) -> str:
+    done = python("-c", MEASURED, env=os.environ | variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.slow  # a process
+@pytest.mark.parametrize("variables", [{"OMP_NUM_THREADS": "7", "PYTHONHASHSEED": "3"}, {"OPENBLAS_CORETYPE": ""}])
+def test_processes_of_one_machine_have_one_arithmetic(variables):
+    assert _elsewhere(**variables) == arithmetic.own()
+
+
+@pytest.mark.slow  # a process
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the kernels of these variables are for x86-64")
+@pytest.mark.parametrize(
+    "variables",
+    [{"ONEDNN_MAX_CPU_ISA": "SSE41"}, {"OPENBLAS_CORETYPE": "Prescott"}, {"XLA_FLAGS": "--xla_cpu_max_isa=SSE4_2"}],
+)
+def test_other_kernels_are_another_arithmetic(variables):
+    assert _elsewhere(**variables) != arithmetic.own()
+
+
+def test_a_library_that_computes_otherwise_is_another_arithmetic(monkeypatch):
+    """Whatever the cause: nobody has this one in a list."""
+    same, exp = arithmetic.own.__wrapped__(), np.exp
+    monkeypatch.setattr(np, "exp", lambda x: np.nextafter(exp(x), x.dtype.type(9)))
+    assert same == arithmetic.own() != arithmetic.own.__wrapped__()
+
+
+def test_what_has_computed_for_this_process_is_part_of_it(monkeypatch):
+    monkeypatch.setattr(arithmetic, "_others", {})
+    arithmetic.note(["feedc0ffee", arithmetic.own()])
+    assert arithmetic.used() == [arithmetic.own(), "feedc0ffee"]
