@@ -77,8 +77,16 @@ def pytest_ignore_collect(collection_path, config):
     return True if config.getoption("--without-ray") and collection_path in ignored else None
 
 
+SLOW_FIXTURES = {"undisturbed", "vega"}
+"""A trained pack, and a process that makes JavaScript: a test that asks for one of them is slow."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items):
     """The slow ones come first, so that all processes of `make test` end together."""
+    for item in items:
+        if not SLOW_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import from_json
 
+from sweeper.messages import one_line, printable
 from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.row_checks import check_row
 from sweeper.store.schema import (
@@ -226,7 +227,7 @@ def set_aside(files: DurableFiles, name: str, reason: object) -> None:
 
     If it is that of a trial, the trial is pending again. A file that cannot be moved stays, and readers leave it out.
     """
-    trouble = f"damaged: {name!r} {' '.join(str(reason).split())}"
+    trouble = f"damaged: {name!r} {printable(one_line(str(reason)))}"
     pending = named_trial(name) is not None
     moved = "its trial was set aside in quarantine/ and is pending again" if pending else "set aside in quarantine/"
     try:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sweeper.messages import one_line, printable
 from sweeper.store.files import DurableFiles, FileState, StoreError
 from sweeper.store.schema import CURVES_COLUMN, PARTITION, SNAPSHOT_FILE, TRIALS, trial_file_name
 from sweeper.store.seal import DamagedError, SnapshotSeal, sealed, unsealed
@@ -83,7 +84,7 @@ def held(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence
             logger.warning("%r contradicts itself about %d files, which are read", SNAPSHOT_FILE, left)
         return sound.select(columns), set(sound["file"].to_pylist())
     except (DamagedError, StoreError, pa.ArrowException, OSError, LookupError) as error:
-        logger.warning("%r is not used (%s)", SNAPSHOT_FILE, " ".join(str(error).split()))
+        logger.warning("%r is not used (%s)", SNAPSHOT_FILE, printable(one_line(str(error))))
         return ROWS.empty_table().select(columns), set()
 
 

@@ -220,6 +220,7 @@ def test_a_start_names_the_files_of_the_project_whose_check_sees_more(project):
     assert training._own_files([TrialSpec.model_validate(shipped)]) == []
 
 
+@pytest.mark.slow
 def test_a_check_passes_over_other_plugins_that_cannot_be_loaded_and_says_so(project, capsys):
     (project / "tasks" / "other.py").write_text("import no_such_module\n")
     (project / "models").mkdir()
@@ -232,6 +233,7 @@ def test_a_check_passes_over_other_plugins_that_cannot_be_loaded_and_says_so(pro
     assert "no_such_module" in CliRunner().invoke(app, ["check", "tasks/other.py"]).stderr
 
 
+@pytest.mark.slow
 def test_models_and_objectives_are_held_against_their_contracts(project):
     (project / "models").mkdir()
     (project / "objectives").mkdir()

@@ -23,6 +23,8 @@ def space(tmp_path: Path) -> Path:
 BROKEN = """
 from typing import Literal
 
+from tasks import coloring
+
 class Task(coloring.Task):
     name: Literal["broken"] = "broken"
 

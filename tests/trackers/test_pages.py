@@ -22,7 +22,7 @@ ROWS = {tool: commands for tool, *commands in ROW.findall(DOCUMENT)}
 
 
 @pytest.mark.long  # starts servers, which import for seconds
-@pytest.mark.parametrize("tool", ["MLflow", "TensorBoard", "Optuna"])
+@pytest.mark.parametrize("tool", ["MLflow", "TensorBoard"])
 def test_the_page_opens_after_the_documented_commands(store, tmp_path, tool):
     export, show = ROWS[tool]
     python("-m", "sweeper", *shlex.split(export)[1:], "--results", store.url, cwd=tmp_path, check=True)
@@ -51,5 +51,5 @@ def page(url: str) -> str:
 
 
 def test_every_tool_of_the_table_has_its_commands():
-    assert sorted(ROWS) == ["MLflow", "Optuna", "TensorBoard"]
+    assert sorted(ROWS) == ["MLflow", "TensorBoard"]
     assert "wandb sync" in DOCUMENT

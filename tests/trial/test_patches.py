@@ -62,7 +62,7 @@ AT_IMPORT = {
     "a field": ("import optax; optax.GradientTransformation.update = None", "GradientTransformation.update to 'None'"),
     "an operator of numpy": ("import numpy; numpy.exp = numpy.exp2", "numpy.exp to"),
     "a contract": (
-        "from sweeper.trial import contracts; contracts.Task.losses = lambda *_: 0",
+        "from sweeper.learned_algorithms import contracts; contracts.Task.losses = lambda *_: 0",
         "contracts.Task.losses",
     ),
     "another task": ("from tasks import coloring; coloring.Task.loss = lambda *_: 0", "tasks.coloring.Task.loss to"),
