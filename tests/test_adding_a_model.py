@@ -41,6 +41,7 @@ def test_it_trains_a_task_that_asks_for_no_more(folder):
     assert (after.network.cell.dense_h.kernel[...] != kernel).any()
 
 
+@pytest.mark.slow
 def test_a_space_that_joins_it_with_a_task_that_needs_more_is_refused_at_planning(folder):
     with pytest.raises(ContractError) as refused:
         sweeper.plan(sweeper.read_space(SPACE, GRID | {"trial.evaluation": {"seeds": 5}}))

@@ -67,6 +67,7 @@ def page(tmp_path):
     return write
 
 
+@pytest.mark.slow
 def test_tables_of_queries_and_of_published_numbers_are_written(store, page):
     made, *counts = filled(page(TABLE), store)
     assert counts == [2, 2]

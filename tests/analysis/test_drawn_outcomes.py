@@ -1,6 +1,7 @@
 """The outcomes that panels of recorded sweeps draw, and a copy that keeps no others."""
 
 import numpy as np
+import pytest
 
 from sweeper.analysis.report_sources import drawn_outcomes
 from sweeper.store.copying import copy
@@ -17,6 +18,7 @@ panels:
 """
 
 
+@pytest.mark.slow
 def test_a_copy_can_keep_what_panels_draw(tmp_path):
     store = Store.open(tmp_path / "source")
     drawn = result({"objective": {"q": 3.0, "m": 2}})

@@ -327,6 +327,7 @@ def test_a_logarithmic_axis_counts_with_published_values_too(measured, value, sc
     assert [re.findall(r"\d+ value", note.text) for note in content.notes] == [["1 value"] if lost else []]
 
 
+@pytest.mark.slow
 def test_crosses_that_coincide_stand_side_by_side():
     one = curve(series=TWO, published=published({"seen": {1: 0, 9: 0.2}, "unseen": {1: 0, 9: 0.9}}))
     axes = painted(drawing(one, results([trial(success=0.5)])))
@@ -424,6 +425,7 @@ def test_uneven_seeds_missing_points_and_infinity_are_shown():
     assert hatched.get_x() == 4, "q = 16, without trials, is the fifth column"
 
 
+@pytest.mark.slow
 def test_seed_counts_stand_above_points_that_differ_in_them_once_for_series_that_share_them():
     def shown(*counts, split="baseline"):
         trials = [

@@ -22,6 +22,7 @@ def tags_of(store):
     return {IDS.index(trial_id): list(tags) for trial_id, tags in zip(frame["trial_id"], frame["tags"], strict=True)}
 
 
+@pytest.mark.slow
 def test_a_sweep_its_trials_and_one_trial_are_named(store):
     assert done(store, "tag", "quick", "keep", "first").startswith("quick: ")
     done(store, "note", "quick", "the rate was wrong")
@@ -34,6 +35,7 @@ def test_a_sweep_its_trials_and_one_trial_are_named(store):
     assert store.listing(FOLDER) == before, "the trial has the tag already"
 
 
+@pytest.mark.slow
 def test_queries_choose_by_tags(store):
     done(store, "tag", "quick", "--where", "seed < 1", "keep")
     done(store, "tag", "other", "published")
@@ -46,6 +48,7 @@ def test_queries_choose_by_tags(store):
     assert sql.frame("select tags from evaluations", store)["tags"].tolist() == [["keep"]]
 
 
+@pytest.mark.slow
 def test_answers_and_exported_files_have_them(store, tmp_path):
     done(store, "tag", "quick", "--where", "seed < 1", "keep")
 

@@ -155,6 +155,7 @@ def heads_of(results, *arguments):
     return rows_of(results, *arguments)[0]
 
 
+@pytest.mark.slow
 def test_a_star_leaves_out_provenance_unless_the_query_names_it(results):
     star = asked(results, STAR)
     assert not {*answer_formats.PROVENANCE, *answer_formats.JSON_COLUMNS} & {*star.stdout.splitlines()[0].split()}
@@ -227,6 +228,7 @@ def test_a_sweep_is_what_its_latest_start_planned(swept):
     assert planned.to_dict("list") == {"sweep": ["all", "small"], "n": [5, 2]}
 
 
+@pytest.mark.slow
 def test_the_queries_of_the_documentation_have_an_answer(swept):
     pages = (plugins.ROOT / "README.md", *sorted((plugins.ROOT / "docs").glob("*.md")))
     query = r'-m sweeper[. ]query "(select[^"]+)"'
@@ -358,6 +360,7 @@ def test_json_and_csv_have_one_form_at_every_depth(results, tmp_path):
 TWICE = "select t.success, e.success, e.seed as success_1, t.* from trials t join trials e using (trial_id) order by 3"
 
 
+@pytest.mark.slow
 def test_two_columns_of_one_name_are_both_there(results):
     names = sql.table(TWICE, results).column_names
     assert len({name.lower() for name in names}) == len(names) == len(sql.frame("from trials", results).columns) + 3
@@ -377,6 +380,7 @@ def test_two_columns_of_one_name_are_both_there(results):
 PIVOT = "pivot (select seed, baseline, 1 as one from trials) on seed using sum(one) group by baseline"
 
 
+@pytest.mark.slow
 def test_a_pivot_has_a_column_for_every_value_also_for_those_that_nobody_lists(results):
     seeds = sql.frame("select distinct seed from trials order by all", results)["seed"]
     for pivot in (PIVOT, f"from ({PIVOT})", f"with x as ({PIVOT}) from x", f"{PIVOT};"):

@@ -35,6 +35,7 @@ def test_help_imports_nothing_heavy():
     ]
 
 
+@pytest.mark.slow
 def test_the_program_has_every_command_and_says_its_version():
     assert told(app, "--version").output == f"sweeper {__version__}\n"
     helped = told(app, "--help").output

@@ -94,6 +94,7 @@ def test_neither_the_place_in_a_pack_nor_the_number_of_lanes_changes_a_bit(pack,
     assert science(store) == science(undisturbed)
 
 
+@pytest.mark.slow
 def test_a_lane_that_leaves_the_numbers_costs_itself_alone(tmp_path):
     store, sound = Store.open(tmp_path), toy_trial()
     run_pack(Pack((sound, toy_trial(seed=1, explode_at=7))), destination(store))

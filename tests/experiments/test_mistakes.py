@@ -28,6 +28,7 @@ BY_SHAPES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("old", "new", "method"), BY_SHAPES.values(), ids=BY_SHAPES)
 def test_a_mistake_that_shapes_show(tmp_path, old, new, method):
     assert old in TOY

@@ -17,6 +17,7 @@ WORDS = (PARTS | st.tuples(PARTS, PARTS).map("_".join)).filter(
 )
 
 
+@pytest.mark.slow
 @given(WORDS, st.sampled_from(STATISTICS), st.none() | st.integers(0, 1000), st.booleans())
 def test_a_name_gives_its_metric_back(quantity, statistic, votes, high_is_good):
     metric = Metric(quantity, statistic, votes, high_is_good)

@@ -219,6 +219,7 @@ def test_these_are_all_fields():
 # Records
 
 
+@pytest.mark.slow
 @given(documents)
 def test_a_dump_json_a_pickle_and_a_tree_give_the_trial_and_its_identity_back(document):
     trial = _trial(document)

@@ -86,6 +86,7 @@ def test_the_margin_of_the_weakest_part_equals_counting():
         assert margin == pytest.approx(min((sum(part) - sum(~part)) / 11 for part in cast.T), abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [7, 13, 30, 100])
 def test_a_perfect_margin_is_no_more_than_one(seeds):
     """In single precision 7 / 7 can be more than 1, and no bound on votes is defined beyond."""
@@ -135,6 +136,7 @@ def test_votes_on_parts_are_those_of_every_group(size):
     np.testing.assert_allclose(np.asarray(estimate.by_group).ravel(), np.mean(votes, axis=0), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("platform", ["cpu", "cuda"])
 @pytest.mark.parametrize("inputs", [1, 255, 256, 300])
 def test_inputs_vote_alike_in_every_chunk(inputs, platform, monkeypatch):
@@ -168,6 +170,7 @@ def test_sizes_that_leave_no_second_group_are_not_estimated():
     assert sizes_of(1, (1,)) == ()
 
 
+@pytest.mark.slow
 def test_more_than_127_votes_are_counted():
     answers = np.repeat([0, 1], [200, 100])[None, :, None]
     groups = random_groups(300, (150,))

@@ -209,6 +209,7 @@ def test_two_sweeps_that_share_trials_and_run_at_once_have_their_winners(space, 
     assert not store.listing("superseded")
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_after_another_sweep_has_stopped_it_is_not_trained_for_ever(space, tmp_path):
     spec, store = space("trial.objective.q=2", ONE_RUNG), Store.open(tmp_path)
     source = source_of(spec, store)
@@ -223,6 +224,7 @@ def test_a_start_that_fails_after_another_sweep_has_stopped_it_is_not_trained_fo
     assert [store.committed()[key] for key in work.pending] == ["failed"]
 
 
+@pytest.mark.slow
 def test_narrower_rungs_stop_trials_where_a_fresh_sweep_does(space, tmp_path):
     """A checkpoint of a later step than that of the stop serves nobody."""
     store, narrower = Store.open(tmp_path), space("trial.objective.q=2", "search.rungs=[{steps: 100, keep: 1}]")
@@ -256,6 +258,7 @@ def _spoil(work: Work, store: Store, until: int) -> None:
             run.training = dataclasses.replace(run.training, state=state)
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_before_a_rung_does_not_go_on(space, tmp_path):
     store, spec = Store.open(tmp_path), space("trial.objective.q=2", "search.rungs=[{steps: 200, keep: 2}]")
     source = source_of(spec, store)
@@ -273,6 +276,7 @@ def test_a_start_that_fails_before_a_rung_does_not_go_on(space, tmp_path):
     assert sorted(store.committed().values()) == ["failed", "finished", "finished", "stopped"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("overrides", "rung", "fails_at", "others"),
     [([ONE_RUNG], 100, 200, ["finished", "stopped", "stopped"]), ([], 200, 300, ["stopped"] * 3)],

@@ -196,6 +196,7 @@ def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):
     assert {key: row["fingerprint"] for key, row in _rows(store).items()} == expected
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_other_arithmetic_goes_on_and_row_and_progress_say_so(tmp_path, monkeypatch):
     store = Store.open(tmp_path)
     with monkeypatch.context() as elsewhere:
@@ -387,6 +388,7 @@ def _broken_trial(method: str, change: Callable[[Any], Any]) -> TrialSpec:
 PLACE = f"{__file__}, line {_broken_trial.__code__.co_firstlineno + 3}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "change", "given"),
     [
@@ -451,6 +453,7 @@ def test_the_schedule_rises_falls_and_ends_at_the_final_rate():
     np.testing.assert_allclose(linear, [1e-3, 5.5e-4, 1e-4], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux alone can forget a peak")
 def test_the_peak_of_an_earlier_pack_is_forgotten():
     before = device_memory.peak_bytes()

@@ -168,6 +168,7 @@ def test_an_optuna_search_learns(spec):
     assert sum(distance[-16:]) < sum(distance[:16])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "search",
     [

@@ -55,6 +55,7 @@ def space(tmp_path):
     return read_text
 
 
+@pytest.mark.slow
 def test_panels_that_name_what_their_trials_have_are_read(space):
     assert len(space(SPACE).panels) == 11
 
@@ -84,6 +85,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.slow
 def test_names_and_labels_that_no_trial_has_are_mistakes_with_their_place(space):
     text = SPACE
     for before, (after, _) in MISTAKES.items():
@@ -100,6 +102,7 @@ def test_names_and_labels_that_no_trial_has_are_mistakes_with_their_place(space)
     assert "'task_height'?" in messages["panels[0].where.height"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metric", "label", "right"),
     [

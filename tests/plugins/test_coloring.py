@@ -33,12 +33,14 @@ def _network(task: Task, model: Model, seed: int = 0):
     return jax.tree.map(lambda weight: 1.7 * weight, network)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [3, 4, 10])
 def test_sampled_inputs_are_permutations(n):
     cycles = Task(vertices=n).sample_inputs(jax.random.key(0), 5)
     np.testing.assert_array_equal(np.sort(cycles, axis=1), np.tile(np.arange(n), (5, 1)))
 
 
+@pytest.mark.slow
 def test_sampled_cycles_are_uniform():
     task = Task(vertices=5)
     cycles = np.asarray(task.sample_inputs(jax.random.key(0), 6_000))
@@ -64,6 +66,7 @@ def test_the_evaluation_set_is_every_cycle_once(n):
         assert len({_canonical(cycle) for cycle in cycles}) == len(cycles)
 
 
+@pytest.mark.slow
 def test_a_fixed_training_set_is_small_and_the_same_for_every_key():
     task = Task(vertices=8, training_cycles=3)
     drawn = {_canonical(c) for key in (0, 1) for c in np.asarray(task.sample_inputs(jax.random.key(key), 50))}
@@ -145,6 +148,7 @@ def test_uniform_colours_succeed_on_1_74_percent():
     np.testing.assert_allclose(outcomes.sampled, (2**10 + 2) / 3**10, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [3, 6, 10])
 def test_a_group_is_the_cycles_with_one_pair_of_neighbours_of_vertex_0(n):
     task = Task(vertices=n)

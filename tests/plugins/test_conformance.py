@@ -56,6 +56,7 @@ def _example(task: Task, model: Model) -> suite.Example:
     return suite.Example(trial)
 
 
+@pytest.mark.slow
 @task_cases
 def test_samples_come_from_the_key_alone(task):
     for sampler in (task.sample_inputs, task.sample_seeds):

@@ -84,6 +84,7 @@ def _plain(way: str = "none", **changes: Any) -> TrialSpec:
 PLAIN_CALL = f"{__file__}, line {Plain.__call__.__code__.co_firstlineno}: __call__ gives "
 
 
+@pytest.mark.slow
 def test_a_network_needs_nothing_but_a_call_for_a_task_that_asks_for_no_more():
     conformance.check_shapes([_plain()])
 
@@ -133,6 +134,7 @@ def test_what_a_curve_gives_the_network_is_held_against_the_sizes_of_the_task():
     assert str(refused.value).startswith(ABILITIES.replace("gives", "raises TypeError"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of", "given"),
     [

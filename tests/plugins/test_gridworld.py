@@ -67,6 +67,7 @@ def walked(grid: Grid, treasure: int, actions: list[int]) -> list[tuple[int, int
 GRIDS = [Grid(3, 3, 5), Grid(2, 4, 7), Grid(5, 5, 25), Grid(1, 3, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
 @given(data=st.data())
 @settings(max_examples=30)
@@ -76,6 +77,7 @@ def test_the_environment_equals_the_simulator(grid, data):
     assert walked(grid, treasure, actions) == simulated(grid, treasure, actions)
 
 
+@pytest.mark.slow
 def test_walks_worked_out_by_hand():
     # 2 x 3, treasure in the upper right corner. Down and left hit walls; the second episode starts at once.
     actions = [DOWN, LEFT, UP, RIGHT, RIGHT, RIGHT, UP, RIGHT, DOWN, UP, LEFT, LEFT]

@@ -24,6 +24,7 @@ def test_the_walks_are_the_best_mixture_and_the_noise_plays_them_as_often(grid):
     np.testing.assert_allclose(np.bincount(chosen, minlength=len(shares)) / 4000, shares, atol=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
 def test_the_actions_walk_the_cells_and_find_the_treasure_when_they_say_so(grid):
     known = imitation.walks(grid)

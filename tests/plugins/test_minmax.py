@@ -79,6 +79,7 @@ def test_values_of_square_grids(size, average, deterministic, randomised):
     assert minmax.randomised(grid).value == pytest.approx(randomised, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", [Grid(3, 3, 25), Grid(3, 4, 12)], ids=str)
 def test_the_mixture_attains_the_value_and_the_grid_may_be_turned(grid):
     mixture = minmax.randomised(grid)

@@ -138,6 +138,7 @@ def _place(project: Path, method: str) -> str:
     return f"tasks/gates.py, line {number}: {method} "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("edits", "method"), SHAPES.values(), ids=SHAPES)
 def test_a_mistake_that_shapes_show_is_found_at_planning(project, edits, method):
     trial = _trial(project, edits)
@@ -173,6 +174,7 @@ def test_programs_that_depend_on_when_and_where_they_are_traced_are_found_before
     assert str(refused.value).startswith(_place(project, "loss"))
 
 
+@pytest.mark.slow
 def test_planning_ends_with_the_message_and_leaves_nothing(project):
     _trial(project, SHAPES["loss of every door"][0])
     for command in (["run", "search_spaces/gates.yaml"], ["run", "search_spaces/gates.yaml", "--dry-run"]):
@@ -214,6 +216,7 @@ def test_a_check_of_a_new_task_takes_seconds(project):
         assert step in done.stderr
 
 
+@pytest.mark.slow
 def test_a_start_names_the_files_of_the_project_whose_check_sees_more(project):
     assert training._own_files([_trial(project)]) == ["tasks/gates.py"]
     shipped = {"task": {"name": "coloring"}, "model": {"name": "deep_sets"}, "steps": 1}
@@ -263,6 +266,7 @@ def test_models_and_objectives_are_held_against_their_contracts(project):
             conformance.check_shapes([trial.model_copy(update={"model": plugins.load("model", name)()})])
 
 
+@pytest.mark.slow
 def test_a_network_that_no_store_keeps_is_refused_at_planning_if_it_is_to_be_kept(project, monkeypatch):
     trial = _trial(project)
     conformance.check_shapes([trial], to_keep=True)
@@ -291,6 +295,7 @@ def test_the_suite_sees_a_network_that_is_not_what_it_says(project):
         suite.check_depth(suite.Example(trial))
 
 
+@pytest.mark.slow
 def test_a_task_of_ones_own_needs_no_baseline(project):
     assert _trial(project).baseline == "Aq_R"
     plugins.load.cache_clear()

@@ -21,6 +21,7 @@ norm = jax.jit(norm_of_means)
 strengths = st.one_of(st.floats(1, 500), st.just(float("inf")))
 
 
+@pytest.mark.slow
 @given(matrices, strengths, strengths)
 def test_lies_between_mean_and_maximum_and_grows_with_q(losses, q, p):
     means = losses.mean(axis=1)

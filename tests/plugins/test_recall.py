@@ -46,6 +46,7 @@ class Recorder(Network):
         return jnp.zeros((len(tokens), len(self.logits))).at[-1].set(self.logits)
 
 
+@pytest.mark.slow
 def test_tokens_are_value_key_and_seed_and_the_query_has_no_value():
     task, recorder = Task(keys=3, value_bits=2, seed_bits=2), Recorder([0, 0])
     task.logits(recorder, Inputs(jnp.array([1, 2, 3]), jnp.array(1)), jnp.array([1.0, 0.0]))
@@ -68,6 +69,7 @@ def test_the_network_behind_the_figures_has_4_4_thousand_weights():
     assert sum(leaf.size for leaf in jax.tree.leaves(network)) == 4405
 
 
+@pytest.mark.slow
 def test_sampled_inputs_are_uniform():
     task = Task(keys=3, value_bits=2)
     inputs = jax.jit(task.sample_inputs, static_argnums=1)(jax.random.key(0), 12_000)
@@ -215,6 +217,7 @@ def test_outcomes_equal_those_of_single_plain_calls(variant, keys):
         np.testing.assert_allclose(outcomes.variance[i], ones.var(axis=0).mean(), rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_without_seed_bits_a_token_is_value_and_key():
     task, recorder = Task(keys=2, value_bits=3, seed_bits=0), Recorder([0, 0, 0])
     seeds = task.sample_seeds(jax.random.key(0), 4)

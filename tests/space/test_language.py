@@ -487,6 +487,7 @@ def test_the_longest_formula_has_a_value():
     assert trial.steps == 100
 
 
+@pytest.mark.slow
 def test_formulas_in_a_circle_name_all_of_it():
     problem = refused("trial.steps={formula: trial.batch_size}", "trial.batch_size={formula: trial.steps}")
     assert "trial.steps.formula → trial.batch_size.formula → trial.steps.formula" in problem.message

@@ -81,6 +81,7 @@ OF_COLORING = ["margin_p5", "wrong_entropy", "majority_5_p5", "loss_worst", "tra
 OF_RECALL = ["stored_items", "majority_tuple_5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "known", "unknown"),
     [
@@ -434,6 +435,7 @@ def _shuffled(value: Any, source: random.Random) -> Any:
     return [_shuffled(item, source) for item in value] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [VALID, RANDOM], ids=["grid", "random"])
 @given(source=st.randoms(use_true_random=False))
 @settings(max_examples=5)
@@ -447,6 +449,7 @@ def test_the_order_of_keys_is_immaterial(text, source):
 # Random and Optuna search
 
 
+@pytest.mark.slow
 def test_random_settings_are_those_of_the_search_seed():
     first = space(RANDOM).expand()
     assert first.trial_ids == space(RANDOM).expand().trial_ids

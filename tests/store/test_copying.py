@@ -230,6 +230,7 @@ def test_another_sweep_of_the_name_is_refused_unless_it_plans_the_same(source, l
 # Crashes
 
 
+@pytest.mark.slow
 def test_a_crash_at_every_operation_takes_in_whole_trials_only(tmp_path):
     source = Store.open(tmp_path / "source")
     source.commit(result(outcomes=outcomes(5)))

@@ -72,6 +72,7 @@ def everything(store):
     return store.trials().to_pylist(), store.curves().to_pylist(), outcomes, networks
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_of_a_trial_gives_another_value(local):
     """A few bits of a file mean nothing, such as those of its first four bytes."""
     local.commit(result())

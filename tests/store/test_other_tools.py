@@ -61,6 +61,7 @@ def counts(path):
     }
 
 
+@pytest.mark.slow
 def test_each_trial_is_there_once_at_every_moment_of_commits_and_of_a_compaction(store, tmp_path, monkeypatch):
     seen, fsync = [], os.fsync
 

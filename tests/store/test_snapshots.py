@@ -204,6 +204,7 @@ def test_a_damaged_snapshot_costs_no_trial(compacted, damage):
     assert facts(store) == before
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_of_a_snapshot_gives_another_value(tmp_path):
     store = opened(tmp_path)
     fill(store, range(2))
@@ -252,6 +253,7 @@ def test_a_row_that_contradicts_itself_is_read_from_its_file(compacted, changed,
     assert "contradicts" in caplog.text or changed == "file"
 
 
+@pytest.mark.slow
 def test_verify_holds_a_snapshot_against_the_files(compacted, caplog):
     store, before = compacted
     key = sorted(before[0])[0]
@@ -273,6 +275,7 @@ def test_a_deletion_reads_files_whatever_a_snapshot_says(compacted):
     assert deletion.of_status(store, ["failed"]).trials == {key: "failed"}
 
 
+@pytest.mark.slow
 def test_a_small_snapshot_that_expands_to_gigabytes_is_not_decoded(compacted, caplog):
     store, before = compacted
     path = Path(store.root, SNAPSHOT_FILE)
@@ -291,6 +294,7 @@ def test_a_small_snapshot_that_expands_to_gigabytes_is_not_decoded(compacted, ca
 # Crashes and company
 
 
+@pytest.mark.slow
 def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(compacted, tmp_path):
     prepared, _ = compacted
     fill(prepared, range(20, 24))

@@ -100,6 +100,7 @@ def test_curves_and_outcomes_of_some_or_all_trials(local):
     assert local.trials([OTHER])["trial_id"].to_pylist() == [OTHER]
 
 
+@pytest.mark.slow
 def test_trials_are_found_by_id_however_many_and_joined_group_by_group(local):
     for seed in range(7):
         local.commit(result({"seed": seed}) if seed % 2 else failure({"seed": seed}))

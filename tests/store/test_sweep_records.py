@@ -249,6 +249,7 @@ def best_begins(store):
     return lambda: tuple(IDS[:1]) in planned(store, "best")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [quick_begins, quick_is_noted, best_begins])
 def test_what_another_process_writes_meanwhile_is_kept_or_refused(tmp_path, monkeypatch, write):
     """Before each operation of a renaming."""
@@ -290,6 +291,7 @@ def test_what_another_process_writes_meanwhile_is_kept_or_refused(tmp_path, monk
     assert len(answers) > 6
 
 
+@pytest.mark.slow
 def test_a_crash_at_every_operation_keeps_every_start_and_every_note(tmp_path):
     for folder, cut in power_cuts(tmp_path, least=4):
         store = with_sweeps(folder)

@@ -62,6 +62,7 @@ def test_a_trial_that_cannot_be_timed_costs_no_more_than_the_estimate(space, mon
     assert cost.endswith("ZeroDivisionError: no such colour")
 
 
+@pytest.mark.slow
 def test_settings_that_optuna_will_ask_for_cost_as_much_as_those_known_so_far(space, monkeypatch):
     monkeypatch.setattr(trial_timing, "timed", lambda trial: trial_timing.Timing(step=0.1, evaluation=5.0))
     written = (
@@ -73,6 +74,7 @@ def test_settings_that_optuna_will_ask_for_cost_as_much_as_those_known_so_far(sp
     assert plan.cost().startswith(f"about {duration(80 * (300 * 0.1 + 5.0))} ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["random", "optuna"])
 def test_five_settings_that_differ_in_what_is_drawn_are_shown_and_those_left_out_are_counted(method, space):
     written = (
@@ -98,6 +100,7 @@ def test_one_trial_is_trained_here_to_debug_it_and_nothing_is_stored(space, caps
     assert not list((space.parent / "results").rglob("*.parquet"))
 
 
+@pytest.mark.slow
 def test_what_the_task_of_one_trial_prints_and_raises_comes_through(space, project, capsys):
     (project / "tasks" / "broken.py").write_text(BROKEN)
     with pytest.raises(ZeroDivisionError, match="no such colour"):

@@ -52,6 +52,7 @@ def test_after_so_many_failures_a_start_ends(tmp_path):
     assert interruption.limit.startswith("limits.failures"), "the first limit counts"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("goal", "values"), [("at_least: 0.8", [0.1, 0.75, 0.8]), ("at_most: 0.1", [0.8, 0.11, 0.1])])
 def test_at_the_first_finished_trial_that_is_good_enough_a_start_ends(tmp_path, goal, values):
     watch, interruption, trials = watched(tmp_path, f"{{goal: {{metric: success, {goal}}}}}")

@@ -43,6 +43,7 @@ def planned(store: Store, seeds: int) -> sweeper.SweepPlan:
     return sweeper.plan(sweeper.read_space(space), store.root)
 
 
+@pytest.mark.slow
 def test_rows_of_other_code_are_told_and_kept(store):
     plan = planned(store, 5)
     assert (len(plan.settled), len(plan.pending), plan.superseded) == (4, 1, [])
@@ -55,6 +56,7 @@ def test_rows_of_other_code_are_told_and_kept(store):
         assert f"  {sentence}" in str(plan).splitlines()
 
 
+@pytest.mark.slow
 def test_failures_of_other_code_are_tried_again_and_failures_of_this_code_are_kept(store):
     for seed, code in ((5, CODE), (6, MENDED)):
         provenance = PROVENANCE.model_copy(update={"code": code})
@@ -89,6 +91,7 @@ def test_rows_of_another_objective_are_held_against_the_code_of_that_objective(t
     assert computed_by_other_code(planned, store.seals(planned), CODE) == []
 
 
+@pytest.mark.slow
 def test_trials_are_those_of_the_current_versions_and_all_trials_are_all(store, monkeypatch):
     def counts() -> tuple[int, ...]:
         frames = (sql.frame(f"select count(*) n from {view}", store.root) for view in ("trials", "all_trials"))

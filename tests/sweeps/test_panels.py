@@ -71,6 +71,7 @@ def test_a_start_draws_again_what_is_damaged_or_gone(results, drawn):
     assert drawn()
 
 
+@pytest.mark.slow
 def test_a_panel_that_names_what_no_trial_has_is_refused_before_anything_runs(results, capsys):
     space = results.parent / "misspelt.yaml"
     space.write_text(SPACE + PANELS.replace("metric: success", "metric: succes"))
@@ -98,6 +99,7 @@ def test_panels_that_an_earlier_start_has_checked_are_checked_again_only_if_some
     assert checked()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_ends_no_sweep(results):
     (results / "figures").write_text("a file in the way")
     (line,) = sweeper.train(planned(results), in_process=True).draw()

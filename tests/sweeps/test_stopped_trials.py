@@ -23,11 +23,13 @@ def halved(tmp_path: Path) -> Path:
     return space
 
 
+@pytest.mark.slow
 def test_a_sweep_without_early_stopping_runs_stopped_trials_to_the_end(halved, capsys):
     assert start(halved, dry_run=True) == 0
     assert "  4 done · 4 stopped · 4 to run" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_sweep_with_early_stopping_counts_stopped_trials_and_averages_them_apart(halved, capsys):
     assert start(halved, "search={early_stopping: {grace_steps: 100}}") == 0
     said = capsys.readouterr().out

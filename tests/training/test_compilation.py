@@ -39,6 +39,7 @@ def test_baselines_that_differ_in_their_objective_alone_share_programs():
 CVAR = {"baseline": "Aq_R", "objective": {"name": "cvar", "m": 2}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", [{"baseline": "AE_r0"}, {"baseline": "AE_R", "objective": {"m": 3}}, CVAR])
 def test_other_trials_have_programs_of_their_own(fields):
     common = coloring_trial(**FIELDS, baseline="Aq_R", objective={"m": 2})

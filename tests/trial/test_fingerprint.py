@@ -106,6 +106,7 @@ def test_comments_docstrings_and_formatting_are_no_code(checkout):
     assert _changed(reformat) == set()
 
 
+@pytest.mark.slow
 def test_texts_that_are_values_are_code(checkout):
     path = checkout / "tasks" / "coloring.py"
     assert _changed(lambda: _replace(path, "COLORS = 3", "COLORS = 3\nNAME = 'x'")) == {"coloring", "deep sets"}
@@ -174,6 +175,7 @@ NOBODYS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_no_plug_in_names_is_nothing_to_any(checkout):
     _replace(checkout / "tasks" / "coloring.py", "import functools\n", "import functools\nWORDS = 'cycles'\n")
     for text in ("1", "2"):
@@ -235,6 +237,7 @@ def _edited(path: Path) -> Callable[[], object]:
     return lambda: path.write_text(path.read_text() + "SIZE = 2\n")
 
 
+@pytest.mark.slow
 def test_a_plug_in_of_an_installed_package_counts_with_its_package_and_what_this_imports(checkout, site):
     _written(site, {"mazes/__init__.py": "", "mazes/maze.py": "import walls\n", "mazes/data.json": "", "walls.py": ""})
     _installed(site, "mazes", **MAZE)
@@ -289,6 +292,7 @@ def _imports(checkout: Path, line: str) -> None:
 COLORINGS = {"coloring", "deep sets"}
 
 
+@pytest.mark.slow
 def test_a_package_in_a_zip_counts_by_what_its_files_say(checkout, tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("zips")
     archive = folder / "walls.zip"
@@ -308,6 +312,7 @@ def test_a_package_in_a_zip_counts_by_what_its_files_say(checkout, tmp_path_fact
     assert _changed(lambda: pack("import doors\nSIZE = 2\n")) == COLORINGS
 
 
+@pytest.mark.slow
 def test_both_halves_of_a_namespace_package_count(checkout, tmp_path_factory, monkeypatch):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     halves = (checkout / "walls" / "near.py", elsewhere / "walls" / "far.py")
@@ -345,6 +350,7 @@ def test_a_project_that_is_a_package_counts_whole_where_a_plug_in_imports_it(pro
     assert _digests([_edited(project / "walls" / "sizes.py")]) == [True]
 
 
+@pytest.mark.slow
 def test_of_an_environment_inside_the_project_only_what_is_imported_counts(checkout, monkeypatch):
     site = checkout / "environment" / "site-packages"
     _written(site, {"mazes/maze.py": "", "mazes/__init__.py": "", "other.py": ""})
@@ -412,10 +418,12 @@ def test_it_is_the_same_in_every_process_whatever_else_it_has_imported(changes_p
     assert one == other != "", [each.stderr for each in done]
 
 
+@pytest.mark.slow
 def test_a_task_that_is_no_python_does_not_stop_the_others(checkout):
     assert _changed(lambda: (checkout / "tasks" / "draft.py").write_text("def")) == set()
 
 
+@pytest.mark.slow
 def test_versions_of_libraries_count(checkout, monkeypatch):
     real = code_files._version_of_library
     for library in code_files.LIBRARIES:
@@ -426,6 +434,7 @@ def test_versions_of_libraries_count(checkout, monkeypatch):
         assert _changed(lambda new=updated: monkeypatch.setattr(code_files, "_version_of_library", new)) == set(ALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", code_files.LIBRARIES)
 def test_a_library_that_was_not_installed_from_an_archive_counts_by_its_files(library, checkout, site, tmp_path_factory,
                                                                              monkeypatch):  # fmt: skip

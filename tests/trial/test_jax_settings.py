@@ -142,6 +142,7 @@ def test_a_plug_in_that_changes_a_setting_when_imported_is_refused_and_undone(se
         assert not jax_settings.changed()
 
 
+@pytest.mark.slow
 def test_a_start_with_such_a_plug_in_says_where_it_is(setter, tmp_path, capsys):
     setter(at_import="jax.config.update('jax_enable_x64', True)")
     (tmp_path / "space.yaml").write_text(with_seeds(1).replace("name: coloring", "name: setter"))
@@ -150,6 +151,7 @@ def test_a_start_with_such_a_plug_in_says_where_it_is(setter, tmp_path, capsys):
     assert "tasks/setter.py:theimportofthetask'setter'setsjax_enable_x64to'True'" in told
 
 
+@pytest.mark.slow
 def test_a_plug_in_that_changes_a_setting_when_traced_is_refused_and_undone(setter):
     setter(in_trace="jax.config.update('jax_threefry_partitionable', False)")
     trial = coloring_trial(task={"name": "setter", "vertices": 4})
@@ -158,6 +160,7 @@ def test_a_plug_in_that_changes_a_setting_when_traced_is_refused_and_undone(sett
     assert not jax_settings.changed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "counted"),
     [

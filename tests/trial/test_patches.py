@@ -71,6 +71,7 @@ AT_IMPORT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "named"), AT_IMPORT.values(), ids=AT_IMPORT)
 def test_a_plug_in_that_replaces_something_when_imported_is_refused_and_undone(patcher, monkeypatch, code, named):
     monkeypatch.setattr(patches, "_before_us", {})
@@ -114,6 +115,7 @@ IN_A_NOTEBOOK = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("replace", "named"), IN_A_NOTEBOOK.values(), ids=IN_A_NOTEBOOK)
 def test_a_start_after_a_class_was_patched_in_the_program_is_refused_by_name(patcher, tmp_path, capsys, replace, named):
     patcher()

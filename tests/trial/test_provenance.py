@@ -51,6 +51,7 @@ def test_a_changed_or_new_file_makes_it_dirty(checkout, name):
     assert provenance.capture("", checkout).dirty is True
 
 
+@pytest.mark.slow
 def test_the_environment_of_a_hook_names_no_other_repository_and_no_other_index(checkout, tmp_path, monkeypatch):
     other = tmp_path / "other"
     git(tmp_path, "clone", "-q", checkout, other)
@@ -163,6 +164,7 @@ def test_a_package_that_brings_plug_ins_has_its_version_and_if_it_is_edited_here
     assert (source.version, source.commit, source.dirty) == ("1.2", *((commit, False) if editable else (None, None)))
 
 
+@pytest.mark.slow
 def test_a_row_has_all_of_them(checkout, tmp_path):
     store = Store.open(tmp_path / "results")
     origin = provenance.capture("", checkout)
