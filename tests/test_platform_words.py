@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from sweeper.trial.kinds import KINDS
 
 SWEEPER = Path(__file__).parent.parent / "sweeper"
@@ -84,7 +82,6 @@ def test_a_word_is_found_in_identifiers_and_in_texts():
     }
 
 
-@pytest.mark.slow
 def test_no_room_of_the_platform_has_a_word_of_learned_algorithms():
     found = [f"sweeper/{place}, line {line}: {word}" for place, line, word in _found() if word not in _excepted(place)]
     assert not found, "\n".join(found)

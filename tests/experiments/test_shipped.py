@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from sweeper.packs import conformance
-from sweeper.packs.pack_run import PackRun, run_pack
+from sweeper.packs.pack_run import run_pack
 from sweeper.packs.packing import Pack, lane, stack
 from sweeper.packs.trained_trial import load
 from sweeper.store.store import Store
 from sweeper.training.kinds import kind_of, trainer_of
 from sweeper.trial import plugins
 from sweeper.trial.experiment_trial import ExperimentTrial
-from tests.experiments.runs import destination, science
+from tests.experiments.runs import destination, run_with_deaths, science
 
 FAST = {"name": "adam", "learning_rate": 1e-2, "warmup_steps": 0}
 
@@ -51,8 +51,7 @@ def test_a_shipped_experiment_keeps_its_contract_learns_and_survives_its_death(n
     assert [row["status"] for row in rows] == ["finished", "finished"]
 
     killed = Store.open(tmp_path / "killed")
-    while len(done := killed.committed()) < 2:
-        PackRun(pack, [trial_id for trial_id in pack.trial_ids if trial_id not in done], destination(killed)).advance()
+    run_with_deaths(pack, killed)
     assert science(killed) == science(whole)
 
     metric, mode = next(iter(pack.trials[0].experiment.metrics.items()))

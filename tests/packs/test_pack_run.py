@@ -197,7 +197,7 @@ def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_checkpoint_of_other_arithmetic_goes_on_and_row_and_progress_say_so(tmp_path, monkeypatch):
+def test_a_checkpoint_of_other_arithmetic_goes_on_and_row_and_progress_say_so(undisturbed, tmp_path, monkeypatch):
     store = Store.open(tmp_path)
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(arithmetic, "own", lambda: "e15e")
@@ -205,6 +205,7 @@ def test_a_checkpoint_of_other_arithmetic_goes_on_and_row_and_progress_say_so(tm
     progress = _finish(_run(store))
     assert progress.arithmetics == ("e15e", arithmetic.own())
     assert {row["arithmetic"] for row in _rows(store).values()} == {f"e15e {arithmetic.own()}"}
+    assert _metrics(store) == _metrics(undisturbed)
 
 
 @pytest.mark.slow  # programs for three lanes
