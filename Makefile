@@ -99,6 +99,7 @@ lint: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/python -m benchmarks.code_lines
 
 chaos: $(VENV)/runtime
 	$(BIN)/python -m chaos

@@ -39,7 +39,7 @@ def run(command, made, stdout, **environment):
     )  # fmt: skip
 
 
-@several("csv", of=COMMANDS | {"dry run": ["run", "search_spaces/coloring_halving.yaml", "--dry-run"]})
+@several("csv", of=COMMANDS | {"dry run": ["run", "search_spaces/ski_rental.yaml", "--dry-run"]})
 def test_a_full_disk_is_one_sentence(command, made):
     with open("/dev/full", "wb") as full:
         done = run(command, made, full)
