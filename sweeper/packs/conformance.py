@@ -2,9 +2,9 @@
 
 `check_shapes` traces every method by shapes: nothing is computed, and no device is needed. Planning does that.
 `check_values` sees what shapes do not show, on a few values. A start does that before the first pack of a code, and two
-fresh processes say whether the programs are the same there: at the first trace and later, and with other orders of
-sets. `sweeper check` does both, and the further checks of a kind. A mistake is a `ContractError`, with the same message
-everywhere.
+fresh processes say whether the programs are the same there, where each is traced for the first time, and with other
+orders of sets. `sweeper check` does both, and the further checks of a kind. A mistake is a `ContractError`, with the
+same message everywhere.
 """
 
 import contextlib
@@ -79,7 +79,7 @@ def value_mistakes(trials: Sequence[Trial]) -> list[ContractError | None]:
     values: list[ContractError | None] = []
     seen: set[str] = set()
     with contextlib.ExitStack() as ended:
-        elsewhere = [ended.enter_context(_tracing_elsewhere(trials, *each)) for each in FRESH]
+        elsewhere = [ended.enter_context(_tracing_elsewhere(trials, each)) for each in HASH_SEEDS]
         try:
             for trial in trials:
                 mistake = None
@@ -170,7 +170,7 @@ def _program_mistakes(
             printed = process.stdout.read()
             if process.wait() != 0:  # what cannot be traced there, a worker cannot trace either, and says why
                 return [None] * len(here)
-            traces += json.loads(printed)
+            traces.append(json.loads(printed))
     return [_difference(mine, others) for mine, *others in zip(here, *traces, strict=True)]
 
 
@@ -186,17 +186,17 @@ def _difference(mine: dict[str, _Program], others: Sequence[dict[str, str]]) -> 
     return None
 
 
-FRESH = ((jax_settings.HASH_SEED, 2), ("1", 1))
-"""Of each fresh process its hash seed, which orders sets of texts, and how often it traces a program."""
+HASH_SEEDS = (jax_settings.HASH_SEED, "1")
+"""Hash seeds of the fresh processes: they order sets of texts."""
 
 
-def _tracing_elsewhere(trials: Iterable[Trial], hash_seed: str, times: int) -> "subprocess.Popen[bytes]":
-    """A process of the same project that traces the programs of trials so often, and prints the digests each time."""
+def _tracing_elsewhere(trials: Iterable[Trial], hash_seed: str) -> "subprocess.Popen[bytes]":
+    """A process of the same project that traces the programs of trials for the first time, and prints the digests."""
     paths = os.pathsep.join([str(plugins.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     own = {"JAX_PLATFORMS": "cpu", plugins.PROJECT_VARIABLE: str(plugins.PROJECT), "PYTHONPATH": paths}
     own["PYTHONHASHSEED"] = hash_seed
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "sweeper.packs.conformance", str(times)],
+        [sys.executable, "-P", "-m", "sweeper.packs.conformance"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -209,14 +209,10 @@ def _tracing_elsewhere(trials: Iterable[Trial], hash_seed: str, times: int) -> "
     return process
 
 
-def _trace(times: int) -> None:
+def _trace() -> None:
     with contextlib.redirect_stdout(sys.stderr):  # a task may print
-        trials = list(map(trial_of, json.load(sys.stdin)))
-        traces = []
-        for _ in range(times):
-            traces.append(list(map(_digests, trials)))
-            jax.clear_caches()  # with the traces of functions that a task itself compiles
-    print(json.dumps(traces))
+        digests = list(map(_digests, map(trial_of, json.load(sys.stdin))))
+    print(json.dumps(digests))
 
 
 # Once
@@ -239,4 +235,4 @@ def probe(trials: Iterable[Trial], code: Code) -> list[Trial]:
 
 
 if __name__ == "__main__":
-    _trace(int(sys.argv[1]))
+    _trace()

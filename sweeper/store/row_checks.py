@@ -76,6 +76,8 @@ def _check_map(name: str, maps: pa.MapArray) -> None:
 def _check_specification(text: str) -> None:
     """No plug-in is loaded, and what a plug-in of this checkout says of the values does not matter."""
     specification = _mapping(text)
+    if not isinstance(specification.get("steps"), int):
+        raise ValueError("steps are no number")
     for part in record_of(specification).PARTS:
         written = specification.get(part, {})
         if not isinstance(written, dict) or not isinstance(written.get("name", ""), str):

@@ -239,7 +239,7 @@ def test_rates_and_deviations_fall_along_the_schedule(schedule):
     assert same == jnp.float32(0.3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_final_rate_of_zero_stops_the_centre_and_deviations_keep_their_limits():
     limits = {"std_learning_rate": 5.0, "initial_std": 0.1, "min_std": 0.09, "max_std": 0.12}
     optimizer = {"name": "pgpe", "population": 20, "final_center_learning_rate": 0.0, **limits}
@@ -258,7 +258,7 @@ def test_a_final_rate_of_zero_stops_the_centre_and_deviations_keep_their_limits(
     assert 0 < moves[-1] < 0.2 * moves[0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_deviation_of_open_es_is_that_of_its_generation():
     optimizer = {"name": "open_es", "population": 20, "initial_std": 0.4, "final_std": 0.2, "schedule": "linear"}
     stacked = stack([_trial(optimizer=optimizer, steps=4)])
@@ -268,7 +268,7 @@ def test_the_deviation_of_open_es_is_that_of_its_generation():
         state, _ = evolution.stride(stacked, state, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_clipup_takes_steps_of_the_learning_rate_and_no_longer_than_its_limit():
     optimizer = {"name": "pgpe", "population": 20, "initial_std": 0.1, "center_optimizer": "clipup"}
     stacked = stack([_trial(optimizer=optimizer | {"center_learning_rate": 0.5, "max_velocity_ratio": 1.5})])

@@ -358,7 +358,7 @@ def _line(method: Callable[..., Any]) -> str:
     return f"{__file__}, line {method.__code__.co_firstlineno}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fields", [{}, pytest.param(PGPE, marks=pytest.mark.long)], ids=["gradient", "evolution"])
 def test_values_that_break_their_contract_are_an_error_of_the_trial_with_its_place(tmp_path, fields):
     trial, store = coloring_trial(objective={"q": 1.0, "m": 2}, **fields), Store.open(tmp_path)
@@ -419,7 +419,7 @@ def test_arrays_of_another_form_are_refused_with_their_place(method, change, giv
     assert str(refused.value).startswith(f"{PLACE}: {method} gives {given}")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fields", [{}, pytest.param(PGPE, marks=pytest.mark.long)], ids=["gradient", "evolution"])
 def test_a_task_and_an_objective_add_curves_and_change_no_number(tmp_path, fields):
     def abilities(self: Any) -> Any:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from sweeper.__main__ import app
 from sweeper.commands import check
-from sweeper.learned_algorithms.checks import values
+from sweeper.learned_algorithms.checks import suite, values
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import conformance
 from sweeper.store import trial_file
@@ -185,7 +185,7 @@ def test_planning_ends_with_the_message_and_leaves_nothing(project):
     assert not list((project / "results").rglob("*.*"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_start_refuses_what_the_values_show_before_it_writes(project):
     _trial(project, VALUES["negative"][0])
     done = CliRunner().invoke(app, ["run", "search_spaces/gates.yaml"])
@@ -207,12 +207,12 @@ def test_a_check_says_the_same_as_a_start(project):
 def test_a_check_of_a_new_task_takes_seconds(project):
     """Of CPU time (tests/budgets.py), as users call it: nothing was compiled before, and XLA optimises."""
     cold = {"JAX_ENABLE_COMPILATION_CACHE": "false", "XLA_FLAGS": "", "PYTHONPATH": str(plugins.ROOT)}
-    often = "from sweeper import progress; progress.LINE_SECONDS = progress.PATIENCE = 0.01"
+    often = "from sweeper import progress; progress.LINE_SECONDS = progress.PATIENCE = 0.1"
     command = "from sweeper.__main__ import app; app(['check', 'tasks/gates.py'])"
     done = python("-c", f"{often}; {command}", cwd=project, check=True, **cold)
     (verdict,) = done.stdout.splitlines()
     assert all(name in verdict for name in plugins.names("model"))
-    for step in ("tracing shapes", "computing values of gates", "checking the gradients of gates", "tracing programs"):
+    for step in ("tracing shapes", "computing values of gates", "checking gradients of gates", "tracing programs"):
         assert step in done.stderr
 
 

@@ -85,7 +85,7 @@ def test_limits_that_make_no_sense_are_refused_with_their_place(tmp_path, limits
     assert problem.path == place
 
 
-@pytest.mark.slow  # trains
+@pytest.mark.long  # trains
 def test_a_start_that_comes_to_a_limit_leaves_checkpoints_and_the_next_one_goes_on(tmp_path):
     results = tmp_path / "results"
     spec = sweeper.read_space(space(tmp_path, "{hours: 1e-9}"))
