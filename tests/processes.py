@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -53,3 +54,8 @@ def ctrl_c(when: Callable[[], Any]) -> Iterator[None]:
     waiting.start()
     yield
     waiting.join()
+
+
+def complaints(stderr: str) -> list[str]:
+    """What a program said on standard error, but for what it does meanwhile, which a busy machine makes it say."""
+    return [line for line in stderr.splitlines() if not re.search(r" · (\d+ h )?(\d+ min )?(\d+ s)?$", line)]

@@ -214,7 +214,7 @@ WORDS = "words that nobody counts " * 12
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "size", [(3, WORDS + "{}", {}), (60, "series {}", {"title": WORDS * 2, "y": {"label": WORDS}})]
+    "size", [(3, WORDS + "{}", {}), (60, "series {}", {"title": WORDS + WORDS[:150], "y": {"label": WORDS}})]
 )
 def test_the_canvas_grows_with_its_texts(size):
     count, label, keys = size

@@ -120,7 +120,7 @@ def test_figures_tables_and_trials_are_there(tab, ours):
     images = tab.run("[...document.images].map((image) => [image.naturalWidth, image.alt])")
     assert len(images) == 2
     assert all(width > 0 for width, _ in images)
-    assert images[0][1] == "Curves randomised: success, majority_30 against q; series: A_R, voted."
+    assert images[0][1] == "Curves randomised: success, majority_30 against q; series: A_R."
     assert visible(tab, "#comparison tbody tr td:nth-child(7)") == [f"{MINUS}17.5 points"]
     assert "1 published number is not measured yet" in tab.run("document.body.innerText")
     assert "voted: 'majority_30' was not measured" in tab.run("document.querySelector('figcaption').innerText")
@@ -386,7 +386,7 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
         series=[{"label": HOSTILE, "where": {"task": "coloring"}}],
         published=[{"series": HOSTILE, "source": HOSTILE, "fractions": {0.5: 0.1}}],
     )  # fmt: skip
-    hostile = table([dict.fromkeys((HOSTILE, "task", "n"), HOSTILE)], HOSTILE, HOSTILE)
+    listing = table([dict.fromkeys((HOSTILE, "task", "n"), HOSTILE)], HOSTILE, HOSTILE)
     comparison = Comparison(
         "inputs", figures.plain(HOSTILE), HOSTILE, 0.5, 0.1, 0.2, 0.1, 0.3, 1, (250,), True, HOSTILE
     )
@@ -395,7 +395,7 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
         comparisons=(comparison, comparison._replace(measured=None)),
     )
     sections = [ours.section._replace(name=HOSTILE, panels=(hostile, *PANELS), report=report)] * 2
-    page.write(tmp_path / "page.html", page.render(store, store.trials(), sections, [("", hostile)]))
+    page.write(tmp_path / "page.html", page.render(store, store.trials(), sections, [("", listing)]))
     opened(tab, tmp_path / "page.html", "#task=%3Cscript%3Ewindow.hit=3%3C/script%3E&=&task=")
     assert tab.run("window.hit") is None
     drawn(tab)

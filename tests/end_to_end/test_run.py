@@ -38,7 +38,7 @@ from tests.end_to_end.sweep_process import (
 )
 from tests.launch import bad_task
 from tests.launch.bad_task import in_project
-from tests.processes import python
+from tests.processes import complaints, python
 from tests.tiny_sweeps import with_seeds
 
 COUNTING = '''
@@ -360,7 +360,7 @@ def test_too_little_address_space_is_an_error_in_one_line(folder):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
-    (sentence,) = done.stderr.splitlines()
+    (sentence,) = complaints(done.stderr)
     assert sentence.startswith("Ray cannot start: this shell limits the address space of a process to 2.9 GiB")
 
 
