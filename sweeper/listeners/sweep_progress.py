@@ -102,7 +102,7 @@ class SweepProgress:
         if "training" in phases or self._awaits_nodes or (not phases and self._first is not None):
             return ""
         if phases & {"evaluating", "done"}:
-            return f"evaluating {counted(self.running, 'trial')}"
+            return f"evaluating {counted(self.running, 'trial')}" if self.running else ""
         if "compiling" not in phases:
             return "workers start and import"
         compiling = {pack.started.program for pack in self.packs.values() if pack.progress}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.trial import plugins
 from tests.processes import python
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "trackers.md").read_text()
@@ -25,7 +26,8 @@ ROWS = {tool: commands for tool, *commands in ROW.findall(DOCUMENT)}
 @pytest.mark.parametrize("tool", ["MLflow", "TensorBoard"])
 def test_the_page_opens_after_the_documented_commands(store, tmp_path, tool):
     export, show = ROWS[tool]
-    python("-m", "sweeper", *shlex.split(export)[1:], "--results", store.url, cwd=tmp_path, check=True)
+    words = ["-m", "sweeper", *shlex.split(export)[1:], "--results", store.url]
+    python(*words, cwd=tmp_path, check=True, PYTHONPATH=str(plugins.ROOT))
     program, *options = shlex.split(show)
     if (found := shutil.which(program, path=f"{Path(sys.executable).parent}:{tmp_path}")) is None:
         pytest.skip(f"{program} is not installed")
