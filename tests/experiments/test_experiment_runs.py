@@ -31,6 +31,8 @@ from tests.experiments.runs import destination, science
 from tests.experiments.toy import TOY, project, toy_trial
 from tests.results import failure
 
+pytestmark = pytest.mark.slow  # the first of them compiles for all
+
 TOGETHER = TOY.replace('"toy"', '"together"').replace("    metrics =", "    lanes_together = True\n    metrics =")
 PARTLY = TOY.replace('"toy"', '"partly"').partition("    def start_from")[0]
 WHOLLY = TOY.replace('"toy"', '"wholly"').partition("    def network")[0]

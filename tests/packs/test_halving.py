@@ -23,6 +23,8 @@ from sweeper.trial import provenance
 from sweeper.trial.trial import trial_id
 from tests import tiny_sweeps
 
+pytestmark = pytest.mark.slow  # the first of them compiles for all
+
 SPACE = (
     tiny_sweeps.SPACE.replace("q: 3", "q: {choice: [2, 4]}").replace("{seeds: 1}", "{choice: [3]}")
     + "search: {method: halving, starts: 4, rungs: [{steps: 100, keep: 2}, {steps: 200, keep: 1}]}\n"

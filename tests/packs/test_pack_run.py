@@ -32,6 +32,8 @@ from sweeper.trial.trial import trial_id
 from tasks.coloring import Task as Coloring
 from tests.trials import coloring_trial
 
+pytestmark = pytest.mark.slow  # the first of them compiles for all
+
 TRIALS = (coloring_trial(), coloring_trial(seed=1, baseline="AE_R", objective={"m": 2}))
 PACK = Pack(TRIALS)
 EXPLODING = coloring_trial(seed=5, optimizer={"learning_rate": 1e30, "warmup_steps": 10})

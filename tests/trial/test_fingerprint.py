@@ -459,6 +459,7 @@ def test_a_library_that_was_not_installed_from_an_archive_counts_by_its_files(li
         code.require_unchanged()
 
 
+@pytest.mark.slow
 def test_a_process_of_other_code_says_what_differs(checkout, monkeypatch):
     start = captured()
     captured().require(start, COLORING)

@@ -125,6 +125,7 @@ def test_a_setting_of_the_environment_is_refused_by_name(tmp_path):
     assert "jax_enable_x64 is 'True' " in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "told"),
     [
