@@ -128,6 +128,36 @@ def project(tmp_path, monkeypatch):
     plugins.load.cache_clear()
 
 
+COLORING_LIKE = """
+from typing import Literal
+
+import jax
+
+from tasks import coloring
+
+{at_import}
+
+
+class Task(coloring.Task):
+    name: Literal["{name}"] = "{name}"
+
+    def sample_inputs(self, key, count):
+        {in_trace}
+        return super().sample_inputs(key, count)
+"""
+
+
+@pytest.fixture
+def coloring_like(project):
+    """Writes a task into a project: colouring that runs code when it is imported, and when it is traced."""
+
+    def write(name: str, at_import: str = "", in_trace: str = "pass") -> None:
+        text = COLORING_LIKE.format(name=name, at_import=at_import, in_trace=in_trace)
+        (project / "tasks" / f"{name}.py").write_text(text)
+
+    return write
+
+
 @pytest.fixture(scope="module", autouse=True)
 def few_programs():
     """Forget compiled programs in time: Linux kills a process with more than 65,530 memory mappings.

@@ -88,7 +88,6 @@ def test_an_interruption_anywhere_changes_no_bit(pack, undisturbed, tmp_path):
     assert science(store) == science(undisturbed)
 
 
-@pytest.mark.slow  # compiles for one lane
 def test_neither_the_place_in_a_pack_nor_the_number_of_lanes_changes_a_bit(pack, undisturbed, tmp_path):
     store = Store.open(tmp_path)
     for trials in ((pack.trials[1],), (pack.trials[0],)):
@@ -96,7 +95,6 @@ def test_neither_the_place_in_a_pack_nor_the_number_of_lanes_changes_a_bit(pack,
     assert science(store) == science(undisturbed)
 
 
-@pytest.mark.slow
 def test_a_lane_that_leaves_the_numbers_costs_itself_alone(tmp_path):
     store, sound = Store.open(tmp_path), toy_trial()
     run_pack(Pack((sound, toy_trial(seed=1, explode_at=7))), destination(store))
@@ -107,7 +105,6 @@ def test_a_lane_that_leaves_the_numbers_costs_itself_alone(tmp_path):
     assert failed["steps_done"] == 7
 
 
-@pytest.mark.slow  # compiles
 def test_data_are_an_argument_that_lanes_share(toy):
     """A program holds no array of the data, and as many lanes as one likes take no further memory for them."""
     large = toy_trial(points=1_000_000)
@@ -121,7 +118,6 @@ def test_data_are_an_argument_that_lanes_share(toy):
     assert memory[1] - memory[0] < data.nbytes
 
 
-@pytest.mark.slow  # compiles three forms
 def test_lanes_together_agree_with_lanes_in_turns(undisturbed, pack):
     """By another summation order: to rounding. The form is that for an accelerator, too."""
     fields = [canonical(trial) for trial in pack.trials]
@@ -153,7 +149,6 @@ def from_each(pack, **fields) -> list[Any]:
     return [toy_trial(seed=seed, start_from=start, **fields) for seed, start in enumerate(starts)]
 
 
-@pytest.mark.slow  # trains
 def test_a_training_starts_from_what_another_has_kept_whatever_interrupts_it(pack, undisturbed, tmp_path):
     trials = from_each(pack, rate=0.2)
     state = begun(trials, undisturbed)
@@ -173,7 +168,6 @@ def test_a_training_starts_from_what_another_has_kept_whatever_interrupts_it(pac
     assert science(killed) == science(whole)
 
 
-@pytest.mark.slow  # trains
 def test_a_training_that_keeps_its_whole_state_goes_on_with_it(tmp_path):
     store, first = Store.open(tmp_path), toy_trial(name="wholly")
     run_pack(Pack((first,)), destination(store))
@@ -243,7 +237,6 @@ def test_a_panel_by_a_column_that_experiments_do_not_fill_is_refused(toy):
             search_space.check_panels(search_space.read(toy / "toy.yaml"))
 
 
-@pytest.mark.slow  # compiles
 def test_the_loss_of_the_progress_is_the_curve_of_this_name(toy, tmp_path):
     pack = Pack((toy_trial(name="with_loss"),))
     run = PackRun(pack, pack.trial_ids, destination(Store.open(tmp_path)))

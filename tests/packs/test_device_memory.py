@@ -16,8 +16,6 @@ from sweeper.training import compilation
 from sweeper.trial import provenance, vectorisation
 from tests.trials import coloring_trial
 
-pytestmark = pytest.mark.slow  # the first of them compiles for all
-
 ORIGIN = provenance.capture("test")
 TRIALS = tuple(coloring_trial(seed=seed) for seed in range(5))
 FIVE, PACK = Pack(TRIALS), Pack(TRIALS[:3])

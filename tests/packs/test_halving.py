@@ -147,7 +147,6 @@ def test_a_winner_is_the_trial_that_was_never_interrupted(space, undisturbed, tm
     assert len(rows(store)) == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lanes", ["1", "2", *(pytest.param(lanes, marks=pytest.mark.long) for lanes in ("null", "3"))])
 def test_neither_workers_nor_order_nor_deaths_nor_lanes_change_a_bit(space, undisturbed, tmp_path, lanes):
     spec, rng = space(f"resources.lanes={lanes}"), random.Random(lanes)
@@ -160,7 +159,6 @@ def test_neither_workers_nor_order_nor_deaths_nor_lanes_change_a_bit(space, undi
     assert store.curves().sort_by("trial_id").num_rows == undisturbed.curves().num_rows
 
 
-@pytest.mark.slow
 def test_other_rungs_continue_from_the_rows(space, undisturbed, tmp_path):
     """What was stopped at rung 0 goes on when more are kept, and is stopped again later."""
     store, wider = Store.open(tmp_path), space("search.rungs[0].keep=3")
@@ -174,7 +172,6 @@ def test_other_rungs_continue_from_the_rows(space, undisturbed, tmp_path):
     assert source_of(wider, store).exhausted
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "rungs"),
     [
@@ -211,7 +208,6 @@ def test_two_sweeps_that_share_trials_and_run_at_once_have_their_winners(space, 
     assert not store.listing("superseded")
 
 
-@pytest.mark.slow
 def test_a_start_that_fails_after_another_sweep_has_stopped_it_is_not_trained_for_ever(space, tmp_path):
     spec, store = space("trial.objective.q=2", ONE_RUNG), Store.open(tmp_path)
     source = source_of(spec, store)
@@ -226,7 +222,6 @@ def test_a_start_that_fails_after_another_sweep_has_stopped_it_is_not_trained_fo
     assert [store.committed()[key] for key in work.pending] == ["failed"]
 
 
-@pytest.mark.slow
 def test_narrower_rungs_stop_trials_where_a_fresh_sweep_does(space, tmp_path):
     """A checkpoint of a later step than that of the stop serves nobody."""
     store, narrower = Store.open(tmp_path), space("trial.objective.q=2", "search.rungs=[{steps: 100, keep: 1}]")
@@ -260,7 +255,6 @@ def _spoil(work: Work, store: Store, until: int) -> None:
             run.training = dataclasses.replace(run.training, state=state)
 
 
-@pytest.mark.slow
 def test_a_start_that_fails_before_a_rung_does_not_go_on(space, tmp_path):
     store, spec = Store.open(tmp_path), space("trial.objective.q=2", "search.rungs=[{steps: 200, keep: 2}]")
     source = source_of(spec, store)
@@ -278,7 +272,6 @@ def test_a_start_that_fails_before_a_rung_does_not_go_on(space, tmp_path):
     assert sorted(store.committed().values()) == ["failed", "finished", "finished", "stopped"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("overrides", "rung", "fails_at", "others"),
     [([ONE_RUNG], 100, 200, ["finished", "stopped", "stopped"]), ([], 200, 300, ["stopped"] * 3)],

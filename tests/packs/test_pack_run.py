@@ -103,7 +103,7 @@ def test_an_interruption_anywhere_changes_no_bit(undisturbed, tmp_path):
     assert store.read_bytes(f"checkpoints/{PACK.pack_id}.ckpt") is None
 
 
-@pytest.mark.parametrize("packs", [[TRIALS[::-1]], pytest.param([(t,) for t in TRIALS], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("packs", [[TRIALS[::-1]], [(t,) for t in TRIALS]])
 def test_neither_the_place_in_a_pack_nor_the_number_of_lanes_changes_a_bit(undisturbed, tmp_path, packs):
     store = Store.open(tmp_path)
     for trials in packs:
@@ -115,7 +115,6 @@ def test_neither_the_place_in_a_pack_nor_the_number_of_lanes_changes_a_bit(undis
             store.weights(seal)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2, 3))])
 def test_no_step_is_repeated_when_seeds_values_and_lanes_of_the_space_change(tmp_path, seed):
     """Every start plans other trials in other packs, and dies while several of them train."""
@@ -198,7 +197,6 @@ def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):
     assert {key: row["fingerprint"] for key, row in _rows(store).items()} == expected
 
 
-@pytest.mark.slow
 def test_a_checkpoint_of_other_arithmetic_goes_on_and_row_and_progress_say_so(undisturbed, tmp_path, monkeypatch):
     store = Store.open(tmp_path)
     with monkeypatch.context() as elsewhere:
@@ -210,7 +208,6 @@ def test_a_checkpoint_of_other_arithmetic_goes_on_and_row_and_progress_say_so(un
     assert _metrics(store) == _metrics(undisturbed)
 
 
-@pytest.mark.slow  # programs for three lanes
 def test_of_two_checkpoints_that_of_the_same_arithmetic_goes_on(undisturbed, tmp_path, monkeypatch):
     store = Store.open(tmp_path)
     _run(store, THREE).advance()
@@ -294,7 +291,6 @@ def test_the_loss_in_the_progress_of_a_pack_is_the_mean_of_the_lanes_that_have_o
     assert run.progress().train_loss == pytest.approx(loss, nan_ok=True)
 
 
-@pytest.mark.slow
 def test_early_stopping_compares_any_training_curve_and_evaluates_nothing_for_it(tmp_path, monkeypatch):
     monkeypatch.setattr(pack_run, "kind_of", None)
     stopping = Asha(metric="mean_loss", mode="min", every=100, grace_steps=100)
@@ -391,7 +387,6 @@ def _broken_trial(method: str, change: Callable[[Any], Any]) -> TrialSpec:
 PLACE = f"{__file__}, line {_broken_trial.__code__.co_firstlineno + 3}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "change", "given"),
     [
@@ -456,7 +451,6 @@ def test_the_schedule_rises_falls_and_ends_at_the_final_rate():
     np.testing.assert_allclose(linear, [1e-3, 5.5e-4, 1e-4], rtol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux alone can forget a peak")
 def test_the_peak_of_an_earlier_pack_is_forgotten():
     before = device_memory.peak_bytes()

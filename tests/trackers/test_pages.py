@@ -8,13 +8,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
 from sweeper.trial import plugins
+from tests.heartbeats import until
 from tests.processes import python
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "trackers.md").read_text()
@@ -36,20 +36,21 @@ def test_the_page_opens_after_the_documented_commands(store, tmp_path, tool):
         port = free.getsockname()[1]
     server = subprocess.Popen([found, *options, "--port", str(port)], cwd=tmp_path, env=os.environ)
     try:
-        assert tool in page(f"http://127.0.0.1:{port}/")
+        assert tool in page(f"http://127.0.0.1:{port}/", server)
     finally:
         server.terminate()
         server.wait()
 
 
-def page(url: str) -> str:
+def page(url: str, server: "subprocess.Popen[bytes]") -> str:
     """What a server that is about to start answers."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=10) as answer:
+
+    def answered() -> str | None:
+        assert server.poll() is None, "the server has ended"
+        with contextlib.suppress(OSError), urllib.request.urlopen(url) as answer:
             return answer.read().decode()
-        time.sleep(0.2)
-    raise AssertionError(f"{url} does not answer")
+
+    return until(answered)
 
 
 def test_every_tool_of_the_table_has_its_commands():

@@ -1,5 +1,6 @@
 """Settings of JAX that decide numbers have one value for all trials, and flags of XLA enter the fingerprint."""
 
+import functools
 import os
 
 import jax
@@ -47,24 +48,6 @@ jax_use_emit_pipeline_primitive jax_xla_backend jax_xla_profile_version mock_num
 """
 """Where programs run, how they are kept, moved and shown; and checks that raise or change nothing."""
 
-SETTER = """
-from typing import Literal
-
-import jax
-
-from tasks import coloring
-
-{at_import}
-
-
-class Task(coloring.Task):
-    name: Literal["setter"] = "setter"
-
-    def sample_inputs(self, key, count):
-        {in_trace}
-        return super().sample_inputs(key, count)
-"""
-
 
 @pytest.fixture(autouse=True)
 def restored():
@@ -73,13 +56,9 @@ def restored():
 
 
 @pytest.fixture
-def setter(project):
+def setter(coloring_like):
     """Writes the task `setter` into a project."""
-
-    def write(at_import: str = "", in_trace: str = "pass") -> None:
-        (project / "tasks" / "setter.py").write_text(SETTER.format(at_import=at_import, in_trace=in_trace))
-
-    return write
+    return functools.partial(coloring_like, "setter")
 
 
 def test_every_setting_of_this_jax_is_sorted():

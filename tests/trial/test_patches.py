@@ -1,5 +1,7 @@
 """Whoever replaces what computes, in a library or in a plug-in, is refused by name, and it is put back."""
 
+import functools
+
 import jax
 import numpy as np
 import optax
@@ -13,22 +15,6 @@ from tests.processes import python
 from tests.tiny_sweeps import start, with_seeds
 from tests.trials import coloring_trial
 
-TASK = """
-from typing import Literal
-
-{at_import}
-
-from tasks import coloring
-
-
-class Task(coloring.Task):
-    name: Literal["patcher"] = "patcher"
-
-    def sample_inputs(self, key, count):
-        {in_trace}
-        return super().sample_inputs(key, count)
-"""
-
 
 @pytest.fixture(autouse=True)
 def restored():
@@ -38,13 +24,9 @@ def restored():
 
 
 @pytest.fixture
-def patcher(project):
+def patcher(coloring_like):
     """Writes the task `patcher` into a project."""
-
-    def write(at_import: str = "", in_trace: str = "pass") -> None:
-        (project / "tasks" / "patcher.py").write_text(TASK.format(at_import=at_import, in_trace=in_trace))
-
-    return write
+    return functools.partial(coloring_like, "patcher")
 
 
 AT_IMPORT = {
