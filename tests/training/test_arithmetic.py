@@ -36,9 +36,10 @@ def test_other_kernels_are_another_arithmetic(variables):
 
 def test_a_library_that_computes_otherwise_is_another_arithmetic(monkeypatch):
     """Whatever the cause: nobody has this one in a list."""
-    same, exp = arithmetic.own.__wrapped__(), np.exp
+    of_this_process, exp = arithmetic.own(), np.exp
+    assert arithmetic.own.__wrapped__() == of_this_process
     monkeypatch.setattr(np, "exp", lambda x: np.nextafter(exp(x), x.dtype.type(9)))
-    assert same == arithmetic.own() != arithmetic.own.__wrapped__()
+    assert arithmetic.own.__wrapped__() != of_this_process
 
 
 def test_what_has_computed_for_this_process_is_part_of_it(monkeypatch):
