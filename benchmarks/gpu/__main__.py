@@ -1,19 +1,22 @@
 """The numerics on a GPU, in under ten minutes and without Ray: whether they are right, how fast, and what limits them.
 
-    python -m benchmarks.gpu [--parts agreement,lanes,profile] [--seconds 540] [--lanes 1,64,512,...] [--toy]
+    python -m benchmarks.gpu [--parts agreement,product,lanes,sharing,profile] [--seconds 540] [--lanes 1,64,...]
+        [--toy]
 
 Prints, as Markdown, what is needed and what is there, and then:
 
 1. Agreement: the numbers of the accelerator beside those of the CPU of the same machine, from the same keys, for every
    task, with the bound on their difference.
-2. Lanes, from coarse to fine: trial-steps or generations a second by number of lanes, memory, and the least time that a
+2. The product: the whole of search_spaces/coloring.yaml, trained in one process without Ray, kept in a store, and
+   ended by a limit of its own if its time is over. Its table, its seconds, and its success beside that of `published/`.
+3. Lanes, from coarse to fine: trial-steps or generations a second by number of lanes, memory, and the least time that a
    step can take by its operations, by its bytes (not where the program of a step is a loop), and by the start of its
-   kernels, at the peaks measured in the same process. Then the time that the whole of search_spaces/coloring.yaml would
-   take on this one device, with the packs that it has there.
-3. A profile: the operations on which some steps of colouring and of recall, and a generation of the grid world, spend
+   kernels, at the peaks measured in the same process.
+4. Sharing: trial-steps a second of one pack, and of two packs at once with half of its lanes each.
+5. A profile: the operations on which some steps of colouring and of recall, and a generation of the grid world, spend
    most time.
 
-Every task of agreement, all lanes, and every profile run in a process of their own, one after the other, and this
+Every task of agreement, every profile and each other part run in a process of their own, one after the other, and this
 process opens no device. So what ends a process, or leaves it a device on which everything fails, is said and ends
 nothing else. A process that does not come back says where it is and is ended. An exception is printed, and ends only
 the task or the row. Exits with 1 if a bound is not kept, if anything failed, or if there was no time for a task or a
@@ -59,8 +62,10 @@ class Part(NamedTuple):
 # profile, because profilers crash. The rows of all kinds of lanes take turns, from coarse to fine, and need the same
 # peaks: a process for each row would spend half of the time on starting, and one for each kind would end the turns.
 PARTS = {
-    "agreement": Part(tuple(SPACES), begins_until=0.45, until=0.55),
-    "lanes": Part(("",), begins_until=0.72, until=0.85),
+    "agreement": Part(tuple(SPACES), begins_until=0.32, until=0.38),
+    "product": Part(("",), begins_until=0.4, until=0.7),
+    "lanes": Part(("",), begins_until=0.8, until=0.88),
+    "sharing": Part(("",), begins_until=0.9, until=0.93),
     "profile": Part(tuple(PROFILED), begins_until=1.0, until=1.0),
 }
 
@@ -125,6 +130,8 @@ def environment(part: str) -> dict[str, str]:
     platforms = variables.get("JAX_PLATFORMS", "")
     if platforms and "cpu" not in platforms.split(","):
         variables["JAX_PLATFORMS"] = f"{platforms},cpu"  # which agreement compares with
+    if part == "sharing":
+        variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # several processes share the memory
     if part == "profile":
         # The kernels of a CUDA graph can be one event of a profile, without their names.
         variables["XLA_FLAGS"] = f"{variables.get('XLA_FLAGS', '')} --xla_gpu_enable_command_buffer=".strip()

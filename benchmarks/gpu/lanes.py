@@ -4,23 +4,20 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from benchmarks.compiled_program import run_counts
-from benchmarks.gpu.attempts import attempted, tell_failure
+from benchmarks.gpu.attempts import tell_failure
 from benchmarks.operation_counts import operations
 from benchmarks.shipped_trials import shipped_trial
-from sweeper.learned_algorithms import evaluation, evolution, gradient
+from sweeper.learned_algorithms import evolution, gradient
 from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.messages import counted
 from sweeper.packs.device_memory import out_of_memory
-from sweeper.packs.packing import packs, stack
-from sweeper.space import search_space
+from sweeper.packs.packing import stack
 from sweeper.training import compilation
 
 
@@ -86,22 +83,12 @@ KINDS = (
     Kind("grid world", single_seed=False, rows=4),
 )
 
-Rates = dict[Kind, dict[int, float]]
-"""Trial-steps, or trial-generations, a second, by the number of lanes."""
 
-
-def print_lanes_and_whole_space(numbers: list[int], toy: bool, rows_until: float, until: float) -> bool:
-    """Print the table of lanes, then the time of the whole of coloring.yaml; whether nothing failed."""
-    rates, right = print_lanes(numbers, toy, rows_until)
-    return attempted("the whole of coloring.yaml", lambda: print_whole_space(rates, toy, until)) and right
-
-
-def print_lanes(numbers: list[int], toy: bool, until: float) -> tuple[Rates, bool]:
-    """Print the table, all kinds with one number of lanes before the next; the rates, and whether no row failed."""
-    rates: Rates = {kind: {} for kind in KINDS}
+def print_lanes(numbers: list[int], toy: bool, until: float) -> bool:
+    """Print the table, all kinds with one number of lanes before the next; whether no row failed."""
     if time.monotonic() > until:
         print("Lanes: no time left.\n")
-        return rates, False
+        return False
     peaks = measured_peaks(toy)
     print(
         f"Peaks: {peaks.operations / 1e12:.3g} TFLOP/s, {peaks.bytes / 1e9:.4g} GB/s, "
@@ -114,7 +101,7 @@ def print_lanes(numbers: list[int], toy: bool, until: float) -> tuple[Rates, boo
         "\n| lanes | trials | steps or generations/s, all lanes | one, ms | least by operations, ms | by bytes "
         "| by kernels | memory, MB | compilation, s |\n|---|---|---|---|---|---|---|---|---|"
     )
-    rows: dict[Kind, Row] = dict.fromkeys(KINDS, Row(0.0, 0.0, 0.0))
+    rows: dict[Kind, Row] = dict.fromkeys(KINDS, Row(0.0, 0.0))
     too_many: dict[Kind, float] = dict.fromkeys(KINDS, math.inf)
     open_kinds, right = set(KINDS), True
     for place, lanes in enumerate(numbers):
@@ -126,7 +113,6 @@ def print_lanes(numbers: list[int], toy: bool, until: float) -> tuple[Rates, boo
                 continue
             try:
                 rows[kind] = print_row(title, kind, lanes, peaks, toy)
-                rates[kind][lanes] = rows[kind].rate
             except Exception as error:  # any bug of a compiler, a library or this project
                 if out_of_memory(error):
                     too_many[kind] = lanes
@@ -136,19 +122,17 @@ def print_lanes(numbers: list[int], toy: bool, until: float) -> tuple[Rates, boo
                     right = False
                     tell_failure(f"{lanes} lanes of {kind.name}", error)
     print()
-    return rates, right
+    return right
 
 
 class Row(NamedTuple):
     """A row of the table.
 
     Attributes:
-        rate: Trial-steps, or trial-generations, a second.
         preparing: Seconds for tracing and compilation, which hardly depend on the number of lanes.
         computing_a_lane: Seconds for all measurements, for each lane.
     """
 
-    rate: float
     preparing: float
     computing_a_lane: float
 
@@ -171,7 +155,7 @@ def print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool)
     ]
     print(f"{title} | {' | '.join(columns)} |", flush=True)
     spent = time.monotonic() - begun
-    return Row(lanes / program.seconds, spent - program.computing, program.computing / lanes)
+    return Row(spent - program.computing, program.computing / lanes)
 
 
 class Measured(NamedTuple):
@@ -243,39 +227,3 @@ def _generation(stacked: TrialSpec, toy: bool) -> Measured:
         compilation=compiling,
         computing=computing,
     )
-
-
-def print_whole_space(rates: Rates, toy: bool, until: float) -> bool:
-    """Print the time of coloring.yaml with its packs on a GPU; whether there was time and there were rates for it.
-
-    A pack has the rate of as many lanes, or of the next fewer measured. Trials with as many seeds r have as many steps
-    each.
-    """
-    measured = {kind.single_seed: rate for kind, rate in rates.items() if kind.name == "colouring" and rate}
-    if len(measured) < 2 or time.monotonic() > until:
-        print("The whole of coloring.yaml: no time left.\n")
-        return False
-    spec = search_space.read(Path("search_spaces/coloring.yaml"), ("resources.gpus=1",))
-    trials: tuple[Any, ...] = spec.expand().trials
-    training = evaluating = 0.0
-    told: list[str] = []
-    for pack in packs(trials, spec.pack_lanes):
-        first: Any = pack.trials[0]
-        rate_of = measured[first.single_seed]
-        lanes = max((number for number in rate_of if number <= len(pack.trials)), default=min(rate_of))
-        training += sum(trial.steps for trial in pack.trials) / rate_of[lanes]
-        seeds = "a single seed r" if first.single_seed else "fresh seeds r"
-        told.append(f"{counted(len(pack.trials), 'lane')} with {seeds} at the rate of {lanes}")
-    for single_seed in (False, True):
-        trial = shipped_trial("colouring", toy, single_seed)
-        network = trial.model.build(trial.task, trial.keys().weights)
-        evaluation.evaluate(trial, network)
-        begun = time.perf_counter()
-        evaluation.evaluate(trial, network)
-        alike = sum(trial.single_seed == single_seed for trial in trials)
-        evaluating += alike * (time.perf_counter() - begun)
-    print(
-        f"The {len(trials)} trials of coloring.yaml on this one device, pack after pack: {training / 3600:.2g} h of "
-        f"training and {evaluating / 3600:.2g} h of evaluation. Its packs: {'; '.join(told)}.\n"
-    )
-    return True

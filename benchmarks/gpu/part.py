@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import jax
 
-from benchmarks.gpu import agreement, lanes, profiles
+from benchmarks.gpu import agreement, lanes, product, profiles, sharing
 from benchmarks.gpu.attempts import attempted
 from sweeper.packs.device_memory import device_bytes
 from sweeper.trial import vectorisation
@@ -29,8 +29,8 @@ class Order(NamedTuple):
     """What a process does. Moments are of `time.monotonic`, which all processes of a machine share.
 
     Attributes:
-        part: `agreement`, `lanes` or `profile`.
-        item: The task that is compared or profiled; empty for lanes.
+        part: `agreement`, `product`, `lanes`, `sharing` or `profile`.
+        item: The task that is compared or profiled; empty for other parts.
         toy: Whether everything is small and may run on a CPU.
         lanes: Numbers of lanes, in the order in which they are measured.
         rows_until: Moment after which no row of the table of lanes begins.
@@ -83,9 +83,9 @@ def main(order: Order) -> int:
         print(f"## {order.title}\n\n{device.device_kind}, {device.platform}{room}.\n")
         works: dict[str, Callable[[], bool]] = {
             "agreement": functools.partial(agreement.print_task, order.item, order.toy),
-            "lanes": functools.partial(
-                lanes.print_lanes_and_whole_space, order.lanes, order.toy, order.rows_until, order.until
-            ),
+            "product": functools.partial(product.print_product, order.toy, order.until),
+            "lanes": functools.partial(lanes.print_lanes, order.lanes, order.toy, order.rows_until),
+            "sharing": functools.partial(sharing.print_sharing, order.toy),
             "profile": functools.partial(profiles.print_profile, order.item, order.toy),
         }
         with vectorisation.built_for("cuda" if device.platform == "cpu" else device.platform):

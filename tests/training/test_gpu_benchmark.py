@@ -29,9 +29,10 @@ def test_every_part_of_the_benchmark_runs_on_a_cpu():
     kinds = ["colouring", "colouring", "recall", "grid world"]
     assert [(lanes, name) for lanes, name, _ in rows] == [(lanes, name) for lanes in "12" for name in kinds]
     assert all(float(rate.replace(",", "")) > 0 for *_, rate in rows)
-    assert "The 110 trials of coloring.yaml" in report
-    packs = re.findall(r"(\d+) lanes with ([a-z ]+) r at the rate of (\d+)", report)
-    assert sorted(packs) == [("55", "a single seed", "2"), ("55", "fresh seeds", "2")]
+    assert "coloring.yaml: 12 of 12 trials" in report
+    beside = re.findall(r"^\| (A[Eq]_\w+) \| (\d+) \| 20 \| .* to .* \| [\d,]+ \| .* to .* \|$", report, re.MULTILINE)
+    assert beside == [("AE_R", "1"), ("AE_r0", "1"), ("Aq_R", "1"), ("Aq_R", "10"), ("Aq_r0", "1"), ("Aq_r0", "10")]
+    assert len(re.findall(r"^\| [12] \| [24] \| [\d,.e+]+ \|$", report, re.MULTILINE)) == 2
     assert len(re.findall(r"^\| .* \| [\d.e-]+ \| \d+% \|$", report, re.MULTILINE)) == 12 * len(PROFILED)
 
 
@@ -80,15 +81,14 @@ def test_what_fails_is_told_and_the_rest_goes_on(capsys, monkeypatch):
     def row(title, kind, number, *_, **__):
         if kind.single_seed:
             raise RuntimeError("no such row")
-        return lanes.Row(100.0 * number, 1.0, 1.0)
+        return print(f"{number} lanes") or lanes.Row(1.0, 1.0)
 
     monkeypatch.setattr(agreement, "numbers_of", failing)
     monkeypatch.setattr(lanes, "print_row", row)
     assert part.main(ORDER) == 1
-    rates, right = lanes.print_lanes([1, 2], toy=True, until=INF)
-    assert not right
-    assert list(rates.values()) == [{1: 100.0, 2: 200.0}, {}]
+    assert not lanes.print_lanes([1, 2], toy=True, until=INF)
     out = capsys.readouterr().out
+    assert re.findall(r"^(\d) lanes$", out, re.MULTILINE) == ["1", "2"]
     assert "agreement of colouring FAILED: RuntimeError: a kernel\n" in out
     assert "1 lanes of colouring FAILED: RuntimeError: no such row\n" in out
 
@@ -154,14 +154,22 @@ def test_one_that_hangs_leaves_time_for_the_next_and_for_the_other_parts(monkeyp
     monkeypatch.setattr(__main__, "exit_code", process)
     assert __main__.main(["--seconds", "1000"], clock=lambda: now[0]) == 1
     agreeing = [seconds for part, seconds in spent if part == "agreement"]
-    assert agreeing == [295, 147.5, 73.75], "each had half of 590 seconds, and after 450 none begins"
-    assert [part for part, _ in spent if part != "agreement"] == ["lanes", *["profile"] * len(PROFILED)]
+    assert agreeing == [210, 105, 52.5], "each had half of 420 seconds, and after 320 none begins"
+    assert [part for part, _ in spent if part != "agreement"] == [
+        "product",
+        "lanes",
+        "sharing",
+        *["profile"] * len(PROFILED),
+    ]
     assert capfd.readouterr().out.count("no time left") == len(SPACES) - 3
 
 
 def test_nothing_begins_after_the_time_is_over(capsys):
     assert __main__.main(["--seconds", "0"]) == 1, "what was not compared is not right"
-    titles = [f"agreement of {name}" for name in SPACES] + ["lanes"] + [f"profile of {name}" for name in PROFILED]
+    titles = [
+        *(f"agreement of {name}" for name in SPACES), "product", "lanes", "sharing",
+        *(f"profile of {name}" for name in PROFILED),
+    ]  # fmt: skip
     assert re.findall(r"^(.*): no time left\.$", capsys.readouterr().out, re.MULTILINE) == titles
 
 
@@ -188,7 +196,8 @@ def test_the_first_process_opens_no_device():
         "sys.exit(__main__.main([]))"
     )
     report = python("-c", program, check=True, JAX_PLATFORMS="nosuch").stdout
-    assert Counter(report.splitlines()[-9:]) == {"agreement": 5, "lanes": 1, "profile": 3}
+    parts = {"agreement": 5, "product": 1, "lanes": 1, "sharing": 1, "profile": 3}
+    assert Counter(report.splitlines()[-sum(parts.values()) :]) == parts
     version = importlib.metadata.version("jax")
     assert re.search(rf"^Needed: .*jax {version}, .*jax-cuda\S+ {version}.*driver", report, re.MULTILINE)
     assert re.search(rf"^Here: .*jax {version}, .*driver .*commit .*JAX_PLATFORMS=nosuch", report, re.MULTILINE)
