@@ -141,9 +141,9 @@ def test_one_process_uses_local_clusters_and_another_one_in_turns(cluster, order
 
 def test_packs_and_population_workers_find_their_nodes(cluster, start):
     cpu = cluster.join(num_cpus=2, num_gpus=0)
-    gpu = cluster.join(num_cpus=2, num_gpus=1)
+    gpu = cluster.join(num_cpus=2, num_gpus=2)
 
-    # Two packs share the GPU at the same time, though the other node is free.
+    # Two packs share a GPU at the same time, though the other node is free.
     sweep = start("trial.objective.q={choice: [1, 2]}", "resources={gpus: 0.5, lanes: 1}")
     sweep.until(lambda: len(sweep.heard()) == 2)
     sweep.go_on()
@@ -153,6 +153,13 @@ def test_packs_and_population_workers_find_their_nodes(cluster, start):
     assert {one.reserved["GPU"] for one in heard} == {0.5}
     assert len({one.pid for one in heard}) == 2
 
+    # Packs that want a whole GPU have one each.
+    sweep = start("trial.objective.q={choice: [1, 2]}", "resources={gpus: 1, lanes: 1}")
+    sweep.until(lambda: len(sweep.heard()) == 2)
+    sweep.go_on()
+    sweep.finish()
+    assert sorted((one.node, one.gpus) for one in sweep.heard()) == [(gpu.node_id, "0"), (gpu.node_id, "1")]
+
     # The pack's own process needs the GPU; its workers take the cores of both nodes, and see the GPU on neither.
     sweep = start(PGPE, "trial.steps=3", "resources={gpus: 0.5, population_workers: 4}")
     sweep.go_on()
@@ -161,7 +168,10 @@ def test_packs_and_population_workers_find_their_nodes(cluster, start):
     assert sorted(one.node for one in workers.values()) == sorted([cpu.node_id, gpu.node_id] * 2)
     assert {one.gpus for one in workers.values()} == {""}
     assert {one.platforms for one in workers.values()} == {"cpu"}
-    assert {(one.node, one.gpus) for one in sweep.heard() if "GPU" in one.reserved} <= {(gpu.node_id, "0")}
+    assert {(one.node, one.gpus) for one in sweep.heard() if "GPU" in one.reserved} <= {
+        (gpu.node_id, "0"),
+        (gpu.node_id, "1"),
+    }
 
 
 def test_a_node_that_joins_is_used_and_a_node_that_dies_is_survived(cluster, start):
