@@ -116,8 +116,8 @@ def value_order(value: Any) -> tuple[int, float, str]:
     return (1, float(value), "") if is_number(value) else (2, 0.0, str(value))
 
 
-def extra_metrics(text: str | None) -> dict[str, float]:
-    """The metrics of a row that have no column of their own."""
+def extra_metrics(text: str | None) -> dict[str, float | None]:
+    """The metrics of a row that have no column of their own, and those that are not finite, as None."""
     return {name: decoded(value) for name, value in from_json(text).items()} if isinstance(text, str) else {}
 
 
