@@ -7,9 +7,9 @@ import re
 import pyarrow as pa
 import pytest
 
-from sweeper.analysis import cost, results, views
+from sweeper.analysis import cost, results, settings_table, views
 from sweeper.analysis.figures import selection
-from sweeper.analysis.results import Results
+from sweeper.analysis.results import Results, named, named_frame
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
@@ -36,6 +36,18 @@ def test_figures_have_the_columns_of_the_sql_view(store):
     values = [first[name] for name in ("task_vertices", "evaluation_votes", "evaluation_seeds", "seeds")]
     assert values == [5, (3,), 10, 7.0]
     assert math.isnan(first["ratio"])
+
+
+def test_a_metric_that_was_finite_in_no_trial_is_a_column_of_numbers(tmp_path):
+    store = Store.open(tmp_path)
+    for seed in range(2):
+        store.commit(result({"seed": seed}, metrics={"success": 0.5, "ratio": math.nan}))
+    assert named(store.trials()).schema.field("ratio").type == pa.float64()
+    assert named_frame(store.trials().to_pandas())["ratio"].dtype == float
+    assert results.finite_values(store, [coloring_trial()], "ratio") == []
+    (setting,) = settings_table.settings(Results.of_store(store).trials)
+    assert setting.mean("ratio") is None
+    assert len(settings_table.settings_table([setting], first="ratio"))
 
 
 def test_a_dotted_path_names_the_column_of_its_entry_and_of_no_other(store):
