@@ -246,7 +246,8 @@ def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
         if (after := jax_settings.changed() | own.changed()) != before:
             jax_settings.put_back()
             own.put_back()
-        forgotten = _forgotten(set(sys.modules) - present) if plugin is None or after != before else []
+        failed = plugin is None or after != before
+        forgotten = _forgotten(set(sys.modules) - present, module.partition(".")[0]) if failed else []
     if after != before:
         listed = ", ".join(f"{setting} to {value!r}" for setting, value in after.items())
         message = (
@@ -268,17 +269,18 @@ def _content(file: Path) -> bytes | None:
     return file.read_bytes() if file.is_file() else None
 
 
-def _forgotten(names: Iterable[str]) -> list[Path]:
-    """Let the modules of these names be imported anew, apart from those of this package and of libraries; their files.
+def _forgotten(names: Iterable[str], own: str) -> list[Path]:
+    """Let the modules of these names be imported anew, and return their files.
 
-    A helper that changes something does it when it is run. If it stayed, the next plug-in would have what the helper
-    defines, and nobody would see what it changes.
+    Those of this package and of libraries stay, but for the package that is called `own`. A helper that changes
+    something does it when it is run. If it stayed, the next plug-in would have what the helper defines, and nobody
+    would see what it changes.
     """
     files = []
     for name in names:
         file = Path(getattr(sys.modules[name], "__file__", None) or STANDARD_LIBRARY)
         of_library = not {*file.parts}.isdisjoint(LIBRARY_FOLDERS) or file.is_relative_to(STANDARD_LIBRARY)
-        if not of_library and not file.is_relative_to(PACKAGE):
+        if (name.partition(".")[0] == own or not of_library) and not name.startswith("sweeper."):
             files.append(file)
             module, (parent, _, inner) = sys.modules.pop(name), name.rpartition(".")
             if vars(sys.modules.get(parent, module)).get(inner) is module:  # `from tasks import helper` looks there

@@ -313,6 +313,15 @@ def test_a_snapshot_that_agrees_with_itself_and_not_with_the_files_is_not_believ
     assert store.listing("snapshots") == [], "nor by anybody else"
 
 
+def test_a_snapshot_with_two_rows_of_a_trial_doubles_nothing(compacted, caplog):
+    store, before = compacted
+    path = Path(store.root, SNAPSHOT_FILE)
+    table = pq.ParquetFile(path).read().replace_schema_metadata(None)
+    path.write_bytes(seal.sealed(pa.concat_tables([table, table[:1]]), SnapshotSeal(), {"write_statistics": False}))
+    assert facts(store) == before
+    assert SNAPSHOT_FILE in caplog.text
+
+
 def test_a_compaction_does_not_hand_on_what_a_snapshot_says_against_the_files(compacted):
     store, before = compacted
     lie(store, sorted(before[0])[0], status="stopped")

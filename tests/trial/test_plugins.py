@@ -42,7 +42,7 @@ class Objective(objective_contract.Objective):
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """An installed package `mazes` with the task `maze`."""
-    site = tmp_path / "site"
+    site = tmp_path / "site-packages"
     metadata = site / "mazes-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mazes\nVersion: 1.0\n")
@@ -164,6 +164,12 @@ def test_what_a_helper_changes_is_refused_at_every_load_and_for_every_plug_in(pr
     for place in places:
         place.write_text("X = 1\n")
     assert plugins.load("task", "second").__name__ == "Task", "the helper is mended"
+
+
+def test_what_an_installed_plug_in_changes_is_refused_at_every_load(project, package):
+    package.write_text(HELPED.format(how=CULPRIT, name="maze"))
+    for _ in range(2):
+        assert "jax_enable_x64" in _refusal("maze")
 
 
 def test_what_a_library_changes_is_refused_until_the_plug_in_does_without_it(project, tmp_path, monkeypatch):
