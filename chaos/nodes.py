@@ -12,7 +12,7 @@ from ray._private.authentication import authentication_token_setup  # `ray start
 from ray._private.node import Node  # the type of what Cluster starts
 from ray.cluster_utils import Cluster
 
-from chaos.sweeps import children, command_line
+from chaos.starts import TRAINER, children, command_line, send
 
 
 class Nodes(Cluster):
@@ -25,11 +25,14 @@ class Nodes(Cluster):
         self._joined = 0
         super().__init__(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
 
-    def join(self, num_cpus: int, num_gpus: int = 0) -> Node:
-        """Add a node. It gets its own folder, because nodes that share a folder delete each other's working folders."""
+    def join(self, num_cpus: int, num_gpus: int = 0, **variables: str) -> Node:
+        """Add a node, whose processes have environment variables of their own.
+
+        It gets its own folder, because nodes that share a folder delete each other's working folders.
+        """
         self._joined += 1
         own = self._folder / f"n{self._joined}"
-        return self.add_node(temp_dir=str(own), num_cpus=num_cpus, num_gpus=num_gpus)
+        return self.add_node(temp_dir=str(own), num_cpus=num_cpus, num_gpus=num_gpus, env_vars=variables)
 
     def lose(self, node: Node) -> None:
         """End all processes of a node at once, as the loss of its machine does.
@@ -37,9 +40,9 @@ class Nodes(Cluster):
         Ray ends the raylet alone. Its workers would notice a second later, and might commit a trial meanwhile.
         """
         workers = children(raylet(node))
-        _send(signal.SIGSTOP, workers)
+        send(signal.SIGSTOP, workers)
         self.remove_node(node, allow_graceful=False)
-        _send(signal.SIGKILL, workers)
+        send(signal.SIGKILL, workers)
 
 
 @contextlib.contextmanager
@@ -66,10 +69,4 @@ def raylet(node: Node) -> int:
 
 def trainers(node: Node) -> list[int]:
     """Ids of the processes of a node that train packs or wait for a pack."""
-    return [pid for pid in children(raylet(node)) if "ResourceTrainable" in command_line(pid)]
-
-
-def _send(number: signal.Signals, pids: list[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
+    return [pid for pid in children(raylet(node)) if TRAINER in command_line(pid)]

@@ -1,201 +1,124 @@
-"""Faults of processes: drivers, workers and nodes are killed, terminated, or there are two of them."""
+"""Faults of processes: drivers, workers and nodes are killed or terminated, or there are two of them."""
 
+import collections
 import contextlib
 import os
-import random
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 
-from chaos import nodes, pack
-from chaos.finding import Finding
-from chaos.sweeps import Books, Start, newest_checkpoint, progress_files, space
+from chaos import nodes
+from chaos.attack import Attack, Finding, Sweep, fault
+from chaos.starts import TRAINER, Start, send
 
 
-def driver_killed(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """kill -9 of the driver at random moments: while it starts, while Ray starts, while packs train."""
-    packs, seeds = 4 * times, 4
-    file, results = folder / "chaos.yaml", folder / "results"
-    file.write_text(space(packs, seeds, steps=2000))
-    books, again, hits, in_training = Books(results), 0, 0, 0
-    while hits < times:
-        before = books.check()
-        start = Start(checkout, file, results)
-        moment = draw.random()
-        if moment < 0.2:
-            alive = start.sleep(draw.uniform(0, 10))
-        elif moment < 0.4:
-            alive = start.until(lambda start=start: "running on" in start.text) and start.sleep(draw.uniform(0, 5))
-        else:
-            files = progress_files(results)
-            alive = start.until(lambda files=files: progress_files(results) != files) and start.sleep(
-                draw.uniform(0, 2)
-            )
-        if not alive:
-            break
-        start.kill()
-        hits += 1
-        in_training += moment >= 0.4
-        counts = start.counts()
-        if counts is not None:
-            again += max(0, before - counts[0])
-        print(f"  {hits:3}: {before} committed before, planned {counts}, then {books.check()}", flush=True)
-    done = Start(checkout, file, results)
-    code = done.wait()
-    finished = books.check()
-    return Finding(
-        hits, packs * seeds, len(books.lost), books.doubled(), again + len(books.changed),
-        code == 0 and finished == packs * seeds, f"{in_training} of the kills while packs trained",
-    )  # fmt: skip
+@fault(times=100)
+def killed(attack: Attack, times: int) -> Finding:
+    """kill -9 of the driver or of a worker at random moments: while it starts, while Ray starts, while packs train."""
+    file, victims = attack.space(packs=6), collections.Counter[str]()
+    attack.undisturbed(file)
+    while attack.hits < times:
+        sweep = attack.sweep(file, 12)
+        start = sweep.start()
+        while attack.hits < times and _at_a_random_moment(attack, sweep, start):
+            workers = start.family(TRAINER)
+            victim = "worker" if workers and attack.draw.random() < 0.5 else "driver"
+            victims[victim] += 1
+            if victim == "worker":
+                send(signal.SIGKILL, [attack.draw.choice(workers)])
+                attack.hits += 1
+                print(f"  {attack.hits:3}: a worker killed with {sweep.look()} committed", flush=True)
+            else:
+                sweep.kill(start)
+                start = sweep.start()
+        start.wait()
+        sweep.ends()
+    return attack.finding(f"{victims['driver']} drivers and {victims['worker']} workers")
 
 
-def worker_killed(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """kill -9 of a process that trains a pack; counts the steps that the next process repeats."""
-    results, witness, steps = folder / "results", folder / "witness", 100_000_000
-    command = [sys.executable, "-m", "chaos.pack", str(results), str(witness), str(steps)]
-    lost_steps, lost_seconds = [], []
-    for hit in range(times + 1):
-        process = subprocess.Popen(command, cwd=checkout)
-        try:
-            _until(lambda hit=hit: _starts(witness) > hit, process)
-            if hit == times:
-                break
-            _until(lambda: len(witness.read_text().splitlines()) > 1, process)  # the first process has made a stride
-            time.sleep(draw.uniform(0, 2.5))
-        finally:
-            process.kill()
-            process.wait()
-    for run, following in zip(runs := _runs(witness), runs[1:], strict=False):
-        begun, strides = run
-        last = strides[-1][0] if strides else begun
-        lost_steps.append(last - following[0])
-        kept = max((seconds for step, seconds in strides if step <= following[0]), default=0.0)
-        lost_seconds.append(strides[-1][1] - kept if strides else 0.0)
-    worst, mean = max(lost_seconds), sum(lost_seconds) / len(lost_seconds)
-    print(f"  steps lost at each kill: {lost_steps}", flush=True)
-    return Finding(
-        times, 3, 0, 0, sum(steps < 0 for steps in lost_steps), worst < 2 * pack.CHECKPOINT_SECONDS,
-        f"training lost: {mean:.2f} s on average, {worst:.2f} s at most, of an interval of {pack.CHECKPOINT_SECONDS} s",
-    )  # fmt: skip
+def _at_a_random_moment(attack: Attack, sweep: Sweep, start: Start) -> bool:
+    """Wait for a moment of a random phase; False if the start ended first."""
+    phase, seconds = attack.draw.random(), attack.draw.uniform(0, 1)
+    if phase < 0.2:
+        return start.sleep(10 * seconds)
+    if phase < 0.4:
+        return start.until(lambda: "running on" in start.text) and start.sleep(5 * seconds)
+    return sweep.trains(start)
 
 
-def nodes_killed(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+@fault(times=21)
+def nodes_killed(attack: Attack, times: int) -> Finding:
     """kill -9 of a training process, of a raylet or of a whole node, in turns. A lost node is replaced."""
-    packs, seeds = 2 * times, 2
-    file, results = folder / "chaos.yaml", folder / "results"
-    file.write_text(space(packs, seeds, steps=8000))
-    books, hits = Books(results), dict.fromkeys(("worker", "raylet", "node"), 0)
+    hits = dict.fromkeys(("worker", "raylet", "node"), 0)
+    sweep = attack.sweep(attack.space(packs=2 * times, steps=8000), 4 * times)
     with nodes.nodes() as cluster:
         working = [cluster.join(num_cpus=1) for _ in range(3)]
-        start = Start(checkout, file, results, address=str(cluster.address))
-        while sum(hits.values()) < times:
-            files = progress_files(results)
-            if not start.until(lambda files=files: progress_files(results) != files) or not start.sleep(
-                draw.uniform(0, 2)
-            ):
-                break
-            victim = working.pop(draw.randrange(len(working)))
-            kind = min(hits, key=lambda name: hits[name])
+        start = sweep.start(address=str(cluster.address))
+        while attack.hits < times and sweep.trains(start):
+            victim, kind = attack.draw.choice(working), min(hits, key=lambda name: hits[name])
             if kind == "worker":
-                working.append(victim)
-                busy = nodes.trainers(victim)
-                if not busy:
+                if not (busy := nodes.trainers(victim)):
                     continue
-                os.kill(draw.choice(busy), signal.SIGKILL)
+                send(signal.SIGKILL, [attack.draw.choice(busy)])
             else:
                 if kind == "raylet":
-                    os.kill(nodes.raylet(victim), signal.SIGKILL)
-                    start.sleep(draw.uniform(0, 2))
+                    send(signal.SIGKILL, [nodes.raylet(victim)])
+                    start.sleep(attack.draw.uniform(0, 2))
                 cluster.lose(victim)
+                working.remove(victim)
                 working.append(cluster.join(num_cpus=1))
             hits[kind] += 1
-            print(f"  {kind} killed with {books.check()} committed", flush=True)
-        code = start.wait()
-    finished = books.check()
-    killed = ", ".join(f"{count} {name}s" for name, count in hits.items())
-    deaths = start.text.count("a worker died with")
-    return Finding(
-        sum(hits.values()), packs * seeds, len(books.lost), books.doubled(), len(books.changed),
-        code == 0 and finished == packs * seeds, f"{killed}; {deaths} packs went on elsewhere",
-    )  # fmt: skip
+            attack.hits += 1
+            print(f"  {kind} killed with {sweep.look()} committed", flush=True)
+        sweep.ends(start)
+    counts = ", ".join(f"{count} {name}s" for name, count in hits.items())
+    return attack.finding(f"{counts}; {start.text.count('a worker died with')} packs went on elsewhere")
 
 
-def _starts(witness: Path) -> int:
-    return witness.read_text().count("start") if witness.exists() else 0
-
-
-def _runs(witness: Path) -> list[tuple[int, list[tuple[int, float]]]]:
-    """For every process the step at which it began, and the step and the seconds after each stride."""
-    runs: list[tuple[int, list[tuple[int, float]]]] = []
-    for line in witness.read_text().splitlines():
-        match line.split():
-            case ["start", step]:
-                runs.append((int(step), []))
-            case ["step", step, seconds]:
-                runs[-1][1].append((int(step), float(seconds)))
-    return runs
-
-
-def _until(condition: Callable[[], object], process: subprocess.Popen) -> None:
-    """Wait for a condition.
-
-    Raises:
-        RuntimeError: the process ended first, or half an hour passed.
-    """
-    end = time.monotonic() + 1800
-    while not condition():
-        if process.poll() is not None or time.monotonic() > end:
-            raise RuntimeError("the worker did not start")
-        time.sleep(0.02)
-
-
-def terminated(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+@fault(times=5)
+def terminated(attack: Attack, times: int) -> Finding:
     """SIGTERM to everything, as Slurm and reclaimed machines send it, with 30 s until the kill -9.
 
     The driver answers with 143, unless Ray's native code sees its raylet die first, which ends the driver with 1 before
     Python can answer. The workers leave their checkpoints either way.
     """
-    file, results = folder / "chaos.yaml", folder / "results"
-    file.write_text(space(packs=4, seeds=2, steps=400_000))
+    sweep = attack.sweep(attack.space(steps=400_000), 8)
     graces, codes, kept = [], [], []
     for _ in range(times):
-        before = newest_checkpoint(results)
-        start = Start(checkout, file, results)
-        start.until(lambda before=before: newest_checkpoint(results) > before)
-        start.sleep(draw.uniform(0, 5))
+        before = newest_checkpoint(sweep)
+        start = sweep.start()
+        start.until(lambda before=before: newest_checkpoint(sweep) > before)
+        start.sleep(attack.draw.uniform(0, 5))
         begun = time.monotonic()
         os.killpg(start.process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             start.wait(30)
         graces.append(time.monotonic() - begun)
-        start.kill()
+        sweep.kill(start)
         codes.append(start.process.returncode)
-        kept.append(len(list(results.glob("checkpoints/*.ckpt"))))
-        print(f"  ended with {codes[-1]} after {graces[-1]:.1f} s, {kept[-1]} checkpoints", flush=True)
-    return Finding(
-        times,
-        8,
-        0,
-        0,
-        0,
-        set(codes) <= {143, 1} and min(kept) > 0,
+        kept.append(len(sweep.checkpoints))
+    return attack.finding(
         f"exit codes {codes}, at most {max(graces):.1f} s to the end, at least {min(kept)} checkpoints left",
+        complete=set(codes) <= {143, 1} and min(kept) > 0,
     )
 
 
-def driver_doubled(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+def newest_checkpoint(sweep: Sweep) -> float:
+    """Time of the latest checkpoint in seconds; 0 without a checkpoint."""
+    times = [0.0]
+    for path in sweep.checkpoints:
+        with contextlib.suppress(FileNotFoundError):
+            times.append(path.stat().st_mtime)
+    return max(times)
+
+
+@fault(times=2)
+def two_drivers(attack: Attack, times: int) -> Finding:
     """Run two drivers of a sweep at once on one store."""
-    file, results = folder / "chaos.yaml", folder / "results"
-    file.write_text(space(packs=4, seeds=2, steps=2000))
-    books, codes = Books(results), []
+    file = attack.space(steps=2000)
+    attack.undisturbed(file)
     for _ in range(times):
-        both = [Start(checkout, file, results) for _ in range(2)]
-        codes += [start.wait() for start in both]
-        books.check()
-    return Finding(
-        times, 8, len(books.lost), books.doubled(), len(books.changed),
-        set(codes) == {0} and books.check() == 8, f"exit codes {codes}",
-    )  # fmt: skip
+        sweep = attack.sweep(file, 8)
+        attack.hits += 1
+        sweep.ends(sweep.start(), sweep.start())
+    return attack.finding()

@@ -1,6 +1,7 @@
-"""Faults of storage: disks that are full or read-only, folders that move, files that are damaged, clocks that jump."""
+"""Faults of storage: disks that are full, read-only or late, files that are damaged, clocks that jump."""
 
 import contextlib
+import dataclasses
 import datetime
 import functools
 import os
@@ -12,52 +13,47 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import yaml
 
-from chaos import pack
-from chaos.finding import Finding
-from chaos.sweeps import Books, Start, newest_checkpoint, space
+from chaos.attack import SPACE, Attack, Finding, fault
+from chaos.process_faults import newest_checkpoint
+from sweeper.store.files import FileState
+from sweeper.store.local_files import LocalFiles
 from sweeper.store.store import Store, TrialResult
 from sweeper.trial import provenance
-from sweeper.trial.trial import trial_id
+from sweeper.trial.trial import trial_id, trial_of
 
 
-def disk_filled(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+@fault(times=1)
+def disk_full(attack: Attack, times: int) -> Finding:
     """The file system of the results is full, then has room again; needs root, to mount a small file system."""
-    return _refused(checkout, folder, "No space left on device", _fill, lambda disk: (disk / "filler").unlink())
+    return _refused(attack, "No space left on device", _fill, lambda disk: (disk / "filler").unlink())
 
 
-def disk_read_only(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+@fault(times=1)
+def disk_read_only(attack: Attack, times: int) -> Finding:
     """The file system of the results turns read-only, then writable again; needs root."""
     return _refused(
-        checkout, folder, "Read-only file system",
+        attack, "Read-only file system",
         lambda disk: _mount("-o", "remount,ro", str(disk)), lambda disk: _mount("-o", "remount,rw", str(disk)),
     )  # fmt: skip
 
 
-def _refused(
-    checkout: Path, folder: Path, message: str, spoil: Callable[[Path], object], mend: Callable[[Path], object]
-) -> Finding:
-    disk, file = folder / "disk", folder / "chaos.yaml"
-    results = disk / "results"
+def _refused(attack: Attack, message: str, spoil: Callable[[Path], object], mend: Callable[[Path], object]) -> Finding:
+    disk = attack.folder / "disk"
     disk.mkdir()
-    file.write_text(space(packs=4, seeds=2, steps=60_000))
+    sweep = attack.sweep(attack.space(steps=60_000), 8, disk / "results")
+    attack.undisturbed(sweep.file)
     _mount("-t", "tmpfs", "-o", "size=4m", "chaos", str(disk))
     try:
-        books = Books(results)
-        start = Start(checkout, file, results)
-        times = int(start.until(lambda: list(results.glob("checkpoints/*.ckpt"))))
+        start = sweep.start()
+        attack.hits += start.until(lambda: sweep.checkpoints)
         spoil(disk)
-        code, text = start.wait(), start.text
-        before = books.check()
-        told = message in text and "Traceback" not in text
+        code, text, before = start.wait(), start.text, sweep.look()
         mend(disk)
-        done = Start(checkout, file, results)
-        complete = done.wait() == 0 and books.check() == 8
         print(f"  exit code {code} with {before} committed; the message:\n{text[-600:]}", flush=True)
-        return Finding(
-            times, 8, len(books.lost), books.doubled(), len(books.changed), code == 1 and told and complete,
-            f"exit code {code}, {before} committed before it",
-        )  # fmt: skip
+        told = code == 1 and message in text and "Traceback" not in text
+        return attack.finding(f"exit code {code}, {before} committed before it", complete=sweep.ends() and told)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
@@ -72,49 +68,23 @@ def _fill(disk: Path) -> None:
             file.write(bytes(4096))
 
 
-def results_moved(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
-    """The results folder is renamed after a kill, and the sweep goes on there from its checkpoints."""
-    file, results = folder / "chaos.yaml", folder / "results-0"
-    file.write_text(space(packs=4, seeds=2, steps=60_000))
-    rows = moves = 0
-    while moves < times:
-        start = Start(checkout, file, results)
-        if not start.until(lambda results=results: list(results.glob("checkpoints/*.ckpt"))):
-            break
-        start.kill()
-        rows, moves = Books(results).check(), moves + 1
-        results = results.rename(folder / f"results-{moves}")
-    done = Start(checkout, file, results)
-    code = done.wait()
-    books = Books(results)
-    again = max(0, rows - (done.counts() or (0, 0))[0])
-    return Finding(moves, 8, 0, books.doubled(), again, code == 0 and books.check() == 8)
-
-
-def checkpoints_damaged(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+@fault(times=3)
+def checkpoints_damaged(attack: Attack, times: int) -> Finding:
     """After a kill of the driver every checkpoint is truncated or emptied or has a bit flipped."""
-    file, results = folder / "chaos.yaml", folder / "results"
-    file.write_text(space(packs=4, seeds=2, steps=60_000))
-    books, hits, damaged = Books(results), 0, 0
-    while hits < times:
-        before = newest_checkpoint(results)
-        start = Start(checkout, file, results)
-        if not start.until(lambda before=before: newest_checkpoint(results) > before):
+    sweep, damaged = attack.sweep(attack.space(steps=60_000), 8), 0
+    attack.undisturbed(sweep.file)
+    while attack.hits < times:
+        before = newest_checkpoint(sweep)
+        start = sweep.start()
+        if not start.until(lambda before=before: newest_checkpoint(sweep) > before):
             break
-        start.kill()
-        for path in results.glob("checkpoints/*.ckpt"):
+        sweep.kill(start)
+        for path in sweep.checkpoints:
             if path.stat().st_mtime > before:  # and so was written since the last damage
-                path.write_bytes(_spoiled(path.read_bytes(), draw))
+                path.write_bytes(_spoiled(path.read_bytes(), attack.draw))
                 damaged += 1
-        hits += 1
-        books.check()
-    code = Start(checkout, file, results).wait()
-    finished = books.check()
-    left = len(list(results.glob("checkpoints/*")))
-    return Finding(
-        hits, 8, len(books.lost), books.doubled(), len(books.changed), code == 0 and finished == 8 and not left,
-        f"{damaged} checkpoints damaged",
-    )  # fmt: skip
+    complete = sweep.ends() and not sweep.checkpoints
+    return attack.finding(f"{damaged} checkpoints damaged", complete)
 
 
 def _spoiled(data: bytes, draw: random.Random) -> bytes:
@@ -124,15 +94,38 @@ def _spoiled(data: bytes, draw: random.Random) -> bytes:
     return draw.choice([b"", data[:place], flipped])
 
 
+# Made-up results, committed in this process
+
 DAMAGED_TRIALS = 230
 """Trials of the store whose files are damaged."""
 
+_provenance = functools.cache(lambda: provenance.capture("chaos"))
 
-def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+
+def _result(seed: int) -> TrialResult:
+    fields = yaml.safe_load(SPACE.format(name="chaos", exponents=[], steps=100, seeds=1))["trial"]
+    now = datetime.datetime.now(datetime.UTC)
+    return TrialResult(
+        trial=trial_of(fields | {"objective": {"q": 3.0, "m": 2}, "seed": seed}),
+        status="finished", metrics={"success": 0.5},
+        curves=[(50, "train_loss", 0.5), (100, "train_loss", 0.25)],
+        outcomes={"success": np.array([0.25, 0.75], np.float32)},
+        network={"weight": np.full(16, seed, np.float32)},
+        timings={"steps_done": 100.0}, provenance=_provenance(), pack_id="0" * 20, lanes=1, device="cpu",
+        started=now, finished=now,
+    )  # fmt: skip
+
+
+def _committed(attack: Attack, trials: int) -> tuple[Store, dict[str, TrialResult]]:
+    """A store without trials, and the results of as many trials by id."""
+    sweep = attack.sweep(Path(), trials)
+    return Store.open(sweep.results), {trial_id(done.trial): done for done in map(_result, range(trials))}
+
+
+@fault(times=500)
+def files_damaged(attack: Attack, times: int) -> Finding:
     """Files of trials and the snapshot are truncated, emptied or have a bit flipped, with their times kept."""
-    results = folder / "results"
-    store = Store.open(results)
-    trials = {trial_id(done.trial): done for done in map(_result, range(DAMAGED_TRIALS))}
+    store, trials = _committed(attack, DAMAGED_TRIALS)
     for done in trials.values():
         store.commit(done)
     store.compact()
@@ -140,12 +133,13 @@ def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random)
     whole = _said(store)
     for _ in range(times):
         before = set(store.committed())
-        path = draw.choice(
-            sorted(path for name in ("trials", "snapshots") for path in (results / name).rglob("*.parquet"))
+        path = attack.draw.choice(
+            sorted(path for name in ("trials", "snapshots") for path in Path(store.root, name).rglob("*.parquet"))
         )
         state = path.stat()
-        path.write_bytes(_spoiled(path.read_bytes(), draw))
+        path.write_bytes(_spoiled(path.read_bytes(), attack.draw))
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+        attack.hits += 1
         # Readers find all other trials, before any reader has looked for damage.
         sound = set(store.trials()["trial_id"].to_pylist()) & set(store.curves()["trial_id"].to_pylist())
         sound &= set(store.outcomes()["trial_id"].to_pylist())
@@ -156,57 +150,76 @@ def files_damaged(checkout: Path, folder: Path, times: int, draw: random.Random)
         lost += len(hit) > (not copied) or not after <= sound
         for key in sorted(hit):
             store.commit(trials[key])
-        if draw.random() < 0.2:
+        if attack.draw.random() < 0.2:
             store.compact()
-    ids = store.trials()["trial_id"].to_pylist()
-    complete = not missed and set(ids) == set(trials) and store.curves().num_rows == 2 * len(trials)
-    return Finding(
-        times, len(trials), lost, len(ids) - len(set(ids)), 0, complete, f"{missed} not found; the damaged ran again"
-    )
+    complete = not missed and not lost and set(store.committed()) == set(trials)
+    return attack.finding(f"{missed} not found, {lost} others lost; the damaged ran again", complete)
 
 
 def _said(store: Store) -> tuple[pa.Table, ...]:
     return store.trials(), store.curves(), store.outcomes()
 
 
-_provenance = functools.cache(lambda: provenance.capture("chaos"))
-
-
-def _result(seed: int) -> TrialResult:
-    trial = pack.trials(100)[0].model_copy(update={"seed": seed})
-    now = datetime.datetime.now(datetime.UTC)
-    return TrialResult(
-        trial=trial, status="finished", metrics={"success": 0.5},
-        curves=[(50, "train_loss", 0.5), (100, "train_loss", 0.25)],
-        outcomes={"success": np.array([0.25, 0.75], np.float32)},
-        network={"weight": np.full(16, seed, np.float32)},
-        timings={"steps_done": 100.0}, provenance=_provenance(), pack_id="0" * 20, lanes=1, device="cpu",
-        started=now, finished=now,
-    )  # fmt: skip
-
-
-def clock_jumped(checkout: Path, folder: Path, times: int, draw: random.Random) -> Finding:
+@fault(times=100)
+def clock_jumped(attack: Attack, times: int) -> Finding:
     """The clock that the store reads jumps by up to thirty years, and so do the times of its files."""
-    results = folder / "results"
-    store = Store.open(results)
-    trials = {trial_id(done.trial): done for done in map(_result, range(times))}
-    books, clock = Books(results), time.time
+    store, trials = _committed(attack, times)
+    clock = time.time
     try:
         for done in trials.values():
-            jump = draw.uniform(-30, 30) * 365 * 86400
+            jump = attack.draw.uniform(-30, 30) * 365 * 86400
             time.time = lambda jump=jump: clock() + jump
             store.commit(done)
-            for path in results.rglob("*.parquet"):
-                if draw.random() < 0.1:
-                    moment = clock() + draw.uniform(-30, 30) * 365 * 86400
+            for path in Path(store.root).rglob("*.parquet"):
+                if attack.draw.random() < 0.1:
+                    moment = clock() + attack.draw.uniform(-30, 30) * 365 * 86400
                     os.utime(path, (moment, moment))
-            if draw.random() < 0.1:
+            if attack.draw.random() < 0.1:
                 store.compact()
-            books.check()
+            attack.hits += 1
+            attack.sweeps[0].look()
     finally:
         time.time = clock
-    missing = trials.keys() - store.committed().keys()
-    return Finding(
-        times, len(trials), len(books.lost) + len(missing), books.doubled(), len(books.changed),
-        store.curves().num_rows == 2 * len(trials),
-    )  # fmt: skip
+    return attack.finding(complete=set(store.committed()) == set(trials))
+
+
+class LateFiles(LocalFiles):
+    """Files of a network disk: a machine may see the listing of a moment ago, and no file where there is one."""
+
+    draw: random.Random
+
+    @functools.cached_property
+    def _seen(self) -> dict[str, dict[str, FileState]]:
+        return {}
+
+    def listing(self, folder: str) -> dict[str, FileState]:
+        if folder not in self._seen or self.draw.random() < 0.5:
+            self._seen[folder] = super().listing(folder)
+        return dict(self._seen[folder])
+
+    def read(self, relative: str) -> bytes | None:
+        return None if self.draw.random() < 0.3 else super().read(relative)
+
+    def opened(self, relative: str) -> pa.NativeFile | None:
+        return None if self.draw.random() < 0.3 else super().opened(relative)
+
+
+@fault(times=500)
+def listings_late(attack: Attack, times: int) -> Finding:
+    """Machines with late views of a network disk commit the same trials with other numbers, read and compact."""
+    store, trials = _committed(attack, max(2, times // 5))
+    machines = [LateFiles.at(store.root) for _ in range(3)]
+    for files in machines:
+        files.draw = attack.draw
+    for number in range(times):
+        machine, key = Store(attack.draw.choice(machines)), attack.draw.choice(list(trials))
+        machine.commit(dataclasses.replace(trials[key], metrics={"success": number / times}))
+        machine.trials()
+        if attack.draw.random() < 0.1:
+            machine.compact()
+        attack.hits += 1
+        attack.sweeps[0].look()  # of a machine that sees everything: no finished row is replaced
+    for done in trials.values():
+        store.commit(done)
+    attack.sweeps[0].look()
+    return attack.finding(complete=set(store.committed()) == set(trials))

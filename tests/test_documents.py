@@ -40,6 +40,13 @@ def test_links_lead_to_files_and_headings_and_named_files_exist(document):
     assert not [name for name in set(FILE.findall(text)) - MADE_BY_THE_READER if not (ROOT / name).exists()]
 
 
+def test_the_tests_that_tables_of_reliability_name_are_there():
+    text = (ROOT / "docs" / "reliability.md").read_text()
+    named = set(re.findall(r"`(\w+/test_\w+\.py)`", text))
+    assert len(named) > 12
+    assert not [name for name in named if not (ROOT / "tests" / name).is_file()]
+
+
 def test_commits_that_measurements_name_are_in_the_history():
     """Or in the list of those that were joined, in docs/performance.md."""
     commands = ["git", "rev-list", "HEAD"], ["git", "rev-parse", "--is-shallow-repository"]

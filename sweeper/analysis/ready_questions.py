@@ -75,7 +75,9 @@ def show(store: Store, prefix: str) -> tuple[pd.DataFrame, pa.Table]:
     lists = programs.column_names[row.num_columns :]
     (values,) = programs.to_pylist()
     own = [name for name in row.column_names if name not in TRIALS.names]
-    metrics = [*METRICS, *extra_metrics(values["extra_metrics"])]
+    further = extra_metrics(values["extra_metrics"])
+    metrics = list(dict.fromkeys([*METRICS, *further]))
+    values |= {name: "not finite" for name, value in further.items() if value is None}
     sections = {
         "trial": ["trial_id", "status", *lists, "error_kind", "error_message", "error_step"],
         "setting": [],

@@ -69,9 +69,10 @@ def named(rows: pa.Table) -> pa.Table:
     if "objective" in rows.column_names:
         names = pc.fill_null(rows["objective"], plugins.DEFAULTS["objective"])
         rows = rows.set_column(rows.column_names.index("objective"), "objective", names)
-    further = _further(rows.column_names, rows["spec"].to_pylist(), rows["extra_metrics"].to_pylist())
-    for name, values in further.items():
-        rows = rows.append_column(name, column(values))
+    further, metrics = _further(rows.column_names, rows["spec"].to_pylist(), rows["extra_metrics"].to_pylist())
+    for name, values in (further | metrics).items():
+        unknown = name in metrics and not any(value is not None for value in values)
+        rows = rows.append_column(name, pa.nulls(len(values), pa.float64()) if unknown else column(values))
     return rows
 
 
@@ -79,18 +80,21 @@ def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """As `named`, for rows in a pandas frame, which may lack columns of the store."""
     if "objective" in rows:
         rows = rows.assign(objective=rows["objective"].fillna(plugins.DEFAULTS["objective"]))
-    further = _further(list(rows.columns), rows["spec"].tolist(), rows["extra_metrics"].tolist())
-    return pd.concat([rows, pd.DataFrame(further, index=rows.index)], axis=1)
+    further, metrics = _further(list(rows.columns), rows["spec"].tolist(), rows["extra_metrics"].tolist())
+    numbers = {name: [math.nan if value is None else value for value in values] for name, values in metrics.items()}
+    return pd.concat([rows, pd.DataFrame(further | numbers, index=rows.index)], axis=1)
 
 
-def _further(present: Collection[str], specs: Iterable[str], extras: Iterable[str | None]) -> dict[str, list[Any]]:
-    """The values of the added columns by name, for rows that have the columns `present`."""
+def _further(
+    present: Collection[str], specs: Iterable[str], extras: Iterable[str | None]
+) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    """The values of the added columns of entries and of metrics by name, for rows that have the columns `present`."""
     records, metrics = [entries(spec) for spec in specs], [extra_metrics(extra) for extra in extras]
     columns = {path: column_name(path) for path in dict.fromkeys(path for record in records for path in record)}
     further = {name: [record.get(path) for record in records] for path, name in columns.items() if name not in present}
     taken = {*present, *further}
     own = dict.fromkeys(metric for record in metrics for metric in record if metric not in taken)
-    return further | {metric: [record.get(metric) for record in metrics] for metric in own}
+    return further, {metric: [record.get(metric) for record in metrics] for metric in own}
 
 
 def column(values: Sequence[Any]) -> pa.Array:
@@ -116,8 +120,8 @@ def value_order(value: Any) -> tuple[int, float, str]:
     return (1, float(value), "") if is_number(value) else (2, 0.0, str(value))
 
 
-def extra_metrics(text: str | None) -> dict[str, float]:
-    """The metrics of a row that have no column of their own."""
+def extra_metrics(text: str | None) -> dict[str, float | None]:
+    """The metrics of a row that have no column of their own, and those that are not finite, as None."""
     return {name: decoded(value) for name, value in from_json(text).items()} if isinstance(text, str) else {}
 
 

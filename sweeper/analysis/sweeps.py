@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from sweeper.analysis.results import extra_metrics
 from sweeper.analysis.table import revision_text, table, value_text
 from sweeper.events import TrialsLost
 from sweeper.listeners.driver_process import Life, life
@@ -89,6 +90,20 @@ def arithmetic_lines(arithmetics: Iterable[object]) -> list[str]:
         return []
     parts = [f"{counted(count, 'trial')} by {', then '.join(each.split())}" for each, count in counts.most_common()]
     return [f"computed with several arithmetics, so that last bits differ: {printable('; '.join(parts))}"]
+
+
+def not_finite_lines(rows: Iterable[Mapping[Any, Any]]) -> list[str]:
+    """A line for each metric that was not finite in some trials; rows have `trial_id` and `extra_metrics`."""
+    trials: dict[str, list[str]] = {}
+    for row in rows:
+        for name, value in extra_metrics(row["extra_metrics"]).items():
+            if value is None:
+                trials.setdefault(name, []).append(row["trial_id"])
+    parts = [
+        f"{name} was not finite in {counted(len(of), 'trial')} ({of[0]}{f' and {len(of) - 1:,} more' * (len(of) > 1)})"
+        for name, of in sorted(trials.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]
+    ]
+    return [f"{printable(part)}, and is null there" for part in parts]
 
 
 MAX_REASONS = 20  # largest number of reasons that are printed, the most frequent first

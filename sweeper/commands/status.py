@@ -66,14 +66,14 @@ def _sweeps(store: "Store") -> "list[RenderableType]":
     """How far the sweeps are, and why trials failed."""
     from rich.text import Text
 
-    from sweeper.analysis.sweeps import arithmetic_lines, failures, overview, starts_by_name
+    from sweeper.analysis.sweeps import arithmetic_lines, failures, not_finite_lines, overview, starts_by_name
     from sweeper.analysis.table import terminal
     from sweeper.messages import counted, inflected, printable
     from sweeper.store.annotations import read_annotations
 
-    rows = store.columns(["trial_id", "status", "arithmetic"]).to_pylist()
-    committed: dict[str, Status] = {row["trial_id"]: row["status"] for row in rows}
-    arithmetics = {row["trial_id"]: row["arithmetic"] for row in rows}
+    listed = store.columns(["trial_id", "status", "arithmetic", "extra_metrics"]).to_pylist()
+    rows = {row["trial_id"]: row for row in listed}
+    committed: dict[str, Status] = {key: row["status"] for key, row in rows.items()}
     starts = starts_by_name(store.sweeps())
     annotations = read_annotations(store.files).sweeps
     latest = {name: records[-1] for name, records in starts.items()}
@@ -83,7 +83,8 @@ def _sweeps(store: "Store") -> "list[RenderableType]":
     for name, record in latest.items():
         for reason, count in failures(store, record, committed).most_common():
             parts.append(Text(printable(f"{name}: {count:,} failed: {reason}")))
-        for line in arithmetic_lines(map(arithmetics.get, record.trial_ids)):
+        own = [rows[key] for key in record.trial_ids if key in rows]
+        for line in [*arithmetic_lines(row["arithmetic"] for row in own), *not_finite_lines(own)]:
             parts.append(Text(printable(f"{name}: {line}")))
     unplanned = committed.keys() - {trial_id for record in latest.values() for trial_id in record.trial_ids}
     if unplanned:

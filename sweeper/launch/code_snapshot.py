@@ -5,7 +5,8 @@ stays as it is, so that a change of a task reaches no pack of a running sweep. T
 (`sweeper.trial.project_files`) and this package. Workers on this machine find the copy by its path, and Ray ships it to
 the nodes of a cluster when the driver connects: both have the same files, in the same working folder.
 
-What the copy lacks would fail in every worker. So the plug-ins of the plan are loaded from it before there are any.
+What the copy lacks would fail in every worker. So the plug-ins of the plan are loaded from it, and traced, before there
+are any.
 """
 
 import collections
@@ -49,10 +50,10 @@ class CodeSnapshot(NamedTuple):
         return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), plugins.PROJECT_VARIABLE: str(self.project)}
 
     def require_loadable(self, trials: Sequence[Trial], code: Code, environment: Mapping[str, str]) -> None:
-        """Load the plug-ins of trials from this copy, in another process; once for every copy and every plug-in.
+        """Load and trace the plug-ins of trials from this copy, in another process; once for every copy and plug-in.
 
-        The environment is that of a worker. A plug-in that cannot be loaded, or a copy of other code than the start's,
-        is a `SetupError`.
+        The environment is that of a worker. A plug-in that cannot be loaded or traced, or a copy of other code than
+        the start's, is a `SetupError`.
         """
         names = {kind: sorted(name for of, name in used_plug_ins(trials) if of == kind) for kind in plugins.KINDS}
         known = json.dumps([self.digest, code.model_dump(mode="json"), names, sys.version, sys.prefix])

@@ -1,4 +1,6 @@
-"""Loads the plug-ins of a plan in a process that has the code as workers will have it, before there are workers.
+"""Loads and traces the plug-ins of a plan in a process that has the code as workers will have it.
+
+It runs before there are workers: what the copy lacks, a file of data too, would fail in every one of them.
 
     python -m sweeper.packs.copied_code < PLAN
 
@@ -12,7 +14,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sweeper.packs.conformance import check_shapes
 from sweeper.trial import fingerprint, plugins
+from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.fingerprint import Code, OtherCodeError
 from sweeper.trial.plugins import PluginError
 from sweeper.trial.trial import trial_of
@@ -28,9 +32,13 @@ def complaint(names: dict[plugins.Kind, list[str]], trials: list[Any], code: Cod
         own = fingerprint.captured()
         for spec in specs:
             own.require(code, spec)
-    except (PluginError, ValidationError) as error:
+        check_shapes(specs)
+    except (PluginError, ValidationError, ContractError) as error:
         message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        return f"{message} (they get the project without what git ignores, hidden files and results)"
+        return (
+            f"{message} (they get the project without what git ignores, hidden files and results: let git know the "
+            "files that they need, or let plug-ins read them outside of the project, by their full paths)"
+        )
     except OtherCodeError:
         return "the project was edited while this start planned it; start again"
     return None

@@ -14,7 +14,8 @@ Invariants:
       it plans other packs: `checkpointed_trials`).
     - A segment of a training ends with the first stride that reaches the segment's last step. A checkpoint of a later
       step is not continued.
-    - A row says `finished` or `stopped` only if the weights and every metric are finite.
+    - A row says `finished` or `stopped` only if the weights and every metric of the kind are finite. A metric of a
+      plug-in that is not finite costs itself: the row has null.
     - A device that is out of memory costs what a death costs: the pack goes on from its checkpoint, with half as many
       lanes at a time.
 """
@@ -313,7 +314,7 @@ def _lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialR
         last = [(training.lane_steps[index], name, value) for name, value in metrics.items()]
         row = dataclasses.replace(row, curves=[*row.curves, *evaluation_points(training, index), *last])
     metrics |= final
-    if spoilt := [name for name, value in metrics.items() if not math.isfinite(value)]:
+    if spoilt := [name for name in kind.metrics if not math.isfinite(metrics.get(name, 0.0))]:
         return _failed(row, training, "non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)
     weights, spent = weights_of(kept), (time.monotonic() - begun, time.process_time() - cpu_begun)
     timings = _timings(training, training.step, *spent)

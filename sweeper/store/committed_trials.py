@@ -3,11 +3,18 @@
 Each trial is one file, of which the wanted columns are read. A reading of the whole store lists the files, takes from
 the snapshot what it holds of exactly these files, and reads the others; if those are many, it replaces the snapshot for
 the next reader. Damaged files are set aside.
+
+A snapshot is believed after a few of its trials, drawn anew for each reading, were held against their files. One that
+says something else is deleted. A reading misses a snapshot that is wrong about a share p of its trials with the
+probability (1 - p)^`Reading.held`. So one that is wrong about many is found at once, and one that is wrong about a few
+by `verify`, which holds all against their files.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import logging
+import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pyarrow as pa
@@ -33,6 +40,8 @@ class Reading:
     """Largest number of trials whose files are read although the snapshot may hold them."""
     enough: int = 500
     """Number of files that the snapshot lacks from which a reading of the whole store replaces it."""
+    held: int = 8
+    """Number of trials of the snapshot that each reading holds against their files."""
 
 
 def read(
@@ -47,11 +56,11 @@ def read(
     listed = _trials(files.listing("trials"), wanted)
     if wanted is not None and len(listed) <= reading.some:
         return _sorted(rows_in(files, list(listed), columns))
-    held, names = snapshots.held(files, listed, columns)
+    held, names = _held(files, listed, columns, reading)
     left = [name for name in listed if name not in names]
     if wanted is not None or len(left) < reading.enough:
         return _sorted(pa.concat_tables([held, rows_in(files, left, columns)]))
-    rows, _ = _whole(files, listed)
+    rows, _ = _whole(files, listed, reading)
     try:
         snapshots.write(files, listed, rows)
     except StoreError as error:
@@ -64,10 +73,10 @@ def read_files(files: DurableFiles, columns: Sequence[str], trial_ids: Collectio
     return _sorted(rows_in(files, list(_trials(files.listing("trials"), trial_ids)), columns))
 
 
-def compact(files: DurableFiles) -> int:
+def compact(files: DurableFiles, reading: Reading = Reading()) -> int:
     """Replace the snapshot by one of all trials; returns how many of them it lacked."""
     listed = _trials(files.listing("trials"), None)
-    rows, lacked = _whole(files, listed)
+    rows, lacked = _whole(files, listed, reading)
     if lacked:
         snapshots.write(files, listed, rows)
     return lacked
@@ -82,24 +91,59 @@ def verify(files: DurableFiles) -> list[str]:
     sound = in_threads(lambda name: row_in(files, name, TRIAL_FILE.names) is not None, list(listed))
     held, _ = snapshots.held(files, listed, snapshots.ROWS.names)
     for start in range(0, held.num_rows, JOINED):
-        copied = {row["trial_id"]: row for row in held.slice(start, JOINED).to_pylist()}
-        names = [trial_file_name(row["task"], row["baseline"], row["trial_id"]) for row in copied.values()]
-        for row in rows_in(files, names, snapshots.ROWS.names).to_pylist():
-            if repr(row) != repr(copied[row["trial_id"]]):  # NaN is not itself
-                logger.warning("%r is not what the file of %s says: deleted", SNAPSHOT_FILE, row["trial_id"])
-                files.delete(SNAPSHOT_FILE)
-                return _damaged(listed, sound)
-    return _damaged(listed, sound)
-
-
-def _damaged(listed: Iterable[str], sound: Iterable[bool]) -> list[str]:
+        if _agreeing(files, listed, held.slice(start, JOINED)) is None:
+            break
     trials = [trial for name in listed if (trial := named_trial(name))]
     return sorted(trial_id for (_, _, trial_id), whole in zip(trials, sound, strict=True) if not whole)
 
 
-def _whole(files: DurableFiles, listed: Mapping[str, FileState]) -> tuple[pa.Table, int]:
+def _held(
+    files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence[str], reading: Reading
+) -> tuple[pa.Table, set[str]]:
+    """As `snapshots.held`, of a snapshot of which some rows were held against the files; nothing if one is wrong."""
+    held, names = snapshots.held(files, listed, list(dict.fromkeys([*_PROVEN, *columns])))
+    chosen = random.sample(range(held.num_rows), min(reading.held, held.num_rows))
+    drawn = held.take(pa.array(chosen, pa.int64()))
+    agreeing = _agreeing(files, listed, drawn)
+    if agreeing is None:
+        return snapshots.ROWS.empty_table().select(columns), set()
+    if gone := {*_names(drawn)} - agreeing:
+        held = held.filter(pa.array([name not in gone for name in _names(held)]))
+    return held.select(columns), names - gone
+
+
+_PROVEN = ("trial_id", "task", "baseline", "status", "seal")
+"""Columns that are held against the files in every case."""
+
+
+def _agreeing(files: DurableFiles, listed: Mapping[str, FileState], held: pa.Table) -> set[str] | None:
+    """The files that say what these rows of the snapshot say; without those that are gone, or damaged and set aside.
+
+    None if a file says something else; the snapshot is deleted then.
+    """
+    copied = dict(zip(_names(held), held.to_pylist(), strict=True))
+    rows = rows_in(files, list(copied), held.column_names)
+    found = dict(zip(_names(rows), rows.to_pylist(), strict=True))
+    for name, row in found.items():
+        if repr(row) == repr(copied[name]):  # NaN is not itself
+            continue
+        if files.listing(name.rpartition("/")[0]).get(name) != listed[name]:
+            continue  # another result was committed meanwhile
+        logger.warning("%r is not used: it is not what the file of %s says", SNAPSHOT_FILE, row["trial_id"])
+        with contextlib.suppress(StoreError):  # the next reader finds it wrong as well
+            files.delete(SNAPSHOT_FILE)
+        return None
+    return set(found)
+
+
+def _names(rows: pa.Table) -> list[str]:
+    """The files of rows."""
+    return list(map(trial_file_name, *(rows[name].to_pylist() for name in ("task", "baseline", "trial_id"))))
+
+
+def _whole(files: DurableFiles, listed: Mapping[str, FileState], reading: Reading) -> tuple[pa.Table, int]:
     """The rows of all listed files with all columns of a snapshot, and how many of them the snapshot lacks."""
-    held, names = snapshots.held(files, listed, snapshots.ROWS.names)
+    held, names = _held(files, listed, snapshots.ROWS.names, reading)
     rows = rows_in(files, [name for name in listed if name not in names], snapshots.ROWS.names)
     return _sorted(pa.concat_tables([held, rows])), rows.num_rows
 

@@ -20,7 +20,7 @@ from sweeper.store.files import DurableFiles, in_threads
 from sweeper.store.schema import SCHEMA_VERSION, evaluated_trial, evaluation_file_name
 from sweeper.store.seal import DamagedError, EvaluationSeal, row_of, sealed, set_aside, unsealed
 from sweeper.store.store import Store
-from sweeper.store.trial_file import json_text, spelt_out
+from sweeper.store.trial_file import finite, json_text
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import Spec, canonical
 from sweeper.trial.trial import Trial, trial_id
@@ -80,7 +80,7 @@ def commit_evaluation(store: Store, result: EvaluationResult) -> None:
     row = {
         "trial_id": seal.trial_id,
         "protocol": json_text(canonical(result.protocol)),
-        "metrics": json_text(spelt_out({name: float(value) for name, value in result.metrics.items()})),
+        "metrics": json_text(finite(result.metrics)),
         "network": result.network,
         **result.costs,
         "device": result.device,

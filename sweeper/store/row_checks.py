@@ -90,7 +90,7 @@ def _check_metrics(text: str) -> None:
     metrics = _mapping(text)
     check_names(metrics, "metrics")
     for name, value in metrics.items():
-        if isinstance(value, bool) or not isinstance(decoded(value), int | float):
+        if isinstance(value, bool) or not isinstance(decoded(value), int | float | None):
             raise ValueError(f"{name!r} is {value!r}, no number")
 
 

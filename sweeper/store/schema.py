@@ -60,7 +60,8 @@ TRIAL_FILE = pa.schema([NETWORK_COLUMN, OUTCOMES_COLUMN, CURVES_COLUMN, METRICS_
 
 `network` is a safetensors file, `outcomes` has the values of every evaluation input in order, by name, and `curves` the
 points of every curve by its name. A trial without one of them has null there. `metrics` has every metric by name,
-also those with a column of their own, so that files of all kinds of trial are asked in one way.
+also those with a column of their own, so that files of all kinds of trial are asked in one way. Null stands for a
+metric that was not finite. Such a metric is in `extra_metrics` too, also one with a column.
 """
 
 
@@ -70,7 +71,8 @@ class TrialResult:
 
     trial: Trial
     status: Status
-    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)  # those in `METRICS` get a column
+    # Those in `METRICS` get a column; null is stored of one that is not finite
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
     curves: Sequence[tuple[int, str, float]] = ()  # step, metric and value of every point
     # Values by name, one for every evaluation input in order, stored in single precision; None if they are not kept
     outcomes: Mapping[str, np.ndarray] | None = None

@@ -82,7 +82,10 @@ def held(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence
         sound = rows.filter(pa.array(_agree(rows), pa.bool_()))
         if left := rows.num_rows - sound.num_rows:
             logger.warning("%r contradicts itself about %d files, which are read", SNAPSHOT_FILE, left)
-        return sound.select(columns), set(sound["file"].to_pylist())
+        names = set(sound["file"].to_pylist())
+        if len(names) != sound.num_rows:
+            raise DamagedError("has two rows of one file")
+        return sound.select(columns), names
     except (DamagedError, StoreError, pa.ArrowException, OSError, LookupError) as error:
         logger.warning("%r is not used (%s)", SNAPSHOT_FILE, printable(one_line(str(error))))
         return ROWS.empty_table().select(columns), set()

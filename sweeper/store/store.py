@@ -152,7 +152,7 @@ class Store:
 
     def compact(self) -> int:
         """Replace the snapshot by one of all trials; returns how many of them it lacked."""
-        return committed_trials.compact(self._files)
+        return committed_trials.compact(self._files, self._reading)
 
     # Read
 

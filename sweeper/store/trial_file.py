@@ -95,7 +95,7 @@ _OPTIONS: dict[str, Any] = {
 def _row(key: str, result: TrialResult) -> dict[str, Any]:
     """The value of every column of `ROW`; a column without a value may be left out."""
     trial, provenance = result.trial, result.provenance
-    metrics = {name: float(value) for name, value in result.metrics.items()}
+    metrics = finite(result.metrics)
     error = result.error or {}
     return {
         "trial_id": key,
@@ -105,7 +105,7 @@ def _row(key: str, result: TrialResult) -> dict[str, Any]:
         "steps": trial.steps,
         "spec": json_text(canonical(trial)),
         **{name: metrics.get(name) for name in METRICS},
-        "extra_metrics": json_text(spelt_out({k: value for k, value in metrics.items() if k not in METRICS})),
+        "extra_metrics": json_text({k: value for k, value in metrics.items() if value is None or k not in METRICS}),
         **{
             name: int(result.timings[name]) if kind == "int64" else float(result.timings[name])
             for name, kind in TIMINGS.items()
@@ -127,10 +127,11 @@ def _row(key: str, result: TrialResult) -> dict[str, Any]:
     }
 
 
-def metrics_of(row: Mapping[str, Any]) -> dict[str, float]:
-    """All metrics of a row by name: those with a column, and those in `extra_metrics`."""
+def metrics_of(row: Mapping[str, Any]) -> dict[str, float | None]:
+    """All metrics of a row by name: those with a column, and those in `extra_metrics`; None if it was not finite."""
     own = {name: row[name] for name in METRICS if row.get(name) is not None}
-    return own | {name: float(value) for name, value in json.loads(row.get("extra_metrics") or "{}").items()}
+    further = json.loads(row.get("extra_metrics") or "{}").items()
+    return own | {name: None if value is None else float(value) for name, value in further}
 
 
 def json_text(values: Mapping[str, Any]) -> str:
@@ -138,9 +139,9 @@ def json_text(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def spelt_out(metrics: Mapping[str, float]) -> dict[str, float | str]:
-    """Metrics for JSON, which has no infinity and no NaN: they are spelt out, as in the canonical spec."""
-    return {name: value if math.isfinite(value) else str(value) for name, value in metrics.items()}
+def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """Metrics as a store has them: null stands for a value that is not finite."""
+    return {name: float(value) if math.isfinite(value) else None for name, value in metrics.items()}
 
 
 def _curves(points: Sequence[tuple[int, str, float]]) -> pa.Array:

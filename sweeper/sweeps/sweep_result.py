@@ -12,7 +12,7 @@ import pyarrow as pa
 from sweeper.analysis.halving_winners import finished_elsewhere
 from sweeper.analysis.ranking import ending
 from sweeper.analysis.results import named_frame
-from sweeper.analysis.sweeps import arithmetic_lines, unfinished, unfinished_lines
+from sweeper.analysis.sweeps import arithmetic_lines, not_finite_lines, unfinished, unfinished_lines
 from sweeper.events import TrialsLost
 from sweeper.messages import counted, inflected
 from sweeper.packs import checkpoint
@@ -80,7 +80,8 @@ class SweepResult:
         if len(frame):
             table, lines = ending(frame, self.plan.spec, self._elsewhere, self.plan.results, self.address)
             output.table(table)
-            for line in [*lines, *arithmetic_lines(frame["arithmetic"])]:
+            told = not_finite_lines(frame[["trial_id", "extra_metrics"]].to_dict("records"))
+            for line in [*lines, *arithmetic_lines(frame["arithmetic"]), *told]:
                 output.say(line)
         for line in figures:
             output.say(line)

@@ -51,11 +51,6 @@ NO_NUMERICS = (
 )  # fmt: skip
 """Modules and packages that compute no numbers although numerics import them, but for what `NUMERICS` names."""
 
-LIBRARY_FOLDERS = ("site-packages", "dist-packages")
-"""Names of the folders that packages are installed in."""
-
-STANDARD_LIBRARY = Path(os.__file__).parent
-
 
 class File(NamedTuple):
     """A file that counts; its name is the same wherever the code lies."""
@@ -243,11 +238,11 @@ def _places(top: str) -> list[Path]:
         return []
     places = spec.submodule_search_locations or ([spec.origin] if spec.has_location else [])
     paths = [Path(place) for place in places if place]
-    return [path for path in paths if not path.is_relative_to(STANDARD_LIBRARY) or _library_folder(path)]
+    return [path for path in paths if not path.is_relative_to(plugins.STANDARD_LIBRARY) or _library_folder(path)]
 
 
 def _library_folder(path: Path) -> Path | None:
-    return next((folder for folder in path.parents if folder.name in LIBRARY_FOLDERS), None)
+    return next((folder for folder in path.parents if folder.name in plugins.LIBRARY_FOLDERS), None)
 
 
 @functools.cache  # a process that has loaded a library keeps it

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sweeper.messages import UserError
 from sweeper.trial import patches, plugins
-from sweeper.trial.code_files import LIBRARIES, LIBRARY_FOLDERS, NUMERICS, CodeFiles, File
+from sweeper.trial.code_files import LIBRARIES, NUMERICS, CodeFiles, File
 from sweeper.trial.plugins import PluginError
 
 
@@ -61,7 +61,7 @@ def _require_own(files: Set[Path]) -> None:
             return False
         file = Path(function.__code__.co_filename)
         uncounted = file not in files and file.is_relative_to(plugins.PROJECT) and file.is_file()
-        library = file.is_relative_to(plugins.PACKAGE) or not {*file.parts}.isdisjoint(LIBRARY_FOLDERS)
+        library = file.is_relative_to(plugins.PACKAGE) or not {*file.parts}.isdisjoint(plugins.LIBRARY_FOLDERS)
         return function.__globals__.get("__name__") == "__main__" or (uncounted and not library)
 
     if found := patches.foreign(modules, strange):

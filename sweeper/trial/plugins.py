@@ -63,6 +63,11 @@ IS_CHECKOUT = not (PACKAGE / "tasks").is_dir()
 SHIPPED = ROOT if IS_CHECKOUT else PACKAGE
 """Folder whose `tasks/`, `models/`, `objectives/`, `optimizers/` and `experiments/` are shipped."""
 
+LIBRARY_FOLDERS = ("site-packages", "dist-packages")
+"""Names of the folders that packages are installed in."""
+
+STANDARD_LIBRARY = Path(os.__file__).parent
+
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 """Names of plug-ins, as a pattern: they are modules of Python, folders of a store, and words of SQL."""
 
@@ -227,8 +232,13 @@ def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
     """The plug-in, if its import leaves the settings of JAX alone that decide numbers."""
     from sweeper.trial import jax_settings, patches  # imports JAX, as plug-ins do
 
+    present, module = set(sys.modules), modules(kind)[name]
+    files, message = _refused.get(module, ({}, ""))
+    if files and all(_content(file) == content for file, content in files.items()):
+        raise PluginError(message)
     before, own = jax_settings.changed(), patches.Attributes()
     own.see(patches.of_packages("sweeper"))
+    plugin = None
     try:
         with jax_settings.one_thread():  # it may compute constants
             plugin = _imported(kind, name, place)
@@ -236,13 +246,46 @@ def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
         if (after := jax_settings.changed() | own.changed()) != before:
             jax_settings.put_back()
             own.put_back()
+        failed = plugin is None or after != before
+        forgotten = _forgotten(set(sys.modules) - present, module.partition(".")[0]) if failed else []
     if after != before:
-        sys.modules.pop(modules(kind)[name], None)  # a second import is refused too
         listed = ", ".join(f"{setting} to {value!r}" for setting, value in after.items())
-        raise PluginError(
+        message = (
             f"{place}: the import of the {kind} '{name}' sets {listed}, for all trials of the process; remove that"
         )
+        _refused[module] = {file: _content(file) for file in forgotten}, message
+        raise PluginError(message)
     return plugin
+
+
+_refused: dict[str, tuple[dict[Path, bytes | None], str]] = {}
+"""Plug-ins that have changed something, by module: their own files, and the message.
+
+A library that has changed it stays imported, and changes nothing a second time.
+"""
+
+
+def _content(file: Path) -> bytes | None:
+    return file.read_bytes() if file.is_file() else None
+
+
+def _forgotten(names: Iterable[str], own: str) -> list[Path]:
+    """Let the modules of these names be imported anew, and return their files.
+
+    Those of this package and of libraries stay, but for the package that is called `own`. A helper that changes
+    something does it when it is run. If it stayed, the next plug-in would have what the helper defines, and nobody
+    would see what it changes.
+    """
+    files = []
+    for name in names:
+        file = Path(getattr(sys.modules[name], "__file__", None) or STANDARD_LIBRARY)
+        of_library = not {*file.parts}.isdisjoint(LIBRARY_FOLDERS) or file.is_relative_to(STANDARD_LIBRARY)
+        if (name.partition(".")[0] == own or not of_library) and not name.startswith("sweeper."):
+            files.append(file)
+            module, (parent, _, inner) = sys.modules.pop(name), name.rpartition(".")
+            if vars(sys.modules.get(parent, module)).get(inner) is module:  # `from tasks import helper` looks there
+                delattr(sys.modules[parent], inner)
+    return files
 
 
 def _imported(kind: Kind, name: str, place: Place) -> object:

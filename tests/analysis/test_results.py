@@ -7,9 +7,9 @@ import re
 import pyarrow as pa
 import pytest
 
-from sweeper.analysis import cost, results, views
+from sweeper.analysis import cost, results, settings_table, views
 from sweeper.analysis.figures import selection
-from sweeper.analysis.results import Results
+from sweeper.analysis.results import Results, named, named_frame
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
@@ -21,7 +21,7 @@ from tests.trials import coloring_trial
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    """Two tasks, a metric with the name of an entry, a metric that is infinite, and a failed trial."""
+    """Two tasks, a metric with the name of an entry, a metric that was not finite, and a failed trial."""
     filled = Store.open(tmp_path_factory.mktemp("results"))
     filled.commit(result(metrics={"success": 0.5, "seeds": 7.0, "ratio": math.inf}))
     filled.commit(result({"seed": 1, "task": {"name": "recall", "keys": 4}}))
@@ -35,7 +35,19 @@ def test_figures_have_the_columns_of_the_sql_view(store):
     first = frame[frame["task"] == "coloring"].iloc[0]
     values = [first[name] for name in ("task_vertices", "evaluation_votes", "evaluation_seeds", "seeds")]
     assert values == [5, (3,), 10, 7.0]
-    assert first["ratio"] == math.inf
+    assert math.isnan(first["ratio"])
+
+
+def test_a_metric_that_was_finite_in_no_trial_is_a_column_of_numbers(tmp_path):
+    store = Store.open(tmp_path)
+    for seed in range(2):
+        store.commit(result({"seed": seed}, metrics={"success": 0.5, "ratio": math.nan}))
+    assert named(store.trials()).schema.field("ratio").type == pa.float64()
+    assert named_frame(store.trials().to_pandas())["ratio"].dtype == float
+    assert results.finite_values(store, [coloring_trial()], "ratio") == []
+    (setting,) = settings_table.settings(Results.of_store(store).trials)
+    assert setting.mean("ratio") is None
+    assert len(settings_table.settings_table([setting], first="ratio"))
 
 
 def test_a_dotted_path_names_the_column_of_its_entry_and_of_no_other(store):

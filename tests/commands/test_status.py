@@ -1,6 +1,7 @@
 """The status command tells how far each sweep is, and why trials failed."""
 
 import io
+import math
 import os
 import shutil
 import time
@@ -99,6 +100,17 @@ def test_trials_of_several_arithmetics_are_told(tmp_path, arithmetics, told):
     said = " ".join(lines(store))
     assert ("quick: computed" in said) == bool(told)
     assert all(" ".join(words.split()) in said for words in told), said
+
+
+def test_metrics_that_were_not_finite_are_told(tmp_path):
+    store = Store.open(tmp_path)
+    store.record_sweep(record("quick", IDS))
+    for seed, value in enumerate((0.5, math.nan, math.inf)):
+        store.commit(result({"seed": seed}, metrics={"success": 0.5, "regret": value}))
+    said = " ".join(lines(store))
+    assert "quick: regret" in said
+    assert "2 trials" in said
+    assert IDS[1] in said
 
 
 def test_an_empty_store_and_none_at_all(tmp_path):

@@ -1,26 +1,32 @@
 """The fault suite in short; `make chaos` injects every fault as often as docs/reliability.md says.
 
-A fault that an end-to-end test also injects is `exhaustive`. Two faults are left to `make chaos`. The death of a worker
-loses seconds, which a busy machine cannot promise. A read-only disk ends a sweep as a full one does.
+A fault that an end-to-end test also injects is `exhaustive`. A read-only disk is left to `make chaos`, as it ends a
+sweep as a full one does.
 """
 
-import random
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from chaos import code_faults, process_faults, shared_stores, storage_faults, sweeps
+from chaos import storage_faults
+from chaos.__main__ import attacked
+from sweeper.store import local_files
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "times"), [(storage_faults.files_damaged, 5), (storage_faults.clock_jumped, 12)])
-def test_no_promise_is_broken(fault, times, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("fault", "times"), [("files-damaged", 5), ("clock-jumped", 12), ("listings-late", 25)])
+def test_no_promise_is_broken(fault, times, monkeypatch):
     monkeypatch.setattr(storage_faults, "DAMAGED_TRIALS", 13)
-    finding = fault(tmp_path, tmp_path, times, random.Random(0))
+    finding = attacked(fault, times)
     assert finding.kept, finding
     assert finding.times == times
+
+
+@pytest.mark.slow
+def test_a_store_that_takes_what_it_does_not_see_for_free_breaks_a_promise(monkeypatch):
+    monkeypatch.setattr(local_files, "_linked", lambda *_: False)
+    assert not attacked("listings-late", 25).kept
 
 
 def _mounts() -> bool:
@@ -38,25 +44,21 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
 @pytest.mark.parametrize(
     ("fault", "times"),
     [
-        (process_faults.driver_killed, 1),
-        (process_faults.driver_doubled, 1),
-        (process_faults.terminated, 1),
-        pytest.param(process_faults.nodes_killed, 3, marks=pytest.mark.exhaustive),
-        pytest.param(storage_faults.results_moved, 1, marks=pytest.mark.exhaustive),
-        pytest.param(storage_faults.checkpoints_damaged, 1, marks=pytest.mark.exhaustive),
-        pytest.param(code_faults.code_changed, 2, marks=pytest.mark.exhaustive),
-        pytest.param(code_faults.drivers_of_different_code, 1, marks=pytest.mark.exhaustive),
-        (shared_stores.deletions_beside_everything, 1),
-        pytest.param(shared_stores.halvings_that_share_trials, 1, marks=pytest.mark.exhaustive),
-        pytest.param(storage_faults.disk_filled, 1, marks=[needs_mounts, pytest.mark.exhaustive]),
+        ("killed", 2),
+        ("two-drivers", 1),
+        ("terminated", 1),
+        ("arithmetic-changed", 2),
+        ("node-of-other-arithmetic", 2),
+        pytest.param("nodes-killed", 3, marks=pytest.mark.exhaustive),
+        pytest.param("results-moved", 1, marks=pytest.mark.exhaustive),
+        pytest.param("checkpoints-damaged", 1, marks=pytest.mark.exhaustive),
+        pytest.param("code-changed", 2, marks=pytest.mark.exhaustive),
+        pytest.param("drivers-of-different-code", 1, marks=pytest.mark.exhaustive),
+        ("deletions-beside-everything", 1),
+        pytest.param("halvings-that-share-trials", 1, marks=pytest.mark.exhaustive),
+        pytest.param("disk-full", 1, marks=[needs_mounts, pytest.mark.exhaustive]),
     ],
 )
-def test_no_promise_of_a_running_sweep_is_broken(fault, times, tmp_path: Path):
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    try:
-        with sweeps.checkout(tmp_path) as copy:
-            finding = fault(copy, scratch, times, random.Random(0))
-    finally:
-        sweeps.end_all()
+def test_no_promise_of_a_running_sweep_is_broken(fault, times):
+    finding = attacked(fault, times)
     assert finding.kept, finding

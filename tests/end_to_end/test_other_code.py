@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos import code_faults
+from chaos import program_faults
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.store.store import Store
 from tests.end_to_end.sweep_process import Command, copy_checkout
@@ -69,7 +69,7 @@ def test_a_checkpoint_of_code_that_was_edited_is_not_continued(checkout):
     assert interrupted.wait()[0] == 130
 
     task = checkout / "tasks" / "coloring.py"
-    task.write_text(task.read_text() + code_faults.EDIT.format(power=1.5))
+    task.write_text(task.read_text() + program_faults.EDIT.format(power=1.5))
     code, text = Command(checkout, *arguments, "results").wait()
     assert code == 0, text
     assert " is of other code: its training starts anew" in text

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 from typing import Any
 
 import jax
@@ -9,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.analysis import results
+from sweeper.analysis import ready_questions, results
 from sweeper.analysis.figures import drawing
-from sweeper.analysis.results import Results
+from sweeper.analysis.results import Results, named
 from sweeper.packs import start_from
 from sweeper.packs.pack_run import PackRun, run_pack
 from sweeper.packs.packing import Pack, stack
@@ -39,12 +40,21 @@ WHOLLY = TOY.replace('"toy"', '"wholly"').partition("    def network")[0]
 """Experiments without a `start_from`: one keeps a part of its state, one keeps all."""
 
 MOVE = '"pace": jnp.abs(move).mean()'
+BEYOND = 'jnp.sqrt(-1 - distance.max()), "loss": 1 / jnp.zeros(())'
+WITHOUT_REACH = (
+    TOY.replace('"toy"', '"without_reach"')
+    .replace('"reach": distance.max()', f'"reach": {BEYOND}')
+    .replace('"reach": "max"', '"reach": "max", "loss": "min"')
+)
+"""Two of its metrics are not finite, one of which has a column in every store."""
+
 WITH_LOSS = TOY.replace('"toy"', '"with_loss"').replace(MOVE, f'{MOVE}, "train_loss": -jnp.abs(move).mean()')
 
 
 @pytest.fixture(scope="module", autouse=True)
 def toy(tmp_path_factory):
     folder, texts = tmp_path_factory.mktemp("project"), {"partly": PARTLY, "wholly": WHOLLY, "with_loss": WITH_LOSS}
+    texts["without_reach"] = WITHOUT_REACH
     with project(folder, toy=TOY, together=TOGETHER, **texts) as folder:
         yield folder
 
@@ -103,6 +113,20 @@ def test_a_lane_that_leaves_the_numbers_costs_itself_alone(tmp_path):
     failed = rows[1]
     assert (failed["status"], failed["error_kind"], failed["error_step"]) == ("failed", "non-finite pace", 7)
     assert failed["steps_done"] == 7
+
+
+def test_a_metric_that_is_not_finite_costs_itself_and_the_row_says_so(tmp_path):
+    store, trial = Store.open(tmp_path), trial_of(canonical(toy_trial()) | {"experiment": {"name": "without_reach"}})
+    run_pack(Pack((trial,)), destination(store))
+    (row,) = named(store.trials()).to_pylist()
+    assert (row["status"], row["loss"], row["reach"]) == ("finished", None, None)
+    assert row["distance"] > 0
+    assert json.loads(row["extra_metrics"]) == {"distance": row["distance"], "loss": None, "reach": None}
+    assert load(row["trial_id"], store).network
+    shown, _ = ready_questions.show(store, row["trial_id"])
+    assert {name for name, value in zip(shown["name"], shown["value"], strict=True) if value == "not finite"} == {
+        "loss", "reach",
+    }  # fmt: skip
 
 
 def test_data_are_an_argument_that_lanes_share(toy):

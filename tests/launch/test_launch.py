@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from sweeper import events, launch
@@ -28,6 +29,8 @@ from sweeper.sweeps import on_cluster
 from sweeper.sweeps.output import Output
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.private_folder import private_folder
+from tests.experiments.toy import TOY, toy_trial
+from tests.experiments.toy import project as toy_project
 from tests.processes import python
 from tests.results import PROVENANCE
 from tests.trials import coloring_trial
@@ -299,6 +302,34 @@ def test_what_workers_would_not_have_ends_the_start_with_file_and_line(project, 
     complaint = re.escape(f"{project / 'tasks' / 'mine.py'}, line 2: ModuleNotFoundError: No module named 'plain'")
     with code_snapshot() as snapshot, pytest.raises(SetupError, match=complaint):
         snapshot.require_loadable([coloring_trial(task={"name": "mine"})], fingerprint.captured(), {})
+
+
+DATA = "    def data(self) -> Any:\n        return jnp.linspace(-1, 1, self.points)\n"
+READS = """
+    def data(self):
+        from pathlib import Path
+        import numpy
+        return numpy.load(PLACE)
+"""
+
+
+@pytest.mark.parametrize("place", ["Path(__file__).parent.parent / 'plain' / 'data.npy'", "'plain/data.npy'"])
+def test_data_that_git_ignores_ends_the_start_with_the_way_out(tmp_path, place):
+    text = TOY.replace(DATA, READS.replace("PLACE", place))
+    assert text != TOY
+    (tmp_path / "plain").mkdir()
+    np.save(tmp_path / "plain" / "data.npy", np.zeros(50, np.float32))
+    with toy_project(tmp_path, toy=text):
+        trials, code = [toy_trial()], fingerprint.captured
+        (tmp_path / ".gitignore").write_text("/plain/\n")
+        with (
+            code_snapshot() as snapshot,
+            pytest.raises(SetupError, match=r"toy\.py.*data\.npy.*git ignores.*full path"),
+        ):
+            snapshot.require_loadable(trials, code(), {})
+        (tmp_path / ".gitignore").unlink()
+        with code_snapshot() as snapshot:
+            snapshot.require_loadable(trials, code(), {})
 
 
 COPY = """

@@ -4,6 +4,7 @@ Nearly all of these packs have two lanes of one structure, so that the module co
 """
 
 import dataclasses
+import json
 import math
 import random
 from collections import Counter
@@ -323,6 +324,18 @@ def test_an_evaluation_that_is_not_finite_is_a_failure(undisturbed, tmp_path, mo
     for row in _rows(store).values():
         assert (row["status"], row["error_kind"]) == ("failed", "non-finite evaluation")
         assert row["error_message"].endswith("loss, loss_p95")
+
+
+def test_a_measure_of_a_task_that_is_not_finite_costs_itself(undisturbed, tmp_path, monkeypatch):
+    metrics = {"success": 0.5, "loss": 0.25, "regret": float("nan"), "regret_p95": float("-inf")}
+    monkeypatch.setattr(evaluation, "evaluate", lambda trial, model: (metrics, {"success": np.zeros(12, np.float32)}))
+    store = Store.open(tmp_path)
+    run_pack(PACK, Destination(store, ORIGIN))
+    for row in _rows(store).values():
+        assert (row["status"], row["success"], row["loss"]) == ("finished", 0.5, 0.25)
+        assert json.loads(row["extra_metrics"]) | {"regret": None, "regret_p95": None} == json.loads(
+            row["extra_metrics"]
+        )
 
 
 def test_stop_early_commits_what_has_been_trained(undisturbed, tmp_path):

@@ -544,6 +544,34 @@ def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
         assert found == pytest.approx(expected, nan_ok=True)
 
 
+_HOSTILE = st.recursive(
+    _ATOMS | st.sampled_from(["1e308", "9 ** 9", "true", "'a'", "[]", "trial", "trial.c", "1j", "\\0", "é", ""]),
+    lambda below: (
+        st.builds(
+            "({}){}({})".format, below, st.sampled_from(["<", "<<", " in ", " if ", "**", ",", " and ", "//"]), below
+        )
+        | st.builds("{}({})".format, st.sampled_from(["", "not ", "-", "max", "exp", "log", "lambda: "]), below)
+        | st.builds("1{0}({1}){0}1".format, st.sampled_from(["<", "==", "<="]), below)
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.mark.slow
+@given(
+    part=_HOSTILE,
+    around=st.sampled_from(["1<({})<1", "-({})", "max({}, 1)", "({})**2", "({})"]),
+    deep=st.integers(0, 40),
+)
+@settings(max_examples=300, deadline=1000)
+def test_no_formula_is_a_traceback_or_takes_long(part, around, deep):
+    before, _, after = around.partition("{}")
+    text = before * deep + part + after * deep
+    trial = Node({"a": Node(3, "trial.a", 1), "b": Node(0.5, "trial.b", 1)}, "trial", 1)
+    with contextlib.suppress(Refused):
+        formulas.Resolution(trial).value(formulas.parsed(Node(text, "x", 1)))
+
+
 # Settings, by a plain second implementation
 
 

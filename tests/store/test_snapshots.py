@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sweeper.store import committed_trials, deletion, seal, snapshots
 from sweeper.store.committed_trials import Reading
@@ -24,9 +26,9 @@ from tests.results import failure, outcomes, result
 from tests.store.meanwhile import before_next
 
 
-def opened(folder, enough=500):
-    """A store that looks at snapshots whatever the number of trials."""
-    return Store.open(folder, reading=Reading(few=0, some=0, enough=enough))
+def opened(folder, enough=500, held=0):
+    """A store that looks at snapshots whatever the number of trials, and holds some of their rows against files."""
+    return Store.open(folder, reading=Reading(few=0, some=0, enough=enough, held=held))
 
 
 def fill(store, seeds=range(7)):
@@ -253,6 +255,39 @@ def test_a_row_that_contradicts_itself_is_read_from_its_file(compacted, changed,
     assert "contradicts" in caplog.text or changed == "file"
 
 
+@st.composite
+def lies(draw):
+    """A column of a snapshot, and what it says there of each of seven trials: what it says of another, or anything."""
+    field = draw(st.sampled_from(list(snapshots.COLUMNS)))
+    anything = st.none()
+    if pa.types.is_string(field.type):
+        anything |= st.text(max_size=5)
+    elif pa.types.is_int64(field.type):
+        anything |= st.integers(-(2**63), 2**63 - 1)
+    elif pa.types.is_float64(field.type):
+        anything |= st.floats()
+    return field.name, draw(st.lists(st.integers(0, 6) | anything.map(lambda value: [value]), min_size=7, max_size=7))
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lie=lies())
+def test_no_snapshot_makes_a_store_say_what_its_files_do_not(compacted_folder, tmp_path_factory, lie):
+    folder, before = compacted_folder
+    store = opened(shutil.copytree(folder, tmp_path_factory.mktemp("lied") / "store"), held=7)
+    store.compact()
+    path, (name, said) = Path(store.root, SNAPSHOT_FILE), lie
+    table = pq.ParquetFile(path).read().replace_schema_metadata(None)
+    at, told = table.column_names.index(name), table[name].to_pylist()
+    column = pa.array([each[0] if isinstance(each, list) else told[each] for each in said], table.schema.field(at).type)
+    table = table.set_column(at, table.schema.field(at), column)
+    path.write_bytes(seal.sealed(table, SnapshotSeal(), {"compression": "zstd", "write_statistics": False}))
+    assert facts(store) == before
+    assert store.verify() == []
+    store.compact()
+    assert facts(store) == before
+
+
 @pytest.mark.slow
 def test_verify_holds_a_snapshot_against_the_files(compacted, caplog):
     store, before = compacted
@@ -266,6 +301,55 @@ def test_verify_holds_a_snapshot_against_the_files(compacted, caplog):
         assert key in caplog.text
         assert facts(store) == before
         caplog.clear()
+
+
+@pytest.mark.parametrize("lied", [{"status": "finished"}, {"steps": 7}, {"success": 0.123}, {"fingerprint": "1-0"}])
+def test_a_snapshot_that_agrees_with_itself_and_not_with_the_files_is_not_believed(compacted, lied, caplog):
+    store, before = compacted
+    key = next(key for key, status in before[0].items() if status == "failed")
+    lie(store, key, **lied)
+    assert facts(opened(store.root, held=7)) == before
+    assert key in caplog.text
+    assert store.listing("snapshots") == [], "nor by anybody else"
+
+
+def test_a_snapshot_with_two_rows_of_a_trial_doubles_nothing(compacted, caplog):
+    store, before = compacted
+    path = Path(store.root, SNAPSHOT_FILE)
+    table = pq.ParquetFile(path).read().replace_schema_metadata(None)
+    path.write_bytes(seal.sealed(pa.concat_tables([table, table[:1]]), SnapshotSeal(), {"write_statistics": False}))
+    assert facts(store) == before
+    assert SNAPSHOT_FILE in caplog.text
+
+
+def test_a_compaction_does_not_hand_on_what_a_snapshot_says_against_the_files(compacted):
+    store, before = compacted
+    lie(store, sorted(before[0])[0], status="stopped")
+    fill(store, [9])
+    opened(store.root, held=7).compact()
+    said = store.committed()
+    assert said == said | before[0]
+
+
+def test_a_trial_that_is_found_damaged_behind_a_snapshot_is_no_row(compacted, caplog):
+    store, before = compacted
+    first, *others = sorted(before[0])
+    path = Path(store.root, before[1][first].name)
+    state, data = path.stat(), path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] + bytes(len(data) - len(data) // 2))
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert sorted(opened(store.root, held=7).committed()) == others
+    assert first in caplog.text
+    assert store.listing("snapshots") == [SNAPSHOT_FILE]
+
+
+def test_a_result_that_is_committed_beside_a_reading_is_no_fault_of_the_snapshot(compacted, caplog):
+    store, _ = compacted
+    reader = opened(store.root, held=7)
+    before_next(reader.files, "opened", lambda: store.commit(result({"seed": 5}, metrics={"success": 0.25})))
+    assert len(reader.committed()) == 7
+    assert store.listing("snapshots") == [SNAPSHOT_FILE]
+    assert SNAPSHOT_FILE not in caplog.text
 
 
 def test_a_deletion_reads_files_whatever_a_snapshot_says(compacted):

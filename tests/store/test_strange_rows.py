@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from sweeper.analysis import page, ready_questions
 from sweeper.analysis.results import current, named
+from sweeper.analysis.sql import table
 from sweeper.messages import UserError
 from sweeper.store import row_checks
 from sweeper.store.schema import ROW, TRIAL_FILE
@@ -29,9 +31,9 @@ SPEC = json.loads(TABLE["spec"][0].as_py())
 
 def strange(store, name, column, seal=SEAL):
     """Make one column of the file of a trial this array, and seal the file; beside a trial that is whole."""
-    table = TABLE.set_column(TABLE.column_names.index(name), name, column)
+    changed = TABLE.set_column(TABLE.column_names.index(name), name, column)
     store.commit(result({"seed": 1}))
-    store.write_bytes(SEAL.name, sealed(table, seal, {"write_statistics": False}))
+    store.write_bytes(SEAL.name, sealed(changed, seal, {"write_statistics": False}))
     plan(store, [MINE, OTHER])
 
 
@@ -119,7 +121,7 @@ VALUES = st.recursive(
 @st.composite
 def columns(draw):
     """A column of a trial's file, and an array of one value for it, of its type or of another."""
-    name = draw(st.sampled_from([*ROW.names, "curves", "outcomes"]))
+    name = draw(st.sampled_from([*ROW.names, "curves", "outcomes", "metrics"]))
     if name == "spec" and draw(st.booleans()):
         part = draw(st.sampled_from([*SPEC, "experiment", "start_from", "x"]))
         return name, spec(**{part: draw(VALUES | st.fixed_dictionaries({"name": VALUES}))})
@@ -135,7 +137,7 @@ def columns(draw):
         number = st.floats(width=32) | st.none()
         one = number if name == "outcomes" else st.fixed_dictionaries({"step": st.integers(0, 9), "value": number})
         lists = st.lists(one, max_size=3) | st.none()
-        value = draw(st.lists(st.tuples(st.text(max_size=3), lists), max_size=3))
+        value = draw(st.lists(st.tuples(st.text(max_size=3), number if name == "metrics" else lists), max_size=3))
     return name, pa.array([draw(st.sampled_from([value, None]))], kind)
 
 
@@ -148,6 +150,24 @@ def test_no_row_of_a_stranger_is_a_traceback(tmp_path_factory, caplog, column):
     strange(store, *column)
     assert OTHER in read_all(store)
     assert len([record for record in caplog.records if MINE in record.getMessage()]) <= 1
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.text(max_size=12) | st.sampled_from(["a" * 201, "select", 'a"b', "trial_id", "SUCCESS", "a.b", "=1"]))
+def test_any_name_of_a_metric_is_refused_or_can_be_asked_for(tmp_path_factory, name):
+    store = Store.open(tmp_path_factory.mktemp("named"))
+    try:
+        store.commit(result(metrics={"success": 0.5, name: 0.25}))
+    except ValueError:
+        assert store.committed() == {}
+        return
+    plan(store, [MINE])
+    assert read_all(store) == [MINE]
+    (row,) = table("select * from trials", store).to_pylist()
+    assert row["trial_id"] == MINE
+    assert 0.25 in row.values() or name in row
+    assert dict(pq.read_table(Path(store.root, SEAL.name))["metrics"][0].as_py())[name] == 0.25
 
 
 def test_what_is_written_keeps_the_same_bounds(local):

@@ -42,7 +42,7 @@ class Objective(objective_contract.Objective):
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """An installed package `mazes` with the task `maze`."""
-    site = tmp_path / "site"
+    site = tmp_path / "site-packages"
     metadata = site / "mazes-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mazes\nVersion: 1.0\n")
@@ -140,6 +140,59 @@ def test_a_mistake_is_one_line_that_begins_with_the_file(project, text, line, na
     message = _refusal("mine")
     assert message.startswith(f"{path}, line {line}:" if line else str(path))
     assert re.search(named, message)
+
+
+HELPED = "{how}\n" + GOOD
+CULPRIT = "import jax\n\njax.config.update('jax_enable_x64', True)\nX = 1\n"
+
+
+@pytest.mark.parametrize(
+    "how", ["import culprit", "from tasks import culprit", "from tasks.inner.culprit import X", "import between"]
+)
+def test_what_a_helper_changes_is_refused_at_every_load_and_for_every_plug_in(project, monkeypatch, how):
+    monkeypatch.syspath_prepend(project)
+    (project / "tasks" / "inner").mkdir()
+    (project / "tasks" / "inner" / "__init__.py").touch()
+    (project / "between.py").write_text("import culprit\n")
+    places = [project / "culprit.py", project / "tasks" / "culprit.py", project / "tasks" / "inner" / "culprit.py"]
+    for place in places:
+        place.write_text(CULPRIT)
+    for name in ("first", "second"):
+        (project / "tasks" / f"{name}.py").write_text(HELPED.format(how=how, name=name))
+    for name in ("first", "first", "second"):
+        assert "jax_enable_x64" in _refusal(name)
+    for place in places:
+        place.write_text("X = 1\n")
+    assert plugins.load("task", "second").__name__ == "Task", "the helper is mended"
+
+
+def test_what_an_installed_plug_in_changes_is_refused_at_every_load(project, package):
+    package.write_text(HELPED.format(how=CULPRIT, name="maze"))
+    for _ in range(2):
+        assert "jax_enable_x64" in _refusal("maze")
+
+
+def test_what_a_library_changes_is_refused_until_the_plug_in_does_without_it(project, tmp_path, monkeypatch):
+    site = tmp_path / "elsewhere" / "site-packages"
+    site.mkdir(parents=True)
+    (site / "culprit.py").write_text(CULPRIT)
+    monkeypatch.syspath_prepend(site)
+    task = project / "tasks" / "first.py"
+    task.write_text(HELPED.format(how="import culprit", name="first"))
+    for _ in range(2):
+        assert "jax_enable_x64" in _refusal("first")
+    task.write_text(GOOD.format(name="first"))
+    assert plugins.load("task", "first").__name__ == "Task"
+
+
+def test_what_a_helper_changes_is_refused_after_an_import_that_failed(project, monkeypatch):
+    monkeypatch.syspath_prepend(project)
+    (project / "culprit.py").write_text(CULPRIT)
+    task = project / "tasks" / "first.py"
+    task.write_text("import culprit\nimport nowhere\n")
+    assert "nowhere" in _refusal("first")
+    task.write_text(HELPED.format(how="import culprit", name="first"))
+    assert "jax_enable_x64" in _refusal("first")
 
 
 def test_the_contract_of_every_kind_says_its_kind():
