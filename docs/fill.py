@@ -26,10 +26,11 @@ from sweeper.analysis import figures, sql
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.report_sources import ReportError, sources
 from sweeper.analysis.results import Results
-from sweeper.analysis.table import MISSING, Amount, markdown, titled, values
+from sweeper.analysis.table import markdown, values
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store, StoreError
+from sweeper.tables import MISSING, Amount, titled
 
 _PLACE = re.compile(r"(<!-- (table|published): (.*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _BEGIN = re.compile(r"<!-- (?:table|published):")

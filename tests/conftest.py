@@ -81,13 +81,22 @@ SLOW_FIXTURES = {"undisturbed", "vega"}
 """A trained pack, and a process that makes JavaScript: a test that asks for one of them is slow."""
 
 
+LONGEST = ("end_to_end/", "test_adding_", "test_notebook.py")
+"""Where the longest tests are, which start sweeps on Ray one after the other."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items):
-    """The slow ones come first, so that all processes of `make test` end together."""
+    """The longest come first and then the slow ones, so that all processes of a run end together."""
     for item in items:
         if not SLOW_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+    def place(item):
+        longest = str(item.path.relative_to(Path(__file__).parent)).startswith(LONGEST)
+        return not longest, item.get_closest_marker("slow") is None
+
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True)

@@ -9,12 +9,12 @@ import pandas as pd
 from sweeper.analysis import sql
 from sweeper.analysis.ready_questions import trial_with_prefix
 from sweeper.analysis.sweeps import moment
-from sweeper.analysis.table import table
 from sweeper.messages import UserError, counted, did_you_mean, nearest_name
 from sweeper.store import annotations as stored
 from sweeper.store.annotations import NO_ANNOTATIONS, AllAnnotations, Annotations, Subject, read_annotations
 from sweeper.store.store import Store
 from sweeper.store.sweep_records import latest_starts, unknown_sweep
+from sweeper.tables import table
 
 Chosen = tuple[Subject, str]  # what notes and tags are for: a sweep or trials, and what they are called in messages
 

@@ -10,23 +10,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sweeper.analysis.results import extra_metrics
+from sweeper.analysis.results import extra_metrics, foreign_columns
 from sweeper.analysis.sql import QueryError
-from sweeper.analysis.table import (
-    console,
-    narrowed,
-    table,
-    terminal,
-    texts,
-    titled,
-    value_text,
-    values,
-    width,
-    write_csv,
-)
+from sweeper.analysis.table import console, narrowed, terminal, texts, values, width, write_csv
 from sweeper.analysis.views import csv_table, json_texts, json_value
 from sweeper.messages import printable
 from sweeper.store.store import TRIALS
+from sweeper.tables import table, titled, value_text
 from sweeper.trial.columns import COLUMNS, METRICS, TIMINGS
 
 _NAMES = list(COLUMNS)
@@ -85,6 +75,8 @@ def _brought(name: str, before: int, sql: str) -> bool:
 def _shortened(answer: pa.Table, brought: set[str]) -> tuple[pd.DataFrame, list[str]]:
     """The answer as a table without the columns that are left out, and the values that all rows share."""
     left_out = {name for name in brought if _numbered(name, answer)[0] in (*PROVENANCE, *JSON_COLUMNS)}
+    specs = answer["spec"].to_pylist() if "spec" in brought else []
+    left_out |= brought & set.intersection(*map(foreign_columns, specs)) if specs else set()
     own, names = _own_metrics(answer), [name for name in answer.column_names if name not in left_out]
     names.sort(key=lambda name: _order(name, own) if name in brought else 0)
     frame = pd.DataFrame({name: pd.Series(_values(answer[name]), dtype=object) for name in names}, columns=names)

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.table import MISSING, Amount, table, write_csv
-from sweeper.learned_algorithms.metrics import metric_named
+from sweeper.analysis.table import write_csv
 from sweeper.messages import cell
+from sweeper.tables import MISSING, Amount, table
 
 MISS = 0.05  # a share that is further than this from its published value is a miss
 
@@ -25,7 +25,7 @@ exactly a figure can be read."""
 
 
 class Comparison(NamedTuple):
-    """One published number beside the measured one, in the store's units (success between 0 and 1)."""
+    """One published number beside the measured one, in the store's units (a share between 0 and 1)."""
 
     panel: str
     series: str
@@ -81,7 +81,7 @@ class Agreement(NamedTuple):
 
 def agreement(compared: Iterable[Comparison]) -> Agreement:
     # A pooled percentile stands beside the mean of percentiles of the same published number.
-    telling = [each for each in compared if metric_named(each.metric).statistic != "pooled"]
+    telling = [each for each in compared if not each.metric.endswith("_pooled")]
     judged = [each for each in telling if each.measured is not None and each.tolerance is not None]
     shares, others = ([each for each in judged if each.percent == percent] for percent in (True, False))
     # An untrained network, too, has 0 where the published share is 0.

@@ -9,11 +9,11 @@ from collections.abc import Collection
 import pandas as pd
 
 from sweeper.analysis.settings_table import metrics_of
-from sweeper.analysis.table import value_text
 from sweeper.messages import counted, duration, inflected
 from sweeper.packs.halving import searches_of, winners_of
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store
+from sweeper.tables import value_text
 from sweeper.trial.entry_names import column_name, entries, varying
 from sweeper.trial.start_from import OF_A_SEED
 

@@ -30,7 +30,7 @@ import math
 import operator
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,18 +45,10 @@ from PIL import Image
 from sweeper.analysis import comparison, figures
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import FigureReport
-from sweeper.analysis.figures.selection import NoData, chosen
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.ranking import Goal, goal_of, recorded_space
-from sweeper.analysis.results import (
-    Results,
-    abilities_of,
-    named,
-    own_goals,
-    value_order,
-)
+from sweeper.analysis.results import Results, foreign_columns, named, subject_of
 from sweeper.analysis.results import extra_metrics as extra_metrics_of
-from sweeper.analysis.settings_table import by_entries
 from sweeper.analysis.sweeps import (
     annotation_columns,
     drivers,
@@ -74,26 +66,34 @@ from sweeper.analysis.table import (
     revision_text,
     safe,
     style,
-    table,
-    titled,
-    value_text,
     values,
     without_empty_columns,
 )
 from sweeper.analysis.views import replaced
-from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.messages import counted, duration, inflected, redacted, typed
 from sweeper.packs.checkpointed_trials import unfinished_curves
-from sweeper.panels.kinds import Panel
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.annotations import Annotations, read_annotations
 from sweeper.store.store import Store, SweepRecord
+from sweeper.tables import table, titled, value_text
 from sweeper.trial import provenance
 from sweeper.trial.columns import TIMINGS
-from sweeper.trial.entry_names import column_name, entries, entries_of, named_values, varying
+from sweeper.trial.entry_names import (
+    FIRST_PARTS,
+    LABEL,
+    LEADING,
+    by_entries,
+    column_name,
+    entries,
+    entries_of,
+    named_values,
+    value_order,
+    varying,
+)
 from sweeper.trial.record import canonical
 from sweeper.trial.start_from import OF_A_SEED
+from sweeper.trial.trial import Trial
 
 logger = logging.getLogger(__name__)
 
@@ -127,10 +127,9 @@ NO_SWEEP = "(none)"  # the sweep of trials that no sweep plans
 
 
 class Section(NamedTuple):
-    """The figures of a sweep or a search space, with the panels and the trials that they were drawn from."""
+    """The figures of a sweep or a search space, and the trials that they were drawn from."""
 
     name: str
-    panels: tuple[Panel, ...]
     results: Results
     report: FigureReport
 
@@ -158,7 +157,7 @@ def render(
         store: Where the starts of the sweeps are read.
         rows: All rows of the store, which the caller has read for the figures.
         sections: Figures and comparisons, in this order.
-        tables: Further tables, such as advice on seeds and votes, each with the sweep that it is about, or "".
+        tables: Further tables, such as advice, each with the sweep that it is about, or "".
         sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
         every: Seconds after which an open page loads itself again; None for a page that stays as it is.
         spaces: What was searched: trials have columns for the metrics that spaces ask for, and are ordered by the
@@ -315,12 +314,9 @@ def _facts(trials: pd.DataFrame, planned: set[str], comparisons: Sequence[Compar
 # Trials
 
 
-METRICS = (
-    "success", "success_p5", "success_worst5", "failed_inputs", "majority_30", "majority_30_p5", "loss", "loss_p95",
-)  # fmt: skip
-"""Metrics listed with the trials, where any trial has them."""
+LEADING_COLUMNS = tuple(dict.fromkeys(map(column_name, LEADING)))
+"""Columns that say what a trial is, of all kinds of trial."""
 
-_KIND = ("task", "baseline", "model")
 _HEADS = {"trial_id": "trial", "wall_seconds": "time", "steps_per_second": "steps/s", "finished": "ended",
           "error_step": "step", "error_kind": "kind", "revision": "commit"}  # fmt: skip
 """Heads of columns that have another name in a store."""
@@ -334,7 +330,8 @@ _FORMATS = {
 def trials_of(rows: pa.Table, planned: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Rows of a store as plain data with their entries and metrics by name, and the sweeps that plan them."""
     trials = values(named(rows))
-    trials.loc[trials["baseline"] == "experiment", ["baseline", "model"]] = None  # its kind has neither
+    for task, spec in trials.drop_duplicates("task")[["task", "spec"]].itertuples(index=False):
+        trials.loc[trials["task"] == task, [*foreign_columns(spec)]] = None
     trials["sweeps"] = [planned.get(trial_id, []) for trial_id in trials["trial_id"]]
     trials["sweep"] = [", ".join(sweeps) or NO_SWEEP for sweeps in trials["sweeps"]]
     return trials
@@ -358,13 +355,12 @@ def trial_table(
     """
     failed = trials["status"] == "failed"
     listed = pd.concat([_newest(trials[failed]), _newest(trials[~failed])]).head(most)
-    order = ["task", "baseline", "model", "q", "m", "steps", "seed", "trial_id"]
-    listed = listed.sort_values(order, na_position="first")
+    listed = listed.sort_values([*LEADING_COLUMNS, "steps", "seed", "trial_id"], na_position="first")
     if goal is not None and goal.metric in listed:
         listed = listed.sort_values(goal.metric, ascending=goal.mode == "min", kind="stable")
     listed = listed.reset_index(drop=True)
     differing = [column_name(path) for path in _differing(listed)]
-    settings = [*_KIND, "q", "m", *differing[:MAX_VARYING], "seed", "steps"]
+    settings = [*LEADING_COLUMNS, *differing[:MAX_VARYING], "seed", "steps"]
     metrics = _metrics(listed, asked_for)
     listed[metrics] = listed[metrics].astype(object).where(listed[metrics].notna(), None)
     notes = []
@@ -379,7 +375,7 @@ def trial_table(
     revisions = map(revision_text, listed["commit"], listed["dirty"])
     shown = listed.assign(revision=list(revisions))[["trial_id", "status", "sweep", *settings, *metrics, *costs]]
     shown = shown.rename(columns=_HEADS).assign(**annotation_columns(map(annotations.get, listed["trial_id"])))
-    formats = {name: "per cent" if metric_named(name).is_share else "number" for name in metrics}
+    formats = {name: "per cent" if _is_share(name, listed) else "number" for name in metrics}
     titled(shown, "Trials", " ".join(notes), formats | _FORMATS)
     roles = {name.lower(): "metric" for name in metrics} | {name.lower(): "setting" for name in settings}
     shown.attrs["roles"] = roles
@@ -408,35 +404,34 @@ def colours(listing: pd.DataFrame, shades: Mapping[str, str], look: Look) -> dic
     return found
 
 
-def _metrics(trials: pd.DataFrame, asked_for: Sequence[str]) -> list[str]:
-    """The metrics that any trial has: those of every page, those asked for, those of tasks and of experiments.
-
-    A trial may have none of these.
-    """
-    specs = dict(zip(trials["task"], trials["spec"], strict=True)).values()
-    own = [name for spec in specs for name in (*(each.name for each in abilities_of(spec).measures), *own_goals(spec))]
+def _metrics(trials: pd.DataFrame, asked: Sequence[str]) -> list[str]:
+    """The metrics that any trial has: those that kinds list and those asked for, else some of those that there are."""
     further = sorted({name for extra in trials["extra_metrics"] for name in extra_metrics_of(extra)})
     measured = {name for name in trials if trials[name].notna().any()}.union(further) - {*TIMINGS}
-    return [name for name in dict.fromkeys([*METRICS, *asked_for, *own]) if name in measured] or further[: len(METRICS)]
+    subjects = map(subject_of, trials.drop_duplicates("task")["spec"])
+    listed = dict.fromkeys(name for kind, part in subjects for name in kind.of_trials(part, asked))
+    return [name for name in listed if name in measured] or further[:MAX_VARYING]
 
 
-_ALWAYS = {
-    "baseline", "objective.q", "objective.m", "experiment.name", "task.name", "model.name", "seed", "steps",
-}  # fmt: skip
+def _is_share(metric: str, trials: pd.DataFrame) -> bool:
+    """Whether all trials with this metric have a share."""
+    measured = trials[trials[metric].notna()].drop_duplicates("task")["spec"]
+    return all(subject_of(spec).kind.meaning(metric).is_share for spec in measured)
 
 
 def _differing(trials: pd.DataFrame) -> list[str]:
     """Paths of the entries without a column of their own that differ between trials of one task, its own first."""
     of_tasks = trials.groupby("task", sort=False)["spec"]
-    paths = {path for _, specs in of_tasks for path in varying(list(map(entries, specs)))} - _ALWAYS
-    return sorted(paths, key=lambda path: (not path.startswith(("task.", "experiment.")), path))
+    paths = {path for _, specs in of_tasks for path in varying(list(map(entries, specs)))}
+    paths -= {*LEADING, "seed", "steps"}
+    return sorted(paths, key=lambda path: (not path.startswith(FIRST_PARTS), path))
 
 
 def failed_trials(failed: pd.DataFrame, most: int = MAX_FAILURES) -> pd.DataFrame:
     """Failed trials with their messages, the newest first."""
     listed = _newest(failed).head(most)
     messages = [_clipped(message or "no reason given") for message in listed["error_message"]]
-    heads = ["trial_id", "sweep", *_KIND, "q", "m", "seed", "error_step", "error_kind", "message"]
+    heads = ["trial_id", "sweep", *LEADING_COLUMNS, "seed", "error_step", "error_kind", "message"]
     note = f"The latest {most:,} of {len(failed):,} failed trials." if len(failed) > most else ""
     shown = titled(listed.assign(message=messages)[heads].rename(columns=_HEADS), "Failed trials", note, _FORMATS)
     return without_empty_columns(shown)
@@ -559,21 +554,21 @@ def _facets_of(trials: pd.DataFrame, sweep: str, facets: Sequence[str]) -> Facet
     }
 
 
-def _compared_facets(section: Section, facets: Sequence[str]) -> Iterator[Facets]:
-    """The facets of the published numbers of a section: those of the trials behind the series of each."""
-    panels = {panel.name: panel for panel in section.panels}
-    known: dict[tuple[str, str], Facets] = {}
-    for compared in section.report.comparisons:
-        key = compared.panel, compared.series
-        if key not in known:
-            panel = panels[compared.panel]
-            wanted = [series.where for series in panel.series if figures.plain(series.label) == compared.series]
-            try:
-                trials = chosen(section.results, panel.where, *wanted)
-            except NoData:
-                trials = section.results.trials[:0]
-            known[key] = _facets_of(trials, section.name, facets)
-        yield known[key]
+def _compared_facets(section: Section, facets: Sequence[str]) -> list[Facets]:
+    """The facets of the published numbers of a section: those of the trials that the series of each shows."""
+
+    def facets_of(trials: pd.DataFrame) -> Facets:
+        return _facets_of(trials, section.name, facets)
+
+    behind = {
+        (drawing.panel.name, figures.plain(str(series))): facets_of(
+            drawing.trials[drawing.trials["trial_id"].isin(rows["trial_id"])]
+        )
+        for drawing in section.report.drawn
+        for series, rows in drawing.frame.groupby("series")
+    }
+    nothing = facets_of(section.results.trials[:0])
+    return [behind.get((compared.panel, compared.series), nothing) for compared in section.report.comparisons]
 
 
 def _shades(section: Section, look: Look) -> dict[str, str]:
@@ -611,14 +606,8 @@ def _distinct(wanted: Sequence[str | None], look: Look) -> list[str]:
 
 METRIC = "train_loss"  # is shown first; without it the curve of the most points
 
-
-class _Curves(NamedTuple):
-    """A trial with its curves: points by metric, each by step."""
-
-    trial_id: str
-    status: str  # of its row; `unfinished` without a row
-    spec: Mapping[str, Any]  # entries by dotted path
-    points: dict[str, dict[int, float]]
+Points = collections.defaultdict[str, collections.defaultdict[str, dict[int, float]]]
+"""The points of training curves: values by trial, metric and step."""
 
 
 def curves(
@@ -635,113 +624,112 @@ def curves(
     The curves of finished, stopped and failed trials are those of the store, of the best settings. The curves of
     unfinished trials are those of their checkpoints, so a page that is written again and again shows how they go on.
     """
-    by_id = trials.set_index("trial_id", drop=False)
     read = {space.name: space for space in spaces}
-    of_sweeps: dict[str, tuple[list[list[_Curves]], str]] = {}
+    pending, listed, points = [], [], list[Iterable[tuple[str, int, str, float | None]]]()
     for name, records in starts.items():
         space = read.get(name) or recorded_space(records[-1], store)
-        committed = by_id.loc[[key for key in records[-1].trial_ids if key in by_id.index]]
-        settings, best = _best_settings(committed, space)
-        # One more of each than a chart shows, so that the chart can say that it left some out.
-        settings = [setting[: limits.trials + 1] for setting in settings]
-        of_sweeps[name] = _with_unfinished(settings, store, space, by_id.index), best
-    charted = {each.trial_id: each for settings, _ in of_sweeps.values() for setting in settings for each in setting}
-    points = store.curves([key for key in charted if key in by_id.index])
-    columns = (points[name].to_pylist() for name in ("trial_id", "step", "metric", "value"))
-    for trial_id, step, metric, value in zip(*columns, strict=True):
+        for trial_id, (trial, own) in _unfinished(store, space, trials["trial_id"]).items():
+            pending.append(_lines([(trial_id, "unfinished", entries_of(canonical(trial)))]).assign(sweep=name, best=""))
+            points.append([(trial_id, *point) for point in own])
+        committed = trials[trials["trial_id"].isin(records[-1].trial_ids)]
+        for _, of_task in committed.groupby("task"):
+            goal = goal_of(None if space is None else space.search, of_task)
+            listed.append(_best_trials(of_task, goal).assign(sweep=name, best=goal.text()))
+    if not (pending or listed):
+        return []
+    # One more trial of each setting than a chart shows, so that the chart can say that it left some out.
+    lines = pd.concat([*pending, *listed]).groupby(["sweep", "setting"], sort=False).head(limits.trials + 1)
+    stored = store.curves(lines["trial_id"][lines["status"] != "unfinished"].unique())
+    points.append(zip(*(stored[name].to_pylist() for name in ("trial_id", "step", "metric", "value")), strict=True))
+    known: Points = collections.defaultdict(lambda: collections.defaultdict(dict))
+    for trial_id, step, metric, value in itertools.chain(*points):
         if value is not None and math.isfinite(value):
-            charted[trial_id].points.setdefault(metric, {})[step] = value
+            known[trial_id][metric][step] = value
+    lines = lines[lines["trial_id"].isin(known)]
     charts = []
-    for name, (settings, best) in of_sweeps.items():
-        of_tasks: dict[str, list[list[_Curves]]] = collections.defaultdict(list)
-        for setting in settings:
-            if known := [charted[each.trial_id] for each in setting if charted[each.trial_id].points]:
-                of_tasks[_task(known[0].spec)].append(known)
-        for task, of_task in sorted(of_tasks.items()):
-            made = _chart(of_task, best, shades.get(name, {}), look, {"sweep": [name], "task": [task]}, limits)
+    for name in starts:
+        of_tasks = lines[lines["sweep"] == name].groupby("task")
+        for task, of_task in of_tasks:
+            facets = {"sweep": [name], "task": [str(task)]}
+            made = _chart(of_task, known, shades.get(name, {}), look, facets, limits)
             charts.append({"title": name if len(of_tasks) == 1 else f"{name}: {task}", **made})
     return charts
 
 
-def _task(spec: Mapping[str, Any]) -> str:
-    return spec.get("task.name") or spec["experiment.name"]
+def _lines(trials: Iterable[tuple[str, str, Mapping[str, Any]]]) -> pd.DataFrame:
+    """Trials with a curve each, of id, status (`unfinished` without a row) and entries by dotted path."""
+    rows = [
+        {"trial_id": trial_id, "status": status, "spec": spec, "seed": spec["seed"]}
+        | {"task": next(spec[path] for path in LABEL if path in spec), "setting": frozenset(_setting(spec).items())}
+        for trial_id, status, spec in trials
+    ]
+    return pd.DataFrame(rows)
 
 
-def _setting(spec: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
-    return frozenset((path, value) for path, value in spec.items() if path not in OF_A_SEED)
+def _setting(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {path: value for path, value in spec.items() if path not in OF_A_SEED}
 
 
-def _best_settings(trials: pd.DataFrame, space: SweepSpec | None) -> tuple[list[list[_Curves]], str]:
-    """The trials of the settings of each task, the best first and without their points, and what the best are."""
-    found, best = [], set[str]()
-    for _, of_task in trials.groupby("task"):
-        goal = goal_of(None if space is None else space.search, of_task)
-        best.add(goal.text())
-        sign = -1 if goal.mode == "max" else 1
-
-        def merit(setting: pd.DataFrame, metric: str = goal.metric, sign: int = sign) -> float:
-            finished = setting[setting["status"] == "finished"]
-            mean = float(finished[metric].astype(float).mean()) if metric in finished else math.nan
-            return math.inf if math.isnan(mean) else sign * mean
-
-        for setting in sorted((rows for _, rows in by_entries(of_task)), key=merit)[: 2 * LIMITS.settings]:
-            listed = zip(setting["trial_id"], setting["status"], map(entries, setting["spec"]), strict=True)
-            found.append([_Curves(*each, {}) for each in listed])
-    return found, " or ".join(sorted(best))
+def _shared(lines: pd.DataFrame) -> dict[str, Any]:
+    """The entries of trials of one setting."""
+    return _setting(lines["spec"].tolist()[0])
 
 
-def _with_unfinished(
-    settings: list[list[_Curves]], store: Store, space: SweepSpec | None, committed: Collection[str]
-) -> list[list[_Curves]]:
-    """The settings, and before them those of trials of the sweep that have a checkpoint and no row."""
+def _best_trials(of_task: pd.DataFrame, goal: Goal) -> pd.DataFrame:
+    """The trials of the settings of a task, the best settings first."""
+
+    def merit(setting: pd.DataFrame) -> float:
+        finished = setting[setting["status"] == "finished"]
+        mean = float(finished[goal.metric].astype(float).mean()) if goal.metric in finished else math.nan
+        return math.inf if math.isnan(mean) else -mean if goal.mode == "max" else mean
+
+    best = pd.concat(sorted([rows for _, rows in by_entries(of_task)], key=merit)[: 2 * LIMITS.settings])
+    return _lines(zip(best["trial_id"], best["status"], map(entries, best["spec"]), strict=True))
+
+
+def _unfinished(store: Store, space: SweepSpec | None, committed: Iterable[str]) -> dict[str, tuple[Trial, list[Any]]]:
+    """The trials of a sweep that have a checkpoint and no row, by id, with the points of their curves."""
     if space is None or space.search.ADAPTS or not store.listing("checkpoints"):
-        return settings  # to expand a large space takes seconds
+        return {}  # to expand a large space takes seconds
     try:
         expansion = space.expand()
     except SearchSpaceError:
-        return settings
-    planned = zip(expansion.trial_ids, expansion.trials, strict=True)
-    pending = {key: trial for key, trial in planned if key not in committed}
-    groups: dict[frozenset[tuple[str, Any]], list[_Curves]] = {}
-    for key, points in unfinished_curves(store, pending).items():
-        each = _Curves(key, "unfinished", entries_of(canonical(pending[key])), {})
-        for step, metric, value in points:
-            if math.isfinite(value):
-                each.points.setdefault(metric, {})[step] = value
-        groups.setdefault(_setting(each.spec), []).append(each)
-    for setting in settings:
-        groups.setdefault(_setting(setting[0].spec), []).extend(setting)
-    return list(groups.values())
+        return {}
+    pending = dict(zip(expansion.trial_ids, expansion.trials, strict=True))
+    for trial_id in {*committed}.intersection(pending):
+        del pending[trial_id]
+    return {key: (pending[key], points) for key, points in unfinished_curves(store, pending).items()}
 
 
 def _chart(
-    settings: Sequence[Sequence[_Curves]],
-    best: str,
+    lines: pd.DataFrame,
+    points: Points,
     shades: Mapping[str, str],
     look: Look,
     facets: Facets,
     limits: Limits,
 ) -> dict[str, Any]:
     """The settings of one sweep and task as plain data, and a note that says what was left out."""
-    shown = [list(setting[: limits.trials]) for setting in settings[: limits.settings]]
-    specs = [{path: value for path, value in setting[0].spec.items() if path not in OF_A_SEED} for setting in shown]
-    order = sorted(range(len(shown)), key=lambda place: list(map(value_order, specs[place].values())))
-    shown, specs = [shown[place] for place in order], [specs[place] for place in order]
+    settings = [rows for _, rows in lines.groupby("setting", sort=False)]
+    shown = [rows.head(limits.trials).sort_values("seed") for rows in settings[: limits.settings]]
+    shown.sort(key=lambda rows: list(map(value_order, _shared(rows).values())))
+    specs = list(map(_shared, shown))
     paths = varying(specs)
-    wanted = [next((shades[each.trial_id] for each in setting if each.trial_id in shades), None) for setting in shown]
+    wanted = [next(filter(None, map(shades.get, rows["trial_id"])), None) for rows in shown]
     series: list[dict[str, Any]] = [
-        _series(setting, spec, paths, facets, limits.points) | {"colour": colour}
-        for setting, spec, colour in zip(shown, specs, _distinct(wanted, look), strict=True)
+        _series(rows, points, spec, paths, facets, limits.points) | {"colour": colour}
+        for rows, spec, colour in zip(shown, specs, _distinct(wanted, look), strict=True)
     ]
     notes = []
-    if unfinished := sum(each.status == "unfinished" for setting in shown for each in setting):
+    if unfinished := sum((rows["status"] == "unfinished").sum() for rows in shown):
         verb = inflected(unfinished, "is", "are")
-        notes.append(f"{counted(unfinished, 'trial')} {verb} unfinished: dashed, up to the last checkpoint.")
+        notes.append(f"{counted(int(unfinished), 'trial')} {verb} unfinished: dashed, up to the last checkpoint.")
     if len(settings) > len(shown):
+        best = lines["best"].max()
         notes.append(
             f"Of more than {len(shown)} settings, the chart has the unfinished ones and then the best: {best}."
         )
-    if any(len(setting) > limits.trials for setting in settings):
+    if any(len(rows) > limits.trials for rows in settings):
         notes.append(f"Of more than {limits.trials} trials of a setting, it has {limits.trials}.")
     counts = collections.Counter(
         name for one in series for name, curve in one["curves"].items() for _ in curve["steps"]
@@ -753,30 +741,30 @@ def _chart(
 
 
 def _series(
-    setting: Sequence[_Curves], spec: Mapping[str, Any], paths: Sequence[str], facets: Facets, most: int
+    lines: pd.DataFrame, points: Points, spec: Mapping[str, Any], paths: Sequence[str], facets: Facets, most: int
 ) -> dict[str, Any]:
     """The curves of a setting at the steps at which any of its trials has a point, of many steps some.
 
     Between its own points a curve is linear, so that a point between those of other trials moves no mean; before and
     after its points it has no value.
     """
-    setting = sorted(setting, key=lambda each: each.spec["seed"])
     found = {}
-    for metric in dict.fromkeys(name for each in setting for name in each.points):
-        own = [sorted(each.points.get(metric, {}).items()) for each in setting]
-        every = sorted({step for points in own for step, _ in points})
+    for metric in dict.fromkeys(name for key in lines["trial_id"] for name in points[key]):
+        own = [sorted(points[key][metric].items()) for key in lines["trial_id"]]
+        every = sorted({step for line in own for step, _ in line})
         steps = [every[at] for at in np.linspace(0, len(every) - 1, min(len(every), most)).round().astype(int)]
         values = []
-        for points in own:
-            at = np.interp(steps, *zip(*points, strict=True), left=np.nan, right=np.nan) if points else [math.nan]
+        for line in own:
+            at = np.interp(steps, *zip(*line, strict=True), left=np.nan, right=np.nan) if line else [math.nan]
             values.append([None if math.isnan(value) else float(f"{value:.4g}") for value in at])
         found[metric] = {"steps": steps, "values": values}
     words = named_values(paths, lambda path: value_text(spec[path]) if path in spec else "")
     words_of = {column_name(path): [value] for path, value in spec.items() if isinstance(value, str)}
+    trials = lines[["trial_id", "seed", "status"]].rename(columns={"trial_id": "id"})
     return {
-        "label": " ".join(words) or spec.get("baseline") or _task(spec),  # such as "Aq_R q=10"
+        "label": " ".join(words) or [spec[path] for path in LABEL if path in spec][-1],  # such as "width=8"
         "facets": {**words_of, **facets},
-        "trials": [{"id": each.trial_id, "seed": each.spec["seed"], "status": each.status} for each in setting],
+        "trials": trials.to_dict("records"),
         "curves": found,
     }
 

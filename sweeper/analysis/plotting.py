@@ -1,7 +1,7 @@
 """A picture of any two columns of a store, drawn as the panels are, without a panel in a search space.
 
-Against an entry of the specification, such as `q`, a value is a line of means over training seeds; against `step` it is
-a training curve; against any other column every trial is a point.
+Against an entry of the specification, such as `task_vertices`, a value is a line of means over training seeds; against
+`step` it is a training curve; against any other column every trial is a point.
 """
 
 import re

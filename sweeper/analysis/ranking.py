@@ -11,15 +11,13 @@ import json
 import math
 import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from sweeper.analysis.halving_winners import finished_elsewhere, winner_lines
-from sweeper.analysis.results import abilities_of, current, named_frame, own_goals
+from sweeper.analysis.results import current, goals_of, named_frame
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_deviation, with_note
-from sweeper.analysis.table import value_text
-from sweeper.learned_algorithms.metrics import LOSS, SUCCESS, equal_but_rounding
 from sweeper.messages import counted, redacted, typed
 from sweeper.packs import start_from
 from sweeper.space import search_space
@@ -29,26 +27,13 @@ from sweeper.space.search_methods import Search, open_holes
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
 from sweeper.store.store import Store, SweepRecord
+from sweeper.tables import value_text
+from sweeper.training.kind import Goal, equal_but_rounding
 from sweeper.trial.entry_names import column_name, varying
 from sweeper.trial.trial import with_unwritten
 
 SHOWN_SETTINGS = 20  # largest number of settings that are shown to people
 LEAST_SEEDS = 5  # training seeds of a repetition, unless the search had more
-
-
-class Goal(NamedTuple):
-    """The goal by which settings are ranked: a large or a small mean of a metric over the training seeds."""
-
-    metric: str
-    mode: Literal["min", "max"]
-
-    def text(self) -> str:
-        """Such as "highest success_p5"."""
-        return f"{'highest' if self.mode == 'max' else 'lowest'} {self.metric}"
-
-
-TIE_BREAKERS = [Goal(each.name, each.mode) for each in (SUCCESS._replace(statistic="worst5"), SUCCESS, LOSS)]
-"""Settings of equal metric are ordered by these metrics in turn, the better first."""
 
 
 class Ranked(NamedTuple):
@@ -89,7 +74,8 @@ def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
     valued = [(setting, mean) for setting in whole if (mean := setting.mean(goal.metric)) is not None]
     seeds = max((len(setting.rows) for setting, _ in valued), default=0)
     competing = [(setting, mean) for setting, mean in valued if len(setting.rows) == seeds]
-    competing.sort(key=lambda pair: [-_merit(pair[0], each) for each in (goal, *TIE_BREAKERS)])
+    decisive = goals_of(trials) if competing else ()
+    competing.sort(key=lambda pair: [-_merit(pair[0], each) for each in (goal, *decisive)])
     ranked: list[Ranked] = []
     for place, (setting, mean) in enumerate(competing, start=1):
         equal = ranked and equal_but_rounding(ranked[-1].mean.mean, mean.mean)
@@ -144,21 +130,11 @@ def trials_of(store: Store, record: SweepRecord) -> pd.DataFrame:
 
 
 def goal_of(search: Search | None, trials: pd.DataFrame) -> Goal:
-    """The goal by which the settings of a sweep are ranked.
+    """The goal by which the settings of a sweep are ranked; there must be a trial, with named columns.
 
-    The goal is `search.metric`, if the search is adaptive or the space writes a metric. Otherwise it is what the
-    task's main metric is on bad inputs: of success the mean over the worst 5 % of the inputs, which unlike a percentile
-    does not jump, of another metric its bad tail. There must be a trial, with named columns.
+    The goal is `search.metric`, if the search is adaptive or the space writes a metric, else that of the kind of trial.
     """
-    if search is not None and search.goal:
-        return Goal(*search.goal)
-    if goals := own_goals(trials["spec"].iloc[0]):
-        return Goal(*next(iter(goals.items())))
-    metric, steady = abilities_of(trials["spec"].iloc[0]).tail_metric, SUCCESS._replace(statistic="worst5")
-    # Rows of programs before `success_worst5` have the percentile only.
-    if metric == SUCCESS.tail and trials[steady.name].notna().any():
-        metric = steady
-    return Goal(metric.name, metric.mode)
+    return Goal(*search.goal) if search is not None and search.goal else goals_of(trials)[0]
 
 
 def ending(
@@ -176,7 +152,7 @@ def ending(
             lines = _best_setting(ranked, space, results, address) + _pareto_front(ranked, space.search)
             return ranked_settings(space.name, ranked, space), lines
     own = frame[~frame["trial_id"].isin(elsewhere)]
-    return settings_table(settings(own), further=space.metrics), winner_lines(frame, space, elsewhere)
+    return settings_table(settings(own), asked=space.metrics), winner_lines(frame, space, elsewhere)
 
 
 def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> list[str]:

@@ -9,14 +9,15 @@ import pyarrow as pa
 
 from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE
 from sweeper.analysis.ranking import goal_of, ranked_settings, ranking, recorded_space, trials_of
-from sweeper.analysis.results import column, extra_metrics, named
+from sweeper.analysis.results import column, extra_metrics, foreign_columns, named
 from sweeper.analysis.settings_table import fitting
 from sweeper.analysis.sql import QueryError
-from sweeper.analysis.table import format_of, table
+from sweeper.analysis.table import format_of
 from sweeper.analysis.views import TEXTS, annotated
 from sweeper.messages import counted
 from sweeper.store.store import TRIALS, Store
 from sweeper.store.sweep_records import latest_starts
+from sweeper.tables import table
 from sweeper.trial.columns import METRICS, TIMINGS
 
 SHOWN_STEPS = 40  # largest number of points of a curve that are shown to people
@@ -85,7 +86,7 @@ def show(store: Store, prefix: str) -> tuple[pd.DataFrame, pa.Table]:
         "cost": list(TIMINGS),
         "provenance": list(PROVENANCE),
     }
-    elsewhere = {*JSON_COLUMNS, *(name for names in sections.values() for name in names)}
+    elsewhere = {*JSON_COLUMNS, *foreign_columns(values["spec"])}.union(*sections.values())
     sections["setting"] = [name for name in (*TRIALS.names, *own) if name not in elsewhere]
     rows = [
         {"": section if place == 0 else None, "name": name, "value": values[name]}

@@ -1,4 +1,4 @@
-"""A report on a store: figures, advice on m and votes, and a comparison with published values.
+"""A report on a store: figures, advice on what was tried, and a comparison with published values.
 
 `sweeper.analysis.report_sources` chooses the panels, and the trials that they show.
 
@@ -23,16 +23,16 @@ import pyarrow as pa
 from rich.console import Console
 
 from sweeper.analysis import comparison, difference, figures, page
-from sweeper.analysis.advice import advice_tables
 from sweeper.analysis.ranking import Goal, best_first, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
-from sweeper.analysis.results import Results, current, named_frame
+from sweeper.analysis.results import Results, current, named_frame, subject_of
 from sweeper.analysis.settings_table import settings, settings_table
-from sweeper.analysis.table import attempted, markdown, terminal
+from sweeper.analysis.table import attempted, markdown, terminal, without_empty_columns
 from sweeper.messages import UserError, counted, printable, printable_lines, redacted
 from sweeper.store.annotations import read_annotations
 from sweeper.store.store import Store
 from sweeper.trial import plugins, provenance
+from sweeper.trial.kinds import kinds
 
 MIN_WIDTH = 120  # columns of the table when the output is no terminal
 PLUGINS = tuple(f"{kind}s" for kind in plugins.KINDS)  # folders of a project
@@ -91,7 +91,6 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     sections = [
         page.Section(
             source.name,
-            source.panels,
             source.results,
             figures.draw(source.results, source.panels, folder / source.name, options.palette),
         )
@@ -101,7 +100,7 @@ def write_report(options: ReportOptions, every: int | None = None, quiet: bool =
     together, notes = figures.draw_together([section.report for section in sections], folder, options.palette)
     _compare(printer, sections, folder, options.compare)
     trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
-    advice = advice_tables(everything.only(trial_ids))
+    advice = advice_tables(everything.only(trial_ids).trials)
     for table in advice:
         if html is None or table.empty:
             printer.line("")
@@ -247,21 +246,32 @@ def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, w
     printer.line(f"{count}: {csv_file}, {markdown_file}")
 
 
+def advice_tables(trials: pd.DataFrame) -> list[pd.DataFrame]:
+    """The tables of advice that finished trials allow; a table that could not be made says why."""
+    of_kinds = [subject_of(spec).kind for spec in trials["spec"]]
+    tables = [
+        attempted(title, lambda make=make: without_empty_columns(make()))
+        for kind in kinds()
+        for title, make in kind.advice(trials[[each is kind for each in of_kinds]]).items()
+    ]
+    return [advice for advice in tables if len(advice) or advice.attrs["note"]]
+
+
 def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str, pd.DataFrame]]:
     """The settings of each sweep or space, with its name."""
     every = named_frame(current(rows).to_pandas())
 
     def made(title: str, source: Source, trials: pd.DataFrame) -> pd.DataFrame:
-        shown, first, further = settings(trials), "", ()
+        shown, first, asked = settings(trials), "", ()
         equal = ""
         if source.space is not None:
-            further = source.space.metrics
+            asked = source.space.metrics
             if source.space.search.goal:
                 goal = Goal(*source.space.search.goal)
                 shown, first = best_first(shown, goal), goal.metric
                 if ties := ranking(trials, goal).ties:
                     equal = f"the best by {goal.text()} is equal to {counted(ties, 'other')}"
-        table = settings_table(shown, first=first, further=further)
+        table = settings_table(shown, first=first, asked=asked)
         note = "; ".join(filter(None, (table.attrs["title"], equal, table.attrs["note"])))
         table.attrs.update(title=title, note=note)
         return table

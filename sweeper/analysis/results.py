@@ -14,60 +14,56 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
-from pydantic import ValidationError
 from pydantic_core import from_json
 
-from sweeper.learned_algorithms.contracts import Abilities, Task
 from sweeper.store.evaluations import IN_FILE, evaluations_table, stored_evaluations
 from sweeper.store.store import CURVES, TRIALS, Store
+from sweeper.training.kind import Goal, Kind
 from sweeper.trial import plugins
 from sweeper.trial.columns import METRICS
-from sweeper.trial.entry_names import column_name, decoded, entries
-from sweeper.trial.trial import Trial, numerics_version, trial_id
+from sweeper.trial.entry_names import LEADING, column_name, decoded, entries, is_number
+from sweeper.trial.kinds import kind_with
+from sweeper.trial.trial import Trial, first_part, numerics_version, record_of, trial_id
 
 CACHED = 2**14  # largest number of tasks that are cached, and of values of an outcome that are not rounded
 
 
 def current(rows: pa.Table) -> pa.Table:
-    """The rows of the versions of task, model, objective and numerics that this checkout has.
+    """The rows of the versions of plug-ins and numerics that this checkout has.
 
-    Rows of programs that wrote no versions count as version 1, and rows without an objective have the q-norm. A plug-in
-    that this checkout lacks has no current version, and its rows stay.
+    Rows of programs that wrote no versions count as version 1, and rows without the name of a plug-in have the default.
+    A plug-in that this checkout lacks has no current version, and its rows stay.
     """
-
-    @functools.cache
-    def is_current(kind: plugins.Kind, names: tuple[str | None, ...], *written: int | None) -> bool:
-        task, model, objective = names
-        here = [_version(kind, task), numerics_version()]
-        if kind == "task":
-            here += [_version("model", model), _version("objective", objective or plugins.DEFAULTS["objective"])]
-        return all(now is None or (then or 1) == now for now, then in zip(here, written, strict=False))
-
-    names = zip(*(rows[name].to_pylist() for name in ("task", "model", "objective")), strict=True)
-    versions = [rows[f"{part}_version"].to_pylist() for part in ("task", "numerics", "model", "objective")]
-    kinds = ["experiment" if baseline == "experiment" else "task" for baseline in rows["baseline"].to_pylist()]
-    agree = list(map(is_current, kinds, names, *versions))
+    here = functools.cache(_version)
+    records = [record_of(from_json(spec)) for spec in rows["spec"].to_pylist()]
+    agree = [(written or 1) == numerics_version() for written in rows["numerics_version"].to_pylist()]
+    for own, part, kind in {(record, *each) for record in records for each in record.PARTS.items()}:
+        column = own.CARRIED.get(f"{part}.name", "")
+        if f"{column}_version" in rows.column_names:
+            written = zip(rows[column].to_pylist(), rows[f"{column}_version"].to_pylist(), strict=True)
+            for place, (name, then) in enumerate(written):
+                now = here(kind, name) if records[place] is own else None
+                agree[place] &= now is None or (then or 1) == now
     return rows if all(agree) else rows.filter(pa.array(agree, pa.bool_()))
 
 
 def _version(kind: plugins.Kind, name: str | None) -> int | None:
-    """The version of a plug-in; None if this checkout does not have it."""
+    """The version of a plug-in, or of the default; None if this checkout does not have it."""
     try:
-        return plugins.load(kind, name).VERSION if name else None
-    except plugins.PluginError:
+        return plugins.load(kind, name or plugins.DEFAULTS[kind]).VERSION
+    except (plugins.PluginError, KeyError):
         return None
 
 
 def named(rows: pa.Table) -> pa.Table:
     """Rows of a store with the columns of entries and metrics added, each of the narrowest type for its values."""
     if "objective" in rows.column_names:
-        names = pc.fill_null(rows["objective"], plugins.DEFAULTS["objective"])
+        names = pa.array(_objectives(rows["objective"].to_pylist(), rows["spec"].to_pylist()), pa.string())
         rows = rows.set_column(rows.column_names.index("objective"), "objective", names)
     further, metrics = _further(rows.column_names, rows["spec"].to_pylist(), rows["extra_metrics"].to_pylist())
     for name, values in (further | metrics).items():
@@ -79,10 +75,26 @@ def named(rows: pa.Table) -> pa.Table:
 def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """As `named`, for rows in a pandas frame, which may lack columns of the store."""
     if "objective" in rows:
-        rows = rows.assign(objective=rows["objective"].fillna(plugins.DEFAULTS["objective"]))
+        rows = rows.assign(objective=pd.Series(_objectives(rows["objective"], rows["spec"]), rows.index))
     further, metrics = _further(list(rows.columns), rows["spec"].tolist(), rows["extra_metrics"].tolist())
     numbers = {name: [math.nan if value is None else value for value in values] for name, values in metrics.items()}
     return pd.concat([rows, pd.DataFrame(further | numbers, index=rows.index)], axis=1)
+
+
+def _objectives(names: Iterable[Any], specs: Iterable[str]) -> list[str | None]:
+    """The names of objectives; one that is not written, as before there were several, is the default."""
+    default = plugins.DEFAULTS["objective"]
+    pairs = zip(names, specs, strict=True)
+    return [
+        name if isinstance(name, str) else default if "objective" in record_of(from_json(spec)).PARTS else None
+        for name, spec in pairs
+    ]
+
+
+def foreign_columns(spec: str) -> set[str]:
+    """Columns that begin the labels of other kinds of trial: if a trial of this kind has a value there, it is no entry
+    of it."""
+    return {column_name(path) for path in LEADING} - {column_name(path) for path in record_of(from_json(spec)).LEADING}
 
 
 def _further(
@@ -108,18 +120,6 @@ def column(values: Sequence[Any]) -> pa.Array:
     return pa.array([None if value is None else json.dumps(_spelled_out(value)) for value in values])
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value is a number; a boolean is none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def value_order(value: Any) -> tuple[int, float, str]:
-    """What values of entries are sorted by: missing values before numbers, and numbers before all others, as texts."""
-    if value is None:
-        return 0, 0.0, ""
-    return (1, float(value), "") if is_number(value) else (2, 0.0, str(value))
-
-
 def extra_metrics(text: str | None) -> dict[str, float | None]:
     """The metrics of a row that have no column of their own, and those that are not finite, as None."""
     return {name: decoded(value) for name, value in from_json(text).items()} if isinstance(text, str) else {}
@@ -132,29 +132,34 @@ def _spelled_out(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def task_of(spec: str) -> Task | None:
+class Subject(NamedTuple):
+    """What tables know of a trial: its kind, and the record of its first part, such as its experiment."""
+
+    kind: Kind[Any]
+    part: Any  # None if this checkout does not have it, or not with these fields
+
+
+@functools.lru_cache(CACHED)
+def subject_of(spec: str) -> Subject:
+    """The subject of a specification."""
+    return Subject(kind_with(from_json(spec)), first_part(spec))
+
+
+def task_of(spec: str) -> Any:
     """The task of a specification; None if it has none, this checkout does not have it, or not with these fields."""
-    return _plugin_of(spec, "task")
+    return first_part(spec) if "task" in record_of(from_json(spec)).PARTS else None
 
 
 def own_goals(spec: str) -> Mapping[str, Literal["min", "max"]]:
     """The metrics that an experiment declares, the most important first, and their directions; none of other kinds."""
-    experiment = _plugin_of(spec, "experiment")
+    experiment = first_part(spec) if "experiment" in record_of(from_json(spec)).PARTS else None
     return {} if experiment is None else experiment.metrics
 
 
-def _plugin_of(spec: str, kind: plugins.Kind) -> Any:
-    fields = json.loads(spec).get(kind)
-    return None if fields is None else _plugin(kind, json.dumps(fields, sort_keys=True))
-
-
-@functools.lru_cache(CACHED)
-def _plugin(kind: plugins.Kind, text: str) -> Any:
-    fields = json.loads(text)
-    try:
-        return plugins.load(kind, fields["name"]).model_validate(fields)
-    except (plugins.PluginError, ValidationError):
-        return None
+def goals_of(trials: pd.DataFrame) -> Sequence[Goal]:
+    """What at least one trial with named columns is ranked by, the first unless a space says it."""
+    kind, part = subject_of(trials["spec"].iloc[0])
+    return kind.goals(part, [str(name) for name in trials if trials[name].notna().any()])
 
 
 def finite_values(store: Store, chosen: Iterable[Trial], metric: str) -> list[float] | None:
@@ -165,12 +170,6 @@ def finite_values(store: Store, chosen: Iterable[Trial], metric: str) -> list[fl
         return None
     pairs = zip(statuses, rows[metric].to_pylist(), strict=True) if metric in rows.column_names else ()
     return [value for status, value in pairs if status == "finished" and value is not None and math.isfinite(value)]
-
-
-def abilities_of(spec: str) -> Abilities:
-    """What the task of a specification can do; nothing beyond every task where this checkout does not have it."""
-    task = task_of(spec)
-    return Abilities() if task is None else task.abilities()
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,8 @@
 Every entry that differs between the settings is a column; entries that all settings share stand in the title. A mean
 never joins trials of different status: a stopped trial was trained for fewer steps, a failed trial has no metrics.
 
-A percentile over inputs of a model that always gives the same answer is 0 or 1. The mean of a 0 and a 1 describes no
-training, so the cell then says "0 to 1". Where any percentile is 0 or 1, the table has two metrics that do not jump:
-`success_worst5` and `failed_inputs`.
+A metric may be 0 for some training seeds and 1 for others (`Meaning.jumps`), such as a percentile over inputs. The mean
+of a 0 and a 1 describes no training, so the cell then says "0 to 1".
 """
 
 import math
@@ -16,13 +15,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.results import abilities_of, own_goals, value_order
-from sweeper.analysis.table import format_of, narrowed, titled
-from sweeper.learned_algorithms.contracts import Abilities
-from sweeper.learned_algorithms.metrics import LOSS, SUCCESS, equal_but_rounding, estimate_of, metric_named
+from sweeper.analysis.results import subject_of
+from sweeper.analysis.table import format_of, narrowed
 from sweeper.messages import counted, typed
-from sweeper.trial.entry_names import column_name, entries, varying
-from sweeper.trial.start_from import OF_A_SEED
+from sweeper.tables import titled
+from sweeper.training.kind import equal_but_rounding
+from sweeper.trial.entry_names import NAMELESS, by_entries, column_name, value_order, varying
 
 MAX_ROWS = 100  # largest number of settings in a table
 MAX_VARYING = 8  # largest number of columns for entries that differ between settings
@@ -35,7 +33,7 @@ class Mean(NamedTuple):
 
     mean: float
     deviation: float | None  # standard deviation of a sample; None of a single training seed
-    jumps: bool = False  # whether the metric is a percentile that is 0 for some training seeds and 1 for others
+    jumps: bool = False  # whether the metric is 0 for some training seeds and 1 for others
 
     def __float__(self) -> float:
         return self.mean
@@ -67,8 +65,8 @@ def _fixed(mean: float, deviation: float) -> str:
     return f"{mean:.{max(digits, 0)}f} ± {deviation:.{max(digits, 0)}f}"
 
 
-def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
-    """The metric over training seeds with these values; None if no training seed has a value."""
+def mean_of(values: Iterable[float], may_jump: bool = False) -> Mean | None:
+    """A metric over training seeds with these values; None if no training seed has a value."""
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return None
@@ -76,8 +74,7 @@ def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
     deviation = statistics.stdev(known) if len(known) > 1 and math.isfinite(highest - lowest) else None
     if deviation is not None and equal_but_rounding(lowest, highest):
         deviation = 0.0
-    jumps = metric_named(metric).has_no_mean(lowest, highest)
-    return Mean(statistics.fmean(known), deviation, jumps)
+    return Mean(statistics.fmean(known), deviation, may_jump and (lowest, highest) == (0, 1))
 
 
 @dataclass(frozen=True)
@@ -90,20 +87,10 @@ class Setting:
 
     def mean(self, metric: str) -> Mean | None:
         """The metric over the training seeds; None if no trial has it."""
-        return mean_of(metric, map(float, self.rows[metric])) if metric in self.rows else None
-
-
-def by_entries(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[dict[str, Any], pd.DataFrame]]:
-    """The trials in groups that are equal in all entries but the training seed and the paths in `free`.
-
-    A group is its shared entries and its rows; groups are in the order of first appearance.
-    """
-    free = {*free, *OF_A_SEED}
-    groups: dict[frozenset[tuple[str, Any]], tuple[dict[str, Any], list[int]]] = {}
-    for place, spec in enumerate(trials["spec"]):
-        shared = {path: value for path, value in entries(spec).items() if path not in free}
-        groups.setdefault(frozenset(shared.items()), (shared, []))[1].append(place)
-    return [(shared, trials.iloc[places]) for shared, places in groups.values()]
+        if metric not in self.rows:
+            return None
+        kind = subject_of(self.rows["spec"].iloc[0]).kind
+        return mean_of(map(float, self.rows[metric]), kind.meaning(metric).jumps)
 
 
 def settings(trials: pd.DataFrame) -> list[Setting]:
@@ -121,39 +108,12 @@ def settings(trials: pd.DataFrame) -> list[Setting]:
     return sorted(grouped, key=order)
 
 
-def metrics_of(trials: pd.DataFrame, further: Iterable[str] = ()) -> list[str]:
-    """The metrics of a table of these trials, the most important first; each has a value in some trial.
-
-    After those of every table come `further` metrics, and the task's own measures.
-    """
-    specs = trials.drop_duplicates("task")["spec"]
-    goals = {spec: own_goals(spec) for spec in specs}
-    abilities = [abilities_of(spec) for spec in specs if not goals[spec]]
-    names = [name for of_experiment in goals.values() for name in of_experiment]
-    names += [name for each in abilities for name in _metrics(trials, each)]
-    own = [measure.name for each in abilities for measure in each.measures]
-    columns = [name for name in dict.fromkeys([*names, *further, *own]) if name in trials]
-    numeric = [name for name in columns if pd.api.types.is_numeric_dtype(trials[name])]
-    return [name for name in numeric if trials[name].notna().any()]
-
-
-def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
-    tail = abilities.tail_metric
-    extreme = tail == SUCCESS.tail and tail.name in trials and trials[tail.name].isin([0, 1]).any()
-    steady = [SUCCESS._replace(statistic=statistic).name for statistic in ("worst5", "failed")] if extreme else []
-    return [abilities.tail, tail.name, *steady, *_vote(trials), SUCCESS.name, LOSS.name]
-
-
-def _vote(trials: pd.DataFrame) -> list[str]:
-    """The metric of the largest vote that all trials took: estimated from all seeds r, or of disjoint groups."""
-    metrics = [metric for metric in map(metric_named, map(str, trials)) if metric.votes is not None]
-    votes = [metric for metric in metrics if (metric.quantity, metric.statistic) == ("majority", "mean")]
-    if not votes:
-        return []
-    most = max(votes, key=lambda metric: metric.votes or 0)
-    disjoint, estimated = most.name, most._replace(quantity=estimate_of(most.quantity)).name
-    everywhere = estimated in trials and bool((trials[estimated].notna() | trials[disjoint].isna()).all())
-    return [estimated if everywhere else disjoint]
+def metrics_of(trials: pd.DataFrame, asked: Sequence[str] = ()) -> list[str]:
+    """The metrics of a table of these trials, the most important first; each has a value in some trial."""
+    subjects = map(subject_of, trials.drop_duplicates("task")["spec"])
+    names = dict.fromkeys(name for kind, part in subjects for name in kind.of_settings(part, trials, asked))
+    columns = [name for name in names if name in trials and pd.api.types.is_numeric_dtype(trials[name])]
+    return [name for name in columns if trials[name].notna().any()]
 
 
 def fitting(settings: pd.DataFrame, most: int) -> pd.DataFrame:
@@ -174,17 +134,17 @@ def settings_table(
     listed: Sequence[Setting],
     ranks: Sequence[int] = (),
     first: str = "",
-    further: Sequence[str] = (),
+    asked: Sequence[str] = (),
     most: int = MAX_ROWS,
 ) -> pd.DataFrame:
     """At least one setting as a table, in the order given; a note says how many are left out.
 
-    `ranks` are those of the settings, if they have any; `first` is the first metric, and `further` ones are added. A
-    cell of a metric is a `Mean`, and the format of its column is called `mean`.
+    `ranks` are those of the settings, if they have any; `first` is the first metric, and those that a space has `asked`
+    for are added. A cell of a metric is a `Mean`, and the format of its column is called `mean`.
     """
     trials = pd.concat([setting.rows for setting in listed])
     paths = varying([setting.entries for setting in listed])
-    metrics = metrics_of(trials, further)
+    metrics = metrics_of(trials, asked)
     if first in trials:
         metrics = [first, *(name for name in metrics if name != first)]
     several = len({setting.status for setting in listed}) > 1
@@ -220,7 +180,7 @@ def _title(listed: Sequence[Setting]) -> str:
 
     steps = {counted(count, "step") for count in values("steps")}
     parts = [
-        *map(values, ("experiment.name", "task.name", "model.name", "baseline")),
+        *map(values, NAMELESS),
         steps,
         {setting.status for setting in listed},
     ]

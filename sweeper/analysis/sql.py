@@ -23,7 +23,7 @@ import pyarrow.dataset as ds
 
 from sweeper.analysis.views import VIEWS
 from sweeper.messages import UserError
-from sweeper.store.store import Store
+from sweeper.store.store import OUTCOMES, Store
 
 ResultT = TypeVar("ResultT")
 
@@ -121,7 +121,7 @@ class Questions:
         connection.register(_STORED, dataset)
         lists = "".join(f", unnest(outcomes[{_text(name)}]) as {_name(name)}" for name in names)
         connection.execute(
-            f"create view outcomes as select trial_id, task, baseline, "
+            f"create view outcomes as select {', '.join(OUTCOMES.names[:-1])}, "
             f"unnest(range(len(map_values(outcomes)[1])))::int as input{lists} from {_STORED}"
         )
 
@@ -145,7 +145,7 @@ def condition(text: str) -> str:
         duckdb.SQLExpression(text)
     except (duckdb.Error, TypeError) as error:
         reason = str(error).splitlines()[0] if isinstance(error, duckdb.Error) else "it is no text in UTF-8"
-        raise QueryError(f'--where takes one condition, such as "q = 3 and success < 0.5": {reason}') from None
+        raise QueryError(f'--where takes one condition, such as "steps > 100 and seed = 0": {reason}') from None
     return f"(\n{text}\n)"
 
 
@@ -167,7 +167,7 @@ _STORED = "stored_outcomes"  # the outcomes as the files hold them, one row a tr
 _SWEEPS = """
 
 the view sweeps says which trials a sweep has, such as
-  select avg(success) from trials join sweeps using (trial_id) where sweep = 'x' and status = 'finished'"""
+  select avg(wall_seconds) from trials join sweeps using (trial_id) where sweep = 'x' and status = 'finished'"""
 
 
 def _narrowed(answer: pa.Table) -> pa.Table:

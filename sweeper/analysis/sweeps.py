@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from sweeper.analysis.results import extra_metrics
-from sweeper.analysis.table import revision_text, table, value_text
+from sweeper.analysis.table import revision_text
 from sweeper.events import TrialsLost
 from sweeper.listeners.driver_process import Life, life
 from sweeper.listeners.heartbeats import Heartbeat, StoredHeartbeat, heartbeats, store_clock
 from sweeper.messages import counted, duration, inflected, one_line, printable
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
+from sweeper.tables import table, value_text
 from sweeper.trial.entry_names import column_name, entries, varying
 
 STATES = ("finished", "stopped", "failed", "pending")

@@ -1,8 +1,7 @@
-"""A table is a pandas frame of values, and `attrs` say how it is printed: for a terminal, in Markdown and on a page.
+"""Tables for people: printed on a terminal, in Markdown and on a page.
 
-A cell keeps its value, and None is a missing one. `str` writes a value and `float` sorts it, so a column of nothing but
-numbers stands on the right, and every other column on the left. A column that has a name of `FORMATS` in
-`attrs["formats"]` is written as that says. `attrs` also have a `title`, and a `note` that explains the rows.
+`sweeper.tables` says what a table is. A column of nothing but numbers stands on the right, and every other column on
+the left. A column that has a name of `FORMATS` in `attrs["formats"]` is written as that says.
 
 This module alone turns values into text for people. Files for programs are written from the values.
 """
@@ -15,9 +14,9 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -25,6 +24,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from sweeper.messages import duration, printable, printable_lines
+from sweeper.tables import MISSING, table, value_text
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -40,32 +40,6 @@ Facets = Mapping[str, Sequence[str]]
 
 
 # Values
-
-
-class Amount(NamedTuple):
-    """A number that is written in its own way, such as 10 as "10 (49.1 %)"."""
-
-    number: float
-    text: str
-    striking: bool = False  # whether the page highlights it
-
-    def __float__(self) -> float:
-        return float(self.number)
-
-    def __str__(self) -> str:
-        return self.text
-
-
-MISSING = Amount(math.nan, "-")  # was not measured
-
-
-def value_text(value: Any) -> str:
-    """An entry of a specification, or any other value, as people write it."""
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, list):
-        return ", ".join(map(value_text, value))
-    return json.dumps(value) if value is None or type(value) in (bool, tuple) else str(value)
 
 
 def minute(moment: datetime.datetime) -> str:
@@ -100,21 +74,6 @@ DRAWN = ("bar", "range")  # formats that only the page can show
 
 
 # Tables
-
-
-def table(
-    rows: Iterable[Mapping[str, Any]], title: str = "", note: str = "", formats: Mapping[str, str] | None = None
-) -> pd.DataFrame:
-    """Rows, each with its cells by the heads of the columns. Without any row it is a title and a note."""
-    return titled(pd.DataFrame(list(rows), dtype=object), title, note, formats)
-
-
-def titled(
-    frame: pd.DataFrame, title: str = "", note: str = "", formats: Mapping[str, str] | None = None
-) -> pd.DataFrame:
-    """The frame with a title, a note and the formats of its columns."""
-    frame.attrs.update(title=title, note=note, formats=dict(formats or {}))
-    return frame
 
 
 def values(rows: pa.Table) -> pd.DataFrame:
@@ -338,11 +297,13 @@ def _cell(value: Any, form: str, right: bool, text: Callable[[str], "Markup"]) -
 
 def _range(low: float, high: float, mean: float, published: float) -> str:
     """A drawing of lowest, highest, measured and published, shares of its width."""
-    low, high, mean, published = (3 + 94 * share for share in (low, high, mean, published))
+    low, high, mean, published = (round(3 + 94 * share, 1) for share in (low, high, mean, published))
     return (
         '<svg class="range" viewBox="0 0 100 16" width="100" height="16" aria-hidden="true">'
-        f'<path class="axis" d="M3,8H97"/><path class="span" d="M{low:.1f},8H{high:.1f}"/>'
-        f'<path class="published" d="M{published:.1f},2V14"/><circle cx="{mean:.1f}" cy="8" r="3"/></svg>'
+        '<line class="axis" x1="3" x2="97" y1="8" y2="8"/>'
+        f'<line class="span" x1="{low}" x2="{high}" y1="8" y2="8"/>'
+        f'<line class="published" x1="{published}" x2="{published}" y1="2" y2="14"/>'
+        f'<circle cx="{mean}" cy="8" r="3"/></svg>'
     )
 
 

@@ -121,14 +121,6 @@ class Metric(NamedTuple):
         return float(np.mean(judged))
 
 
-ROUNDING = 8 * float(np.finfo(np.float32).eps)  # relative error of the sums of a trial, which are in float32
-
-
-def equal_but_rounding(one: float, other: float) -> bool:
-    """Whether two values of a metric differ by rounding alone, so that their difference means nothing."""
-    return abs(one - other) <= ROUNDING * max(abs(one), abs(other))
-
-
 FAILED_INPUTS = "failed_inputs"
 SUCCESS = Metric("success")
 LOSS = Metric("loss", high_is_good=False)

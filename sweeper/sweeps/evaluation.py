@@ -102,7 +102,7 @@ class EvaluationResult:
 
     def tell(self, output: Output) -> None:
         if len(self.evaluations):
-            output.table(settings_table(settings(self.evaluations), further=self.metrics))
+            output.table(settings_table(settings(self.evaluations), asked=self.metrics))
         networks = counted(self.trials, "network")
         if self.complete:
             output.say(f"{networks} evaluated; {typed('query', 'from evaluations')} shows all")

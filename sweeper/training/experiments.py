@@ -12,7 +12,7 @@ other lanes go on.
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
-from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
+from sweeper.training.kind import Checks, Goal, Keep, Kind, Names, Results, Traced
 from sweeper.training.trainer import Failure, Trainer, over_lanes
 from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.contract_checks import attributed, broken, check_array, check_name, shapes
@@ -370,8 +370,9 @@ class Experiments(Kind[ExperimentTrial]):
     def names(self, trial: ExperimentTrial) -> Names:
         return Names(list(trial.experiment.metrics), list(form_of(trial).outcomes))
 
-    def directions(self, trial: ExperimentTrial) -> Mapping[str, bool]:
-        return {name: mode == "max" for name, mode in trial.experiment.metrics.items()}
+    def goals(self, part: Experiment | None, measured: Collection[str]) -> Sequence[Goal]:
+        metrics: Mapping[str, Any] = {"loss": "min"} if part is None else part.metrics
+        return [Goal(*each) for each in metrics.items()]
 
     def checks_by_shapes(self, trial: ExperimentTrial, keep: Keep) -> Checks:
         return {trial.words: lambda: keep(form_of(trial).kept, trial.experiment, "network")}

@@ -5,8 +5,8 @@ of a trial is `TrainerState.network` of one lane.
 """
 
 import abc
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import PyTree
@@ -14,6 +14,9 @@ from jaxtyping import PyTree
 from sweeper.training.trainer import Trainer
 from sweeper.trial import plugins
 from sweeper.trial.trial import Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 T = TypeVar("T", bound=Trial)
 
@@ -39,6 +42,32 @@ class Names(NamedTuple):
 
     metrics: list[str]
     outcomes: list[str]
+
+
+class Goal(NamedTuple):
+    """The goal by which settings are ranked: a large or a small mean of a metric over the training seeds."""
+
+    metric: str
+    mode: Literal["min", "max"]
+
+    def text(self) -> str:
+        """Such as "highest accuracy"."""
+        return f"{'highest' if self.mode == 'max' else 'lowest'} {self.metric}"
+
+
+class Meaning(NamedTuple):
+    """How people read the values of a metric."""
+
+    is_share: bool = False  # a number between 0 and 1 that is shown as per cent
+    jumps: bool = False  # it is 0 for some training seeds and 1 for others: a mean of the two describes no training
+
+
+ROUNDING = 8 * float(np.finfo(np.float32).eps)  # relative error of the sums of a trial, which are in float32
+
+
+def equal_but_rounding(one: float, other: float) -> bool:
+    """Whether two values of a metric differ by rounding alone, so that their difference means nothing."""
+    return abs(one - other) <= ROUNDING * max(abs(one), abs(other))
 
 
 class Kind(abc.ABC, Generic[T]):
@@ -90,9 +119,32 @@ class Kind(abc.ABC, Generic[T]):
     def names(self, trial: T) -> Names:
         """The names of what `evaluate` can make; nothing is trained, compiled or run."""
 
+    # Tables, which know of a trial the record of its first part, such as its experiment: `part` is None if this
+    # checkout does not have it, or not with these fields
+
     @abc.abstractmethod
-    def directions(self, trial: T) -> Mapping[str, bool]:
-        """The trial's own metrics, the most important first, and whether high values are the good ones."""
+    def goals(self, part: Any, measured: Collection[str]) -> Sequence[Goal]:
+        """What trials are ranked by unless a space says it, and then what decides between equals; `measured` are names
+        of metrics that some of the trials have."""
+
+    def of_settings(self, part: Any, trials: "pd.DataFrame", asked: Sequence[str]) -> list[str]:
+        """The metrics of a table of settings, the most important first, with those that a space has `asked` for.
+
+        It may name metrics that no trial has; `trials` have a column for each that one has.
+        """
+        return self.of_trials(part, asked)
+
+    def of_trials(self, part: Any, asked: Sequence[str]) -> list[str]:
+        """The metrics of a list of trials, as `of_settings`."""
+        return [*(goal.metric for goal in self.goals(part, ())), *asked]
+
+    def meaning(self, metric: str) -> Meaning:
+        """How people read the values of a metric of this name."""
+        return Meaning()
+
+    def advice(self, trials: "pd.DataFrame") -> "Mapping[str, Callable[[], pd.DataFrame]]":
+        """Tables that a report draws from finished trials of this kind, with named columns; by their titles."""
+        return {}
 
     # Contracts
 

@@ -5,19 +5,25 @@ shorter names (`CARRIED`). Columns of SQL, tables and panels, notes of figures, 
 rule.
 
 Values: numbers are numbers, also the infinities and NaN that JSON spells out, and lists are tuples.
+
+A setting is what trials share that are equal in all entries but the training seed.
 """
 
 import collections
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
 from sweeper.messages import nearest_name
 from sweeper.trial.kinds import kinds
+from sweeper.trial.start_from import OF_A_SEED
 from sweeper.trial.trial import leaf_values, record_of, with_unwritten
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _RECORDS = [kind.record for kind in kinds()]
 
@@ -30,12 +36,13 @@ CARRIED: Mapping[str, str] = {
 LABEL = tuple(path for record in _RECORDS for path in record.LABEL)
 """Entries that a label begins with."""
 
-_LEADING = tuple(path for record in _RECORDS for path in record.LEADING)
+LEADING = tuple(path for record in _RECORDS for path in record.LEADING)
 """Entries whose columns come first; those of the first part of a trial follow, then all others."""
 
-_FIRST_PARTS = tuple(f"{part}." for record in _RECORDS for part in list(record.PARTS)[:1])
+FIRST_PARTS = tuple(f"{part}." for record in _RECORDS for part in list(record.PARTS)[:1])
+"""How the entries of the first part of a trial begin."""
 
-NAMELESS = tuple(path for path in _LEADING if any(path in (*record.LABEL, *record.UNNAMED) for record in _RECORDS))
+NAMELESS = tuple(path for path in LEADING if any(path in (*record.LABEL, *record.UNNAMED) for record in _RECORDS))
 """Entries that need no name before their value, those of `LABEL` among them."""
 
 CACHED = 2**14
@@ -71,6 +78,18 @@ def decoded(value: Any) -> Any:
     return _SPELLED.get(value, value) if isinstance(value, str) else value
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a number; a boolean is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def value_order(value: Any) -> tuple[int, float, str]:
+    """What values of entries are sorted by: missing values before numbers, and numbers before all others, as texts."""
+    if value is None:
+        return 0, 0.0, ""
+    return (1, float(value), "") if is_number(value) else (2, 0.0, str(value))
+
+
 # Names
 
 
@@ -94,6 +113,22 @@ def named_values(paths: Iterable[str], text_of: Callable[[str], str]) -> list[st
     """
     texts = [(path, text_of(path)) for path in paths]
     return [text if path in NAMELESS else f"{column_name(path)}={text}" for path, text in texts if text]
+
+
+# Settings
+
+
+def by_entries(trials: "pd.DataFrame", free: Iterable[str] = ()) -> "list[tuple[dict[str, Any], pd.DataFrame]]":
+    """The trials in groups that are equal in all entries but the training seed and the paths in `free`.
+
+    A group is its shared entries and its rows; groups are in the order of first appearance.
+    """
+    free = {*free, *OF_A_SEED}
+    groups: dict[frozenset[tuple[str, Any]], tuple[dict[str, Any], list[int]]] = {}
+    for place, spec in enumerate(trials["spec"]):
+        shared = {path: value for path, value in entries(spec).items() if path not in free}
+        groups.setdefault(frozenset(shared.items()), (shared, []))[1].append(place)
+    return [(shared, trials.iloc[places]) for shared, places in groups.values()]
 
 
 # Differences
@@ -128,6 +163,6 @@ def _owner(record: Mapping[str, Any], path: str) -> Any:
 
 
 def _rank(path: str) -> tuple[int, int]:
-    if path in _LEADING:
-        return 0, _LEADING.index(path)
-    return (1, 0) if path.startswith(_FIRST_PARTS) else (2, 0)
+    if path in LEADING:
+        return 0, LEADING.index(path)
+    return (1, 0) if path.startswith(FIRST_PARTS) else (2, 0)

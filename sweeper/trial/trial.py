@@ -18,7 +18,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationError
+from pydantic_core import from_json
 
 from sweeper.trial import loaded_code, plugins
 from sweeper.trial.kinds import kind_with
@@ -226,6 +227,26 @@ def record_of(data: Any) -> type[Trial]:
 def trial_of(data: Any) -> Trial:
     """The trial with these entries; pydantic's `ValidationError` if they make none."""
     return record_of(data).model_validate(data)
+
+
+def first_part(spec: str) -> Any:
+    """The record of the first part of a specification, such as its experiment, of JSON as in the column `spec`.
+
+    It is None if this checkout does not have the plug-in, or not with these fields.
+    """
+    entries = from_json(spec)
+    part, kind = next(iter(record_of(entries).PARTS.items()))
+    return _part(kind, json.dumps(entries.get(part, {}), sort_keys=True))
+
+
+@functools.lru_cache(2**14)
+def _part(kind: plugins.Kind, text: str) -> Spec | None:
+    fields = json.loads(text)
+    record = _plugin_or_none(kind, fields.get("name", ""))
+    try:
+        return record and record.model_validate(fields)
+    except ValidationError:
+        return None
 
 
 def with_unwritten(spec: Mapping[str, Any]) -> dict[str, Any]:

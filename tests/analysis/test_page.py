@@ -19,13 +19,14 @@ from PIL import Image, ImageColor
 
 from sweeper.analysis import page
 from sweeper.analysis.figures import PALETTES
-from sweeper.analysis.page import MAX_MESSAGE, METRICS, colours, failed_trials, trial_table, trials_of, words_of
+from sweeper.analysis.page import MAX_MESSAGE, colours, failed_trials, trial_table, trials_of, words_of
 from sweeper.analysis.ranking import Goal
 from sweeper.analysis.report import ReportOptions, write_report
-from sweeper.analysis.table import MINUS, table, texts
+from sweeper.analysis.table import MINUS, texts
 from sweeper.analysis.table import html as html_of
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import TRIALS, Store
+from sweeper.tables import table
 from tests.experiments.toy import TOY, project, toy_trial
 from tests.filled_stores import commit, swept
 from tests.results import PROVENANCE, STARTED, failure, result
@@ -144,7 +145,7 @@ def trials(*changes: dict) -> pd.DataFrame:
             "trial_id": f"{number:020x}", "status": "finished", "task": "coloring", "baseline": "Aq_R",
             "model": "transformer", "q": 3.0, "m": 2, "seed": number, "steps": 250,
             "spec": json.dumps({"task": {"name": "coloring"}, "seed": number, "width": number % 3}),
-            **dict.fromkeys(METRICS, 0.5), "extra_metrics": "{}", "device": "cpu", "started": STARTED,
+            "success": 0.5, "success_p5": 0.5, "loss": 0.5, "extra_metrics": "{}", "device": "cpu", "started": STARTED,
             "finished": STARTED.replace(year=1900 + number % 100),
         }  # fmt: skip
         rows.append(row | own)

@@ -16,8 +16,9 @@ from sweeper.analysis import figures, page
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.page import Section
 from sweeper.analysis.results import Results
-from sweeper.analysis.table import MINUS, table
+from sweeper.analysis.table import MINUS
 from sweeper.store.store import Store
+from sweeper.tables import table
 from tests.analysis.chromium import PROGRAM, browser
 from tests.analysis.made_up_figures import panel
 from tests.analysis.test_page import HOSTILE, filled
@@ -78,7 +79,7 @@ def ours(tmp_path_factory) -> Written:
     folder = tmp_path_factory.mktemp("ours")
     store = filled(folder / "store", *several(), missing=("f" * 20,))
     results = Results.of_store(store)
-    section = Section("ours", PANELS, results, figures.draw(results, PANELS, folder / "figures"))
+    section = Section("ours", results, figures.draw(results, PANELS, folder / "figures"))
     rows = [{"baseline": "Aq_R", "smallest m": 10}, {"baseline": "Aq_r0", "smallest m": None}]
     guidance = table(rows, "Guidance")
     page.write(folder / "page.html", page.render(store, store.trials(), [section], [("", guidance)]))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sweeper.analysis.figures import drawing
-from sweeper.analysis.vote_bounds import success_promised
+from sweeper.learned_algorithms.vote_bounds import success_promised
 from tests.analysis.made_up_figures import labels, painted, panel, points, results, trial
 
 WRONG = 3**10 - (2**10 + 2)  # colourings of a cycle of ten that are not proper

@@ -5,18 +5,8 @@ import math
 import pyarrow as pa
 import pytest
 
-from sweeper.analysis.table import (
-    MISSING,
-    Amount,
-    attempted,
-    markdown,
-    narrowed,
-    table,
-    texts,
-    value_text,
-    values,
-    width,
-)
+from sweeper.analysis.table import attempted, markdown, narrowed, texts, values, width
+from sweeper.tables import MISSING, Amount, table, value_text
 
 
 def test_numbers_stand_on_the_right_and_all_else_on_the_left():

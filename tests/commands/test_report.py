@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sweeper.analysis import advice
 from sweeper.analysis.figures.lines import Curves
 from sweeper.commands.report import app
+from sweeper.learned_algorithms import advice
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store
 from sweeper.trial.trial import trial_id

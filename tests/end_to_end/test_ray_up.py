@@ -37,6 +37,8 @@ def _admit(host: Host, key: Path, folder: Path) -> None:
         "ListenAddress": host.address, "HostKey": folder / "host_key",
         "AuthorizedKeysFile": host.home / ".ssh" / "authorized_keys", "PermitRootLogin": "prohibit-password",
         "PasswordAuthentication": "no", "StrictModes": "no", "UsePAM": "no", "PidFile": "none",
+        # Ray's processes on this host look for changes every second, and miss their head after five.
+        "SetEnv": "AUTOSCALER_UPDATE_INTERVAL_S=1 RAY_gcs_rpc_server_reconnect_timeout_s=5",
     }  # fmt: skip
     (host.home / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     host.run(str(shutil.which("sshd", path=PATH)), "-f", str(host.home / "sshd_config"))
@@ -164,7 +166,7 @@ def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, folder):
 
     ray("down", "--yes", file)
     assert not head.ray_processes(), head.run("ps", "-eo", "pid,ppid,stat,etime,args")
-    # `ray down` asks nobody but the head; a raylet that misses it for a minute ends itself.
+    # `ray down` asks nobody but the head; a raylet that misses it ends itself, by default after a minute.
     took = _until(lambda: not worker.ray_processes())
     print(f"{took:.0f} s: until the worker's processes are gone")
 

@@ -26,10 +26,11 @@ from sweeper.analysis.figures import style
 from sweeper.analysis.figures.drawing import Drawing, by_seed, mark, over_seeds
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look, number
-from sweeper.analysis.results import Results, value_order
+from sweeper.analysis.results import Results
 from sweeper.messages import counted
 from sweeper.panels.kinds import HeatmapPanel, HistogramPanel
 from sweeper.panels.series import PublishedHistogram
+from sweeper.trial.entry_names import value_order
 
 BIN = ["low", "high"]
 PERCENTS = [0, 20, 40, 60, 80, 100]  # ticks of a success

@@ -16,10 +16,10 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results
-from sweeper.learned_algorithms.metrics import equal_but_rounding
 from sweeper.messages import counted
 from sweeper.panels.axes import label_of
 from sweeper.panels.kinds import ScatterPanel
+from sweeper.training.kind import equal_but_rounding
 
 FEWEST = 5  # with fewer points than this a rank correlation says nothing
 

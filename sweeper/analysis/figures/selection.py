@@ -13,11 +13,11 @@ import pandas as pd
 
 from sweeper.analysis.figures.style import number
 from sweeper.analysis.ranking import Goal, Ranking, ranking
-from sweeper.analysis.results import Results, value_order
+from sweeper.analysis.results import Results
 from sweeper.analysis.table import value_text
 from sweeper.panels.kinds import Panel
 from sweeper.panels.series import Best, CurveSeries, Series, Where
-from sweeper.trial.entry_names import column_name, entries, meant, varying
+from sweeper.trial.entry_names import column_name, entries, meant, value_order, varying
 from sweeper.trial.start_from import OF_A_SEED
 
 

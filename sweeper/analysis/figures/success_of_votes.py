@@ -1,9 +1,9 @@
 """Success against the number of votes: averages solid, tails dashed, and dotted what the bounds on votes promise.
 
 The success of k votes is measured for some numbers k (`votes_<k>`, see `sweeper.learned_algorithms.voting`). A bound of
-`sweeper.analysis.vote_bounds` turns the margin of a model into a success of at least so much for every k. The margin is
-the 5th percentile over the inputs, so that the dotted line is a promise about the dashed one. Every network has a
-margin and a dotted line of its own.
+`sweeper.learned_algorithms.vote_bounds` turns the margin of a model into a success of at least so much for every k. The
+margin is the 5th percentile over the inputs, so that the dotted line is a promise about the dashed one. Every network
+has a margin and a dotted line of its own.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from sweeper.analysis.figures import style
 from sweeper.analysis.figures.lines import Lines, Place, metric_values
 from sweeper.analysis.figures.selection import NoData
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import abilities_of
-from sweeper.analysis.vote_bounds import MARGINS, rivals_of, success_promised
+from sweeper.analysis.results import task_of
 from sweeper.learned_algorithms.metrics import estimate_of, metric_named
+from sweeper.learned_algorithms.vote_bounds import MARGINS, rivals_of, success_promised
 from sweeper.messages import counted
 from sweeper.panels.kinds import VotesPanel
 from sweeper.trial.entry_names import entries
@@ -138,7 +138,8 @@ def _margins(rows: pd.DataFrame, vote: str) -> pd.DataFrame:
     """Of every trial the margin that decides these votes, and the number of rivals (`trial_id`, `margin`, `rivals`)."""
     found = []
     for _, trial in _most_seeds(rows).iterrows():
-        voting = abilities_of(str(trial["spec"])).voting
+        task = task_of(str(trial["spec"]))
+        voting = None if task is None else task.abilities().voting
         if voting is None:
             continue
         for decided, rule in voting.rules.items():

@@ -21,26 +21,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sweeper.analysis.results import Results, abilities_of, value_order
-from sweeper.analysis.settings_table import by_entries
-from sweeper.analysis.table import MISSING, Amount, attempted, table, value_text, without_empty_columns
-from sweeper.analysis.vote_bounds import MARGINS, rivals_of, votes_needed
+from sweeper.learned_algorithms.contracts import Abilities
 from sweeper.learned_algorithms.metrics import SUCCESS, Metric, estimate_of
 from sweeper.learned_algorithms.trial_spec import Baseline
+from sweeper.learned_algorithms.vote_bounds import MARGINS, rivals_of, votes_needed
 from sweeper.learned_algorithms.voting import sizes_of
-from sweeper.trial.entry_names import column_name, entries, varying
+from sweeper.tables import MISSING, Amount, table, value_text
+from sweeper.trial.entry_names import by_entries, column_name, entries, value_order, varying
+from sweeper.trial.trial import first_part
 
 NEARLY = 0.98  # a tail within 1 - NEARLY of the best tail, relative to its size, counts as equally good
 FAILURE = 0.05  # probability with which a vote may be wrong
 
 
-def advice_tables(results: Results) -> list[pd.DataFrame]:
-    """The tables of advice that the trials allow; a table that could not be made says why."""
-    tables = [
-        attempted(SEEDS_TITLE, lambda: seeds_table(results)),
-        attempted(VOTES_TITLE, lambda: votes_table(results)),
-    ]
-    return [advice for advice in tables if len(advice) or advice.attrs["note"]]
+def _abilities(rows: pd.DataFrame) -> Abilities:
+    """What the task of some trials can do; nothing beyond every task where this checkout does not have it."""
+    task = first_part(rows["spec"].iloc[0])
+    return Abilities() if task is None else task.abilities()
 
 
 # Groups of trials
@@ -78,7 +75,7 @@ def _randomised(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[Sh
 SEEDS_TITLE = "How many seeds m a training step needs"
 
 
-def seeds_table(results: Results) -> pd.DataFrame:
+def seeds_table(trials: pd.DataFrame) -> pd.DataFrame:
     """The smallest sufficient m of every group of trials that tried several."""
     note = (
         f"Tail: 5th percentile of success over the inputs, or the metric that is named; mean over training seeds. "
@@ -88,13 +85,13 @@ def seeds_table(results: Results) -> pd.DataFrame:
         f"'largest tried': a larger m may be better; 'all tails 0': nothing tells the values of m apart; "
         f"'one seed': a single training behind the tail; 'devices': costs of several kinds of device."
     )
-    rows = [shared | own for shared, rows in _randomised(results.trials, free=["objective.m"]) if (own := _seeds(rows))]
-    return without_empty_columns(table(rows, SEEDS_TITLE, note)) if rows else table([])
+    rows = [shared | own for shared, rows in _randomised(trials, free=["objective.m"]) if (own := _seeds(rows))]
+    return table(rows, SEEDS_TITLE, note) if rows else table([])
 
 
 def _seeds(rows: pd.DataFrame) -> dict[str, Any]:
     """The cells of trials that differ in m and the training seed; empty of trials with one m."""
-    tail = abilities_of(rows["spec"].iloc[0]).tail_metric
+    tail = _abilities(rows).tail_metric
     measured = rows.dropna(subset=[tail.name]) if tail.name in rows else rows[:0]
     tried = {int(m): group for m, group in measured.groupby("m")}  # pyright: ignore[reportArgumentType]
     if len(tried) < 2:
@@ -151,34 +148,34 @@ def as_good(tail: Metric, value: float, best: float) -> bool:
 VOTES_TITLE = "How many votes each network needs"
 
 
-def votes_table(results: Results) -> pd.DataFrame:
+def votes_table(trials: pd.DataFrame) -> pd.DataFrame:
     """The votes of every randomised setting and kind of vote with a measured margin or success."""
     found: list[tuple[SharedEntries, dict[int, Amount], Amount]] = []
     protocols = set[int]()  # how many seeds r the margins were estimated from
-    for shared, trials in _randomised(results.trials):
-        spec = trials["spec"].iloc[0]
-        voting = abilities_of(spec).voting
+    for shared, rows in _randomised(trials):
+        spec = rows["spec"].iloc[0]
+        voting = _abilities(rows).voting
         if voting is None:
             continue
         groups, evaluation_seeds = entries(spec).get("evaluation.votes", ()), entries(spec)["evaluation.seeds"]
         for vote, rule in sorted(voting.rules.items(), key=lambda named: named[1]):  # joint first
-            reached = _reached(trials, vote, sorted({*groups, *sizes_of(evaluation_seeds, groups)}))
+            reached = _reached(rows, vote, sorted({*groups, *sizes_of(evaluation_seeds, groups)}))
             # Shares of single precision may exceed 1 by a rounding error; so may margins of a perfect model.
-            margins = [min(margin, 1.0) for margin in _values(trials, MARGINS[rule])]
+            margins = [min(margin, 1.0) for margin in _values(rows, MARGINS[rule])]
             if not (margins or reached):
                 continue
             needed = [votes_needed(margin, rivals_of(voting, rule), FAILURE) for margin in margins]
             protocols.add(evaluation_seeds)
             cells = shared | {
-                "m": int(trials["m"].iloc[0]),
-                "seeds": trials["seed"].nunique(),
+                "m": int(rows["m"].iloc[0]),
+                "seeds": rows["seed"].nunique(),
                 "vote": "whole" if rule == "joint" else "parts",
                 "margin": _span(margins, "{:.2f}".format),
                 "bound": _span(needed, lambda votes: "none" if math.isinf(votes) else f"{votes:,.0f}"),
                 "enough": _enough(reached),
             }
             shares = {size: _shares(*reached[size]) for size in groups if size in reached}
-            found.append((cells, shares, _span(_values(trials, "wrong_entropy"), "{:.1f}".format)))
+            found.append((cells, shares, _span(_values(rows, "wrong_entropy"), "{:.1f}".format)))
     seeds = " or ".join(map(str, sorted(protocols)))
     note = (
         f"Vote: seeds r vote on whole answers, or on each part of them such as a bit. "
@@ -197,7 +194,7 @@ def votes_table(results: Results) -> pd.DataFrame:
         cells | {f"{size} votes, %": shares.get(size) for size in sizes} | {"entropy": entropy}
         for cells, shares, entropy in found
     ]
-    return without_empty_columns(table(rows, VOTES_TITLE, note)) if rows else table([])
+    return table(rows, VOTES_TITLE, note) if rows else table([])
 
 
 def _reached(trials: pd.DataFrame, vote: str, sizes: Iterable[int]) -> dict[int, tuple[float, float]]:

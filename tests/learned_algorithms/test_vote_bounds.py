@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from sweeper.analysis.vote_bounds import success_promised, votes_needed
+from sweeper.learned_algorithms.vote_bounds import success_promised, votes_needed
 
 ELECTIONS = 20_000
 

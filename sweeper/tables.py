@@ -1,0 +1,54 @@
+"""A table is a pandas frame of values, and its `attrs` say how it is printed.
+
+A cell keeps its value, and None is a missing one. `str` writes a value and `float` sorts it. `attrs` have a `title`, a
+`note` that explains the rows, and `formats`: by the name of a column that of one of the formats of
+`sweeper.analysis.table`, which prints tables. Every room may make one.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+
+class Amount(NamedTuple):
+    """A number that is written in its own way, such as 10 as "10 (49.1 %)"."""
+
+    number: float
+    text: str
+    striking: bool = False  # whether the page highlights it
+
+    def __float__(self) -> float:
+        return float(self.number)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+MISSING = Amount(math.nan, "-")  # was not measured
+
+
+def value_text(value: Any) -> str:
+    """An entry of a specification, or any other value, as people write it."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list):
+        return ", ".join(map(value_text, value))
+    return json.dumps(value) if value is None or type(value) in (bool, tuple) else str(value)
+
+
+def table(
+    rows: Iterable[Mapping[str, Any]], title: str = "", note: str = "", formats: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Rows, each with its cells by the heads of the columns. Without any row it is a title and a note."""
+    return titled(pd.DataFrame(list(rows), dtype=object), title, note, formats)
+
+
+def titled(
+    frame: pd.DataFrame, title: str = "", note: str = "", formats: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """The frame with a title, a note and the formats of its columns."""
+    frame.attrs.update(title=title, note=note, formats=dict(formats or {}))
+    return frame

@@ -1,0 +1,44 @@
+"""Tables of a store with an experiment: its fields and metrics, and nothing of learned algorithms."""
+
+import pytest
+
+from sweeper.analysis import answer_formats, ready_questions, sql
+from sweeper.analysis.table import markdown
+from sweeper.store.store import Store
+from tests.experiments.toy import TOY, project, toy_trial
+from tests.filled_stores import commit, swept
+from tests.results import result
+from tests.test_platform_words import WORDS
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A sweep of two settings of the experiment, in a project that has it."""
+    filled = Store.open(tmp_path / "store")
+    with project(tmp_path, toy=TOY):
+        for seed, rate in enumerate((0.1, 0.2)):
+            metrics = {"distance": 0.5 + rate, "reach": 1.0}
+            commit(filled, toy_trial(seed=seed, rate=rate), result(metrics=metrics))
+        swept(filled, name="walks", missing=filled.trials()["trial_id"].to_pylist())
+        yield filled
+
+
+def test_settings_are_ranked_by_the_first_metric_that_the_experiment_declares(store):
+    table, programs = ready_questions.best(store, "walks", 200)
+    assert [*table.columns] == ["rank", "experiment_rate", "seeds", "distance", "reach"]
+    assert programs["experiment_rate"].to_pylist() == [0.1, 0.2]
+    assert not WORDS.search(markdown(table))
+
+
+def test_a_trial_has_its_fields_and_its_metrics(store):
+    table, _ = ready_questions.show(store, store.trials()["trial_id"][0].as_py())
+    assert {"experiment_rate", "distance", "reach", "task"} <= {*table["name"]}
+    assert not {"baseline", "model", "objective", "q", "m"} & {*table["name"]}
+
+
+def test_the_columns_of_other_kinds_stay_away_unless_they_are_named(store, capsys):
+    for query, named in (("select * from trials", False), ("select baseline, * from trials", True)):
+        answer_formats.print_table(sql.table(query, store), query)
+        printed = capsys.readouterr()
+        assert "experiment_rate" in printed.out
+        assert bool(WORDS.search(printed.out + printed.err)) == named
