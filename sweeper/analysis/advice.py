@@ -25,10 +25,11 @@ from sweeper.analysis.results import Results, abilities_of, value_order
 from sweeper.analysis.settings_table import by_entries
 from sweeper.analysis.table import MISSING, Amount, attempted, table, value_text, without_empty_columns
 from sweeper.analysis.vote_bounds import MARGINS, rivals_of, votes_needed
-from sweeper.learned_algorithms.metrics import SUCCESS, Metric, estimate_of
+from sweeper.learned_algorithms.metrics import SUCCESS, estimate_of
 from sweeper.learned_algorithms.trial_spec import Baseline
 from sweeper.learned_algorithms.voting import sizes_of
 from sweeper.trial.entry_names import column_name, entries, varying
+from sweeper.trial.metrics import Metric
 
 NEARLY = 0.98  # a tail within 1 - NEARLY of the best tail, relative to its size, counts as equally good
 FAILURE = 0.05  # probability with which a vote may be wrong
@@ -208,7 +209,7 @@ def _reached(trials: pd.DataFrame, vote: str, sizes: Iterable[int]) -> dict[int,
     """
     reached: dict[int, tuple[float, float]] = {}
     for size in sizes:
-        for metric in (Metric(estimate_of(vote), votes=size), Metric(vote, votes=size)):
+        for metric in (Metric(estimate_of(vote), number=size), Metric(vote, number=size)):
             average, tail = _values(trials, metric.name), _values(trials, metric.tail.name)
             if average and tail:
                 none = metric.tail.has_no_mean(min(tail), max(tail))

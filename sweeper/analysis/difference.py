@@ -14,12 +14,12 @@ from sweeper.analysis.ranking import trials_of
 from sweeper.analysis.results import current, named_frame, value_order
 from sweeper.analysis.settings_table import MAX_ROWS, Setting, metrics_of, settings, with_deviation
 from sweeper.analysis.table import Amount, table, titled, value_text
-from sweeper.learned_algorithms.metrics import equal_but_rounding
 from sweeper.messages import UserError, counted, did_you_mean, nearest_name, redacted
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import column_name, varying
+from sweeper.trial.metrics import equal_but_rounding
 
 
 class Side(NamedTuple):

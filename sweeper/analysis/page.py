@@ -81,7 +81,7 @@ from sweeper.analysis.table import (
     without_empty_columns,
 )
 from sweeper.analysis.views import replaced
-from sweeper.learned_algorithms.metrics import metric_named
+from sweeper.learned_algorithms.metrics import is_share, metric_named
 from sweeper.messages import counted, duration, inflected, redacted, typed
 from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.panels.kinds import Panel
@@ -379,7 +379,7 @@ def trial_table(
     revisions = map(revision_text, listed["commit"], listed["dirty"])
     shown = listed.assign(revision=list(revisions))[["trial_id", "status", "sweep", *settings, *metrics, *costs]]
     shown = shown.rename(columns=_HEADS).assign(**annotation_columns(map(annotations.get, listed["trial_id"])))
-    formats = {name: "per cent" if metric_named(name).is_share else "number" for name in metrics}
+    formats = {name: "per cent" if is_share(metric_named(name)) else "number" for name in metrics}
     titled(shown, "Trials", " ".join(notes), formats | _FORMATS)
     roles = {name.lower(): "metric" for name in metrics} | {name.lower(): "setting" for name in settings}
     shown.attrs["roles"] = roles

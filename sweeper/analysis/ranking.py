@@ -19,7 +19,7 @@ from sweeper.analysis.halving_winners import finished_elsewhere, winner_lines
 from sweeper.analysis.results import abilities_of, current, named_frame, own_goals
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_deviation, with_note
 from sweeper.analysis.table import value_text
-from sweeper.learned_algorithms.metrics import LOSS, SUCCESS, equal_but_rounding
+from sweeper.learned_algorithms.metrics import LOSS, SUCCESS
 from sweeper.messages import counted, redacted, typed
 from sweeper.packs import start_from
 from sweeper.space import search_space
@@ -30,6 +30,7 @@ from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
 from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.entry_names import column_name, varying
+from sweeper.trial.metrics import equal_but_rounding
 from sweeper.trial.trial import with_unwritten
 
 SHOWN_SETTINGS = 20  # largest number of settings that are shown to people

@@ -19,9 +19,10 @@ import pandas as pd
 from sweeper.analysis.results import abilities_of, own_goals, value_order
 from sweeper.analysis.table import format_of, narrowed, titled
 from sweeper.learned_algorithms.contracts import Abilities
-from sweeper.learned_algorithms.metrics import LOSS, SUCCESS, equal_but_rounding, estimate_of, metric_named
+from sweeper.learned_algorithms.metrics import FAILED_INPUTS, LOSS, SUCCESS, estimate_of, metric_named
 from sweeper.messages import counted, typed
 from sweeper.trial.entry_names import column_name, entries, varying
+from sweeper.trial.metrics import equal_but_rounding
 from sweeper.trial.start_from import OF_A_SEED
 
 MAX_ROWS = 100  # largest number of settings in a table
@@ -140,17 +141,17 @@ def metrics_of(trials: pd.DataFrame, further: Iterable[str] = ()) -> list[str]:
 def _metrics(trials: pd.DataFrame, abilities: Abilities) -> list[str]:
     tail = abilities.tail_metric
     extreme = tail == SUCCESS.tail and tail.name in trials and trials[tail.name].isin([0, 1]).any()
-    steady = [SUCCESS._replace(statistic=statistic).name for statistic in ("worst5", "failed")] if extreme else []
+    steady = [SUCCESS._replace(statistic="worst5").name, FAILED_INPUTS.name] if extreme else []
     return [abilities.tail, tail.name, *steady, *_vote(trials), SUCCESS.name, LOSS.name]
 
 
 def _vote(trials: pd.DataFrame) -> list[str]:
     """The metric of the largest vote that all trials took: estimated from all seeds r, or of disjoint groups."""
-    metrics = [metric for metric in map(metric_named, map(str, trials)) if metric.votes is not None]
+    metrics = [metric for metric in map(metric_named, map(str, trials)) if metric.number is not None]
     votes = [metric for metric in metrics if (metric.quantity, metric.statistic) == ("majority", "mean")]
     if not votes:
         return []
-    most = max(votes, key=lambda metric: metric.votes or 0)
+    most = max(votes, key=lambda metric: metric.number or 0)
     disjoint, estimated = most.name, most._replace(quantity=estimate_of(most.quantity)).name
     everywhere = estimated in trials and bool((trials[estimated].notna() | trials[disjoint].isna()).all())
     return [estimated if everywhere else disjoint]

@@ -1,5 +1,6 @@
 """Learned algorithms: networks that are trained on the losses of inputs and seeds r, and evaluated over both."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,12 +11,14 @@ from sweeper.learned_algorithms import evaluation
 from sweeper.learned_algorithms.checks import shapes as by_shapes
 from sweeper.learned_algorithms.checks import suite, values
 from sweeper.learned_algorithms.checks.examples import examples
-from sweeper.learned_algorithms.metrics import OWN_COLUMNS, SUCCESS
+from sweeper.learned_algorithms.contracts import Task
+from sweeper.learned_algorithms.metrics import OWN_COLUMNS, SUCCESS, metric_named
 from sweeper.learned_algorithms.trainers import trainer_by_optimizer
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
 from sweeper.training.trainer import Trainer
 from sweeper.trial import plugins
+from sweeper.trial.metrics import Metric
 
 
 class LearnedAlgorithms(Kind[TrialSpec]):
@@ -51,6 +54,23 @@ class LearnedAlgorithms(Kind[TrialSpec]):
     def directions(self, trial: TrialSpec) -> Mapping[str, bool]:
         return {measure.name: measure.mode == "max" for measure in trial.task.abilities().measures}
 
+    def metric(self, name: str) -> Metric:
+        return metric_named(name)
+
+    def exact_values(self, part: Task | None) -> Mapping[str, float]:
+        return {} if part is None else _exact_values(part)
+
+    def panels(self) -> tuple[type, ...]:
+        from sweeper.learned_algorithms.figures.panels import BoardPanel, VotesPanel  # no numerics, as `drawings`
+
+        return VotesPanel, BoardPanel
+
+    def drawings(self) -> Mapping[str, type]:
+        from sweeper.learned_algorithms.figures.boards import Boards
+        from sweeper.learned_algorithms.figures.votes import VoteCurves
+
+        return {"votes": VoteCurves, "board": Boards}
+
     def checks_by_shapes(self, trial: TrialSpec, keep: Keep) -> Checks:
         task, objective = trial.task.name, trial.objective.name
         return {
@@ -72,6 +92,11 @@ class LearnedAlgorithms(Kind[TrialSpec]):
 
     def examples(self, kind: plugins.Kind, name: str) -> list[TrialSpec]:
         return examples(kind, name)
+
+
+@functools.cache  # solving a task may take seconds, and many panels ask for the same task
+def _exact_values(task: Task) -> Mapping[str, float]:
+    return task.abilities().exact_values()
 
 
 KIND = LearnedAlgorithms()

@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 
 from sweeper.training.trainer import Trainer
 from sweeper.trial import plugins
+from sweeper.trial.metrics import Metric, metric_named
 from sweeper.trial.trial import Trial
 
 T = TypeVar("T", bound=Trial)
@@ -93,6 +94,27 @@ class Kind(abc.ABC, Generic[T]):
     @abc.abstractmethod
     def directions(self, trial: T) -> Mapping[str, bool]:
         """The trial's own metrics, the most important first, and whether high values are the good ones."""
+
+    # Figures
+
+    def metric(self, name: str) -> Metric:
+        """What the name of a metric, or of a training curve, stands for."""
+        return metric_named(name)
+
+    def exact_values(self, part: Any) -> Mapping[str, float]:
+        """Values by name that are known without a training, such as the best possible.
+
+        `part` is the record of the first part of a trial, None if this checkout does not have it.
+        """
+        return {}
+
+    def panels(self) -> tuple[type, ...]:
+        """Kinds of panel that only these trials have: records that extend `sweeper.panels.panel.Panel`."""
+        return ()
+
+    def drawings(self) -> Mapping[str, type]:
+        """How these are drawn: by the kind of panel a subclass of `sweeper.analysis.figures.drawing.Drawing`."""
+        return {}
 
     # Contracts
 

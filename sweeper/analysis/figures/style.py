@@ -14,9 +14,9 @@ from typing import Any, Literal, get_args
 import matplotlib
 from matplotlib.axes import Axes
 
-from sweeper.learned_algorithms.metrics import equal_but_rounding
 from sweeper.messages import counted
 from sweeper.panels.axes import Color
+from sweeper.trial.metrics import equal_but_rounding
 
 PaletteName = Literal["paper", "colorblind"]
 
