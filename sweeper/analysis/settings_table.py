@@ -19,8 +19,8 @@ from sweeper.analysis.results import subject_of
 from sweeper.analysis.table import format_of, narrowed
 from sweeper.messages import counted, typed
 from sweeper.tables import titled
-from sweeper.training.kind import equal_but_rounding
 from sweeper.trial.entry_names import NAMELESS, by_entries, column_name, value_order, varying
+from sweeper.trial.metrics import equal_but_rounding
 
 MAX_ROWS = 100  # largest number of settings in a table
 MAX_VARYING = 8  # largest number of columns for entries that differ between settings
