@@ -84,7 +84,7 @@ def mean_of(metric: str, values: Iterable[float]) -> Mean | None:
 class Setting:
     """The trials of one setting and one status, one for each training seed, with named columns."""
 
-    entries: Mapping[str, Any]  # all but the training seed, by dotted path
+    entries: Mapping[str, Any]  # all but the training seed, and the variables of the space, by dotted path
     status: str
     rows: pd.DataFrame
 
@@ -96,12 +96,15 @@ class Setting:
 def by_entries(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[dict[str, Any], pd.DataFrame]]:
     """The trials in groups that are equal in all entries but the training seed and the paths in `free`.
 
-    A group is its shared entries and its rows; groups are in the order of first appearance.
+    Variables of their space (`results.with_variables`) count as entries. A group is its shared entries and its rows;
+    groups are in the order of first appearance.
     """
     free = {*free, *OF_A_SEED}
     groups: dict[frozenset[tuple[str, Any]], tuple[dict[str, Any], list[int]]] = {}
-    for place, spec in enumerate(trials["spec"]):
-        shared = {path: value for path, value in entries(spec).items() if path not in free}
+    variables = trials[[name for name in trials if str(name).startswith("variables.")]].to_dict("records")
+    for place, (spec, own) in enumerate(zip(trials["spec"], variables, strict=True)):
+        whole = {**entries(spec), **{path: value for path, value in own.items() if value is not None}}
+        shared = {path: value for path, value in whole.items() if path not in free}
         groups.setdefault(frozenset(shared.items()), (shared, []))[1].append(place)
     return [(shared, trials.iloc[places]) for shared, places in groups.values()]
 

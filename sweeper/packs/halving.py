@@ -105,7 +105,7 @@ class HalvingWork(WorkSource):
         super().__init__(done)
         self._halving, self._rungs, self._store, self._fingerprint = halving, halving.rungs, store, fingerprint
         expansion = spec.expand()
-        self.settings, self.left_out = expansion.settings, Counter(expansion.left_out)
+        self.note(expansion)
         searches = halving.searches(expansion.trials)
         self.searches = [tuple(map(trial_id, starts)) for starts in searches]
         self.planned = {trial_id(trial): trial for starts in searches for trial in starts}

@@ -14,7 +14,6 @@ Invariants:
 
 import itertools
 import statistics
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from sweeper.messages import counted
@@ -60,8 +59,7 @@ def work_source(
     planned = plan(trials, spec.pack_lanes, committed, done, holders(store, trials, spec.pack_lanes))
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
     listed = ListedWork(planned)
-    listed.settings, listed.left_out = expansion.settings, Counter(expansion.left_out)
-    listed.examples += expansion.examples
+    listed.note(expansion)
     return listed, f"{expansion.summary} · {counts}"
 
 
@@ -131,9 +129,7 @@ class AdaptiveWork(WorkSource):
             asked = self._spec.trials_of(self._study.ask())
             self._left_out += [not asked.trials]
             trials = asked.trials
-            self.settings += asked.settings
-            self.left_out.update(asked.left_out)
-            self.examples += asked.examples
+            self.note(asked)
         except SearchSpaceError as error:
             self.impossible.append(str(error))
             self._left_out += [False]

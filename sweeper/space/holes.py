@@ -451,11 +451,14 @@ KINDS: Mapping[str, type[Hole]] = {
 # Trees
 
 
-def with_holes(trial: Node, problems: list[Problem]) -> Node:
-    """The trial with a `Hole` or a `Formula` for every mapping that opens one; `problems` gets those that cannot."""
+def with_holes(section: Node, problems: list[Problem]) -> Node:
+    """A trial, or the variables of a space, with a `Hole` or a `Formula` for every mapping that opens one.
+
+    `problems` gets the mappings that cannot be opened.
+    """
     kinds = {"seed": (*RESERVED, "seeds")}
-    entries = trial.value.items()
-    return trial.with_children([_opened(entry, kinds.get(key, RESERVED), problems) for key, entry in entries])
+    entries = section.value.items()
+    return section.with_children([_opened(entry, kinds.get(key, RESERVED), problems) for key, entry in entries])
 
 
 def _opened(node: Node, kinds: Sequence[str], problems: list[Problem]) -> Node:
@@ -501,10 +504,12 @@ def holes_in(node: Node, chosen: bool = True) -> Iterator[Node]:
         yield from holes_in(each, chosen)
 
 
-def has_formula(node: Node) -> bool:
-    """Whether a value of the tree is a formula."""
-    below = node.value.probed if isinstance(node.value, Hole) else node.children
-    return isinstance(node.value, Formula) or any(map(has_formula, below))
+def formulas_in(node: Node) -> Iterator[Formula]:
+    """Every formula, also those inside the entries of choices."""
+    if isinstance(node.value, Formula):
+        yield node.value
+    for below in node.value.probed if isinstance(node.value, Hole) else node.children:
+        yield from formulas_in(below)
 
 
 def grid_size(node: Node, draws: bool = False) -> int:

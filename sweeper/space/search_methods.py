@@ -226,10 +226,12 @@ class HalvingSearch(Search):
         return Halving(self.starts, self.rungs, self.curve, self.curve_mode)
 
     def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
-        for tree in itertools.chain.from_iterable(map(holes.grid, variants)):
-            seed = Resolution(tree).resolved(tree.value.get("seed", Node(0, f"{tree.path}.seed", None)))
+        for setting in itertools.chain.from_iterable(map(holes.grid, variants)):
+            trial = setting.value["trial"]
+            seed = Resolution(setting).resolved(trial.value.get("seed", Node(0, f"{trial.path}.seed", None)))
             seeds = range(seed.value * self.starts, (seed.value + 1) * self.starts)
-            yield [replace(tree, value=tree.value | {"seed": replace(seed, value=number)}) for number in seeds]
+            trials = [replace(trial, value=trial.value | {"seed": replace(seed, value=number)}) for number in seeds]
+            yield [replace(setting, value=setting.value | {"trial": each}) for each in trials]
 
     def title(self, trials: int) -> str:
         searches = trials // self.starts

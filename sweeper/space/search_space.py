@@ -1,8 +1,8 @@
 """Reads a search space: YAML in, a `SweepSpec` out, and one readable message for every mistake.
 
 The document is read into a tree (`document`), each of its variants is merged over its trial, and its holes are opened
-(`holes`). Then a few filled trees that together hold every value of every axis are validated, so that the message on
-a mistake in a large grid comes at once.
+(`holes`), beside those of the variables. Then a few filled trees that together hold every value of every axis are
+validated, so that the message on a mistake in a large grid comes at once.
 
 Invariants:
     - `read` returns a space of which every constant, every entry of every choice and both ends of every range fit
@@ -15,6 +15,7 @@ import contextlib
 import functools
 import itertools
 import json
+import keyword
 import math
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,6 +73,7 @@ class _Document(BaseModel):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
     description: Annotated[str, Field(max_length=10_000)] = ""
+    variables: dict[Any, Any] = {}
     trial: dict[Any, Any]
     variants: Annotated[list[dict[Any, Any]], Field(min_length=1)] = [{}]
     exclude: list[Any] = []
@@ -187,12 +189,15 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
         stop_at(top.search.problems(root.value["search"]))
     trial = root.value["trial"]
     patches = root.value["variants"].value if "variants" in root.value else [replace(trial, value={})]
-    stop_at(_ill_formed(trial, patches))
+    named = root.value.get("variables", Node({}, "variables", None))
+    stop_at(_ill_formed(trial, patches, named))
     problems: list[Problem] = []
-    whole = [merged(trial, patch) for patch in patches]
-    variants = tuple(holes.with_holes(tree, problems) for tree in whole)
+    whole = [Node({"variables": named, "trial": merged(trial, patch)}, "", trial.where) for patch in patches]
+    variants = tuple(
+        tree.with_children([holes.with_holes(section, problems) for section in tree.children]) for tree in whole
+    )
     exclusions = _exclusions(root, problems)
-    stop_at(problems, _without_effect(overrides, whole))
+    stop_at(problems, _without_effect(overrides, whole), _unused(named, variants, exclusions))
     stop_at(_too_many(top.search, root, variants), _undrawable(top.search, variants))
     stop_at(_illegal_values(variants, exclusions))
     stop_at(_wrong_metric(top, root, variants))
@@ -212,8 +217,8 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     )
 
 
-def _ill_formed(trial: Node, patches: Sequence[Node]) -> Iterator[Problem]:
-    """Variants that repeat another variant, and holes that stand for a whole trial."""
+def _ill_formed(trial: Node, patches: Sequence[Node], variables: Node) -> Iterator[Problem]:
+    """Variants that repeat another variant, holes that stand for a whole trial, and variables without a name."""
     seen: dict[Any, Node] = {}
     for patch in patches:
         if (earlier := seen.setdefault(signature(patch), patch)) is not patch:
@@ -221,6 +226,19 @@ def _ill_formed(trial: Node, patches: Sequence[Node]) -> Iterator[Problem]:
     for tree in (trial, *patches):
         for key in filter(RESERVED.__contains__, tree.value):
             yield Problem(joined(tree.path, key), "a hole cannot stand for a whole trial; use variants", tree.where)
+    for key, node in variables.value.items():
+        if not str(key).isidentifier() or keyword.iskeyword(key) or key in RESERVED:
+            message = "cannot name a variable: letters, digits and '_', no key of a hole, no word of Python"
+            yield Problem(joined("variables", key), message, node.where)
+
+
+def _unused(variables: Node, variants: Sequence[Node], exclusions: Sequence[Node]) -> Iterator[Problem]:
+    """Variables that no formula and no condition names."""
+    found = [*itertools.chain.from_iterable(map(holes.formulas_in, variants)), *(node.value for node in exclusions)]
+    used = {location[:2] for formula in found for location in formula.entries}
+    for key, node in variables.value.items():
+        if ("variables", key) not in used:
+            yield Problem(node.path, f"no formula has variables.{key}, so that it changes nothing", node.where)
 
 
 def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
@@ -243,12 +261,12 @@ def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Node]) -> lis
     checked: set[tuple[Any, ...]] = set()
     if wrong := _wrong_conditions(variants, exclusions):
         return wrong
-    has_formulas = any(map(holes.has_formula, variants))
     for probe in _probes(variants):
         tree = probe
         try:
-            tree = formulas.resolved(probe) if has_formulas else probe
-            if formulas.exclusion_in(tree, exclusions) is None:
+            setting = formulas.resolved(probe)
+            tree = setting.value["trial"]
+            if formulas.exclusion_in(setting, exclusions) is None:
                 problems += unrepresentable(trial_of(plain(tree)), tree, checked)
         except Refused as refused:
             problems.append(refused.problem)
@@ -265,7 +283,7 @@ def _wrong_conditions(variants: Sequence[Node], exclusions: Sequence[Node]) -> l
     written: dict[str, str] = {}  # the path of an entry, by its last part
     for probe in _probes(variants) if exclusions else ():
         unseen = {location for location in unseen if entry_at(probe, location) is None}
-        written |= {path.split(".")[-1]: f"trial.{path}" for path, _ in leaf_values(plain(probe))}
+        written |= {path.split(".")[-1]: path for path, _ in leaf_values(plain(probe))}
 
     def mistake(condition: formulas.Formula) -> str | None:
         for location in filter(unseen.__contains__, condition.entries):
@@ -298,7 +316,7 @@ def _without_effect(overrides: Sequence[str], trials: Sequence[Node]) -> Iterato
         path = override.partition("=")[0]
         if path.startswith(ANCHORS):
             yield Problem(path, "has no effect: aliases are written out before a --set", override)
-        if override.startswith(("trial", "variants")) and override not in effective:
+        if override.startswith(("trial", "variants", "variables")) and override not in effective:
             yield Problem(path, "has no effect: every variant, or a later --set, says otherwise", override)
 
 

@@ -30,8 +30,7 @@ class TrialNames:
         for variant in variants:
             for probe in holes.probes(variant):
                 try:
-                    data = plain(formulas.resolved(probe))
-                    trial = trial_of(data).with_every_name()
+                    trial = trial_of(plain(formulas.resolved(probe).value["trial"])).with_every_name()
                 except (Refused, ValidationError):
                     continue  # a combination that the space leaves out
                 paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))

@@ -163,9 +163,16 @@ def require_room(plan: SweepPlan, address: str | None) -> None:
 
 
 def _record(plan: SweepPlan) -> None:
-    spec, ids = plan.spec, tuple(plan.trials)
+    spec, source = plan.spec, plan.source
     plan.store.record_sweep(
-        SweepRecord(name=spec.name, text=spec.text, overrides=spec.overrides, trial_ids=ids, provenance=plan.origin)
+        SweepRecord(
+            name=spec.name,
+            text=spec.text,
+            overrides=spec.overrides,
+            trial_ids=tuple(source.planned),
+            variables=source.variables,
+            provenance=plan.origin,
+        )
     )
 
 

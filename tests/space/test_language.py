@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import optuna
@@ -526,6 +527,7 @@ _CONDITIONS = st.recursive(
 @settings(max_examples=300)
 def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
     trial = Node({"a": Node(a, "trial.a", 1), "b": Node(b, "trial.b", 1)}, "trial", 1)
+    setting = Node({"trial": trial}, "", 1)
     python = text.replace("trial.", "")
     try:
         # Fractions divide with rest in decimals, as formulas do.
@@ -535,7 +537,7 @@ def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
     except (ZeroDivisionError, OverflowError):
         expected = None
     try:
-        found = formulas.Resolution(trial).value(formulas.parsed(Node(text, "x", 1)))
+        found = formulas.Resolution(setting).value(formulas.parsed(Node(text, "x", 1)))
     except Refused:
         found = None
     if found is None:
@@ -575,11 +577,14 @@ def naive(data: Any) -> Iterator[Any]:
 
 def naive_settings(data: dict[str, Any], excluded: str) -> list[dict[str, Any]]:
     kept = []
-    for setting in naive({key: value for key, value in data.items() if not _is_formula(value)}):
-        for key, value in data.items():
+    trial = {key: value for key, value in data["trial"].items() if not _is_formula(value)}
+    for setting in naive(data | {"trial": trial}):
+        names = {section: SimpleNamespace(**values) for section, values in setting.items()}
+        for key, value in data["trial"].items():
             if _is_formula(value):
-                setting[key] = eval(value["formula"].replace("trial.", ""), {}, setting)
-        if not eval(excluded.replace("trial.", ""), {}, setting):
+                setting["trial"][key] = eval(value["formula"], {}, names)
+                setattr(names["trial"], key, setting["trial"][key])
+        if not eval(excluded, {}, names):
             kept.append(setting)
     return kept
 
@@ -600,30 +605,34 @@ _LEAF = (
     | _NUMBERS.map(lambda values: {"choice": values})
     | _NUMBERS.map(lambda values: {"each": values})
 )
-_SPACES = st.fixed_dictionaries(
+_TRIALS = st.fixed_dictionaries(
     {
         "a": _LEAF,
         "b": _LEAF | st.builds(lambda leaf: {"choice": [leaf, 77]}, _LEAF),
-        "c": st.sampled_from([{"formula": "2 * trial.a"}, {"formula": "trial.a % 3 + trial.b"}]),
+        "c": st.sampled_from([{"formula": "2 * trial.a"}, {"formula": "trial.a % 3 + variables.x"}]),
         "d": st.lists(_LEAF, min_size=1, max_size=2),
         "e": st.fixed_dictionaries({"x": _LEAF}),
     }
 )
+_SPACES = st.fixed_dictionaries({"variables": st.fixed_dictionaries({"x": _LEAF}), "trial": _TRIALS})
 
 
 @pytest.mark.slow
-@given(data=_SPACES, excluded=st.sampled_from(["trial.a > trial.b", "trial.c % 2 == 0", "trial.a == 1 or trial.b < 3"]))
+@given(
+    data=_SPACES, excluded=st.sampled_from(["trial.a > trial.b", "trial.c % 2 == 0", "trial.a == 1 or variables.x < 3"])
+)
 @settings(max_examples=60)
 def test_a_space_has_the_settings_of_a_plain_second_implementation(data, excluded):
     problems: list[Any] = []
-    tree = holes.with_holes(document_tree(yaml.safe_dump(data)), problems)
+    read = document_tree(yaml.safe_dump(data, sort_keys=False))
+    tree = read.with_children([holes.with_holes(section, problems) for section in read.children])
     assert not problems
     condition = formulas.parsed(Node(excluded, "exclude[0]", 1))
     trees = list(map(formulas.resolved, holes.grid(tree)))
     assert len(trees) == holes.grid_size(tree) == len(list(naive(data)))
     found = [plain(each) for each in trees if not formulas.exclusion_in(each, [condition])]
     assert sorted(map(_canonical, found)) == sorted(map(_canonical, naive_settings(data, excluded)))
-    if not any("each" in str(value) for value in data.values()):
+    if "each" not in str(data):
         return
     setting = {each.path: each.value.drawn(0.4) for each in holes.holes_in(tree) if each.value.DRAWN}
     assert len(list(holes.grid(holes.filled(tree, setting)))) <= holes.grid_size(tree, draws=True)
