@@ -142,7 +142,7 @@ class WorkSource(abc.ABC):
     @property
     def programs(self) -> int:
         """How many compiled programs train the packs that were handed out, and those that wait."""
-        for work in self._waiting:
+        for work in self.upcoming():
             self.program(work.pack)
         return len(self._programs)
 

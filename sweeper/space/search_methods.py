@@ -130,6 +130,10 @@ class Search(Spec):
         """Whether trials are stopped before their end, so that a stopped trial counts as done."""
         return self.early_stopping is not None or self.halving is not None
 
+    def scaled(self, task: str, value: float) -> float:
+        """A value of the metric on a task as it counts in the mean over the tasks of a setting."""
+        return value
+
     @property
     def goal(self) -> tuple[str, Literal["min", "max"]] | None:
         """The metric that ranks the settings, and its direction; None if the task's main metric does."""
@@ -279,9 +283,16 @@ class OptunaSearch(Search):
 
     method: Literal["optuna"]
     sampler: Sampler = Sampler()
+    # By task, or experiment, two rising values of the metric, which count as 0 and as 1 in the mean over all
+    scale: dict[str, Annotated[ListOf[float], Field(min_length=2, max_length=2)]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_metric(self) -> "OptunaSearch":
+        if self.scale and len(self.metric) > 1:
+            raise ValueError("scale: is that of one metric; a search for several compares each by itself")
+        for task, (zero, one) in self.scale.items():
+            if zero >= one:
+                raise ValueError(f"scale: {task}: expected two rising numbers, got {zero:g} and {one:g}")
         if len(self.metric) > 1 and self.sampler.name == "cma_es":
             raise ValueError(f"metric: the sampler {self.sampler.name} improves one metric, not {len(self.metric)}")
         return self
@@ -289,6 +300,10 @@ class OptunaSearch(Search):
     def problems(self, node: Node) -> list[Problem]:
         found, sampler = super().problems(node), entry_at(node, ("sampler",))
         return found + self.sampler.problems(sampler) if sampler else found
+
+    def scaled(self, task: str, value: float) -> float:
+        zero, one = self.scale.get(task, (0.0, 1.0))
+        return (value - zero) / (one - zero)
 
     def study(self, variants: Sequence[Node]) -> "OptunaStudy":
         return OptunaStudy(self, variants)

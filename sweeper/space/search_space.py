@@ -18,6 +18,7 @@ import json
 import keyword
 import math
 import typing
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,10 +33,10 @@ from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS
-from sweeper.space.limits import Limits
+from sweeper.space.limits import Goal, Limits
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
-from sweeper.space.search_methods import GridSearch, Method, Search, SearchMethod
+from sweeper.space.search_methods import GridSearch, Method, OptunaSearch, Search, SearchMethod
 from sweeper.space.sweep_spec import MAX_FAILURES, SweepSpec, unrepresentable
 from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import (
@@ -200,12 +201,13 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     stop_at(problems, _without_effect(overrides, whole), _unused(named, variants, exclusions))
     stop_at(_too_many(top.search, root, variants), _undrawable(top.search, variants))
     stop_at(_illegal_values(variants, exclusions))
-    stop_at(_wrong_metric(top, root, variants))
+    search = _directed(top.search, variants)
+    stop_at(_wrong_metric(search, top.limits.goal, root, variants))
     return SweepSpec(
         name=top.name,
         description=top.description,
         panels=top.panels,
-        search=top.search,
+        search=search,
         resources=top.resources,
         limits=top.limits,
         path=path,
@@ -340,18 +342,34 @@ def _too_many(search: Search, root: Node, variants: Sequence[Node]) -> Iterator[
 
 
 def _undrawable(search: Search, variants: Sequence[Node]) -> Iterator[Problem]:
-    """Ranges in a search that takes every entry of every choice."""
+    """Ranges and weights in a search that takes every entry of every choice."""
     methods = [record.model_fields["method"].annotation for record in typing.get_args(Method) if record.DRAWS]
     names = " or ".join(typing.get_args(method)[0] for method in methods)
     message = f"needs search.method {names}; a {search.method} takes choice, linspace, logspace and ranges with a step"
     for node in itertools.chain(*map(holes.holes_in, variants)):
-        if not search.DRAWS and not node.value.options:
+        if search.DRAWS:
+            return
+        if not node.value.options:
             yield Problem(node.path, message, node.where)
+        if isinstance(node.value, holes.Choice) and node.value.weights is not None:
+            unused = f"are for search.method {names}; a {search.method} takes every entry"
+            yield Problem(joined(node.path, "weights"), unused, node.where)
 
 
-def _wrong_metric(top: _Document, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:
-    """A metric or a curve that no trial will have, a metric without a `mode`, and a goal that is not known."""
-    search, goal = top.search, top.limits.goal
+def _directed(search: Search, variants: Sequence[Node]) -> Search:
+    """The search with the direction that plug-ins declare for each of its metrics, where the space writes none."""
+    if "metric" not in search.model_fields_set or "mode" in search.model_fields_set:
+        return search
+    declared: dict[str, set[bool]] = defaultdict(set)
+    for trial in TrialNames(variants).trials:
+        for metric, large in kind_of(trial).directions(trial).items():
+            declared[metric].add(large)
+    modes = ["max" if declared[metric] == {True} else "min" for metric in search.metric if len(declared[metric]) == 1]
+    return search.model_copy(update={"mode": tuple(modes)}) if len(modes) == len(search.metric) else search
+
+
+def _wrong_metric(search: Search, goal: Goal | None, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:
+    """A metric or a curve that no trial will have, a metric without a direction, and a goal that is not known."""
     written, stopping, halving = search.model_fields_set, search.early_stopping, search.halving
     asks = search.ADAPTS or stopping is not None or halving is not None or goal is not None
     if "metric" not in written and not asks:
@@ -364,6 +382,12 @@ def _wrong_metric(top: _Document, root: Node, variants: Sequence[Node]) -> Itera
         at = descendant(root, ("search", "curve"))
         hint = f"{did_you_mean(nearest_name(halving.curve, curves))} (known: {', '.join(curves)})"
         yield Problem("search.curve", f"no trial has the training curve {shown(halving.curve)}{hint}", at.where)
+    if isinstance(search, OptunaSearch) and search.scale:
+        for task in sorted({*search.scale} ^ {*names.tasks}):
+            at = descendant(root, ("search", "scale", task))
+            hint = f"{did_you_mean(nearest_name(task, names.tasks))} (known: {', '.join(names.tasks)})"
+            message = f"lacks {task}" if task in names.tasks else f"no trial has the task {shown(task)}{hint}"
+            yield Problem(at.path, message, at.where)
     ranked = enumerate(search.metric) if "metric" in written else ()
     named: list[tuple[str, tuple[str | int, ...], list[str]]]
     named = [(metric, ("search", "metric", number), [TRAIN_LOSS]) for number, metric in ranked]

@@ -129,7 +129,7 @@ ELSEWHERE = {
     "{type: loguniform, min: 1e-4, max: 1e-1, num: 4}": "{linspace: […]} or {logspace: […]}",
     # W&B
     "{values: [8, 16]}": "{choice: […]}",
-    "{values: [8, 16], probabilities: [0.1, 0.9]}": "equally likely",
+    "{values: [8, 16], probabilities: [0.1, 0.9]}": "weights: [1, 2, 3]",
     "{value: 8}": "the value alone",
     "{distribution: log_uniform_values, min: 1e-4, max: 1e-1}": RANGES,
     "{distribution: q_uniform, min: 0.1, max: 0.5, q: 0.1}": "{uniform: [a, b], step: s}",
@@ -825,3 +825,31 @@ def test_an_adaptive_search_of_experiments_must_name_its_metric():
     assert caught.value.problems[0].path == "search.metric"
     named = of_text(Path("space.yaml"), f"name: s\n{trial}\n{search}, metric: accuracy, mode: max}}\n", ())
     assert named.search.metric == ("accuracy",)
+
+
+@pytest.mark.slow
+def test_a_metric_of_an_experiment_has_the_direction_that_its_class_declares():
+    def search(written: str) -> Search:
+        trial = "trial: {experiment: {name: classification, width: 8}, steps: 2}"
+        return of_text(Path("space.yaml"), f"{trial}\nsearch: {{method: optuna, trials: 2, {written}}}\n", ()).search
+
+    assert search("metric: [loss, accuracy]").mode == ("min", "max")
+    assert search("metric: loss, mode: max").mode == ("max",)
+    assert search("metric: loss").goal == ("loss", "min")
+    with pytest.raises(SearchSpaceError) as caught:
+        search("metric: [loss, train_loss]")
+    assert [problem.path for problem in caught.value.problems] == ["search.mode"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "path"),
+    [
+        ("{coloring: [1, 1]}", "search.scale"),
+        ("{coloring: [0, 1], recal: [0, 1]}", "search.scale.recal"),
+        ("{recall: [0, 1]}", "search.scale"),  # which lacks the task
+        ("{coloring: [0]}", "search.scale.coloring"),
+        ("{coloring: [0, 1]}, metric: [loss, success], mode: [min, max]", "search.scale"),
+    ],
+)
+def test_a_scale_has_two_rising_numbers_for_each_task_of_the_space(scale, path):
+    assert refused(f"{OPTUNA}, scale: {scale}}}").path == path
