@@ -206,7 +206,8 @@ class HalvingSearch(Search):
     method: Literal["halving"]
     starts: Annotated[int, Field(ge=2, le=MAX_SETTINGS)]
     rungs: Annotated[ListOf[Rung], Field(min_length=1)]
-    curve: str = TRAIN_LOSS  # the training curve by which trials are compared
+    # The training curve by which trials are compared, or a metric that `trial.evaluate_every` makes a curve
+    curve: str = TRAIN_LOSS
     curve_mode: Literal["min", "max"] = "min"  # whether its low values are the good ones
 
     @model_validator(mode="after")

@@ -378,7 +378,7 @@ def _wrong_metric(search: Search, goal: Goal | None, root: Node, variants: Seque
     if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in names.trials):
         known = ", ".join(names.metrics)
         yield Problem("search.metric", f"is missing: which metric is to be improved? (known: {known})", root.where)
-    if halving is not None and halving.curve not in (curves := names.training_curves):
+    if halving is not None and halving.curve not in (curves := names.curves):
         at = descendant(root, ("search", "curve"))
         hint = f"{did_you_mean(nearest_name(halving.curve, curves))} (known: {', '.join(curves)})"
         yield Problem("search.curve", f"no trial has the training curve {shown(halving.curve)}{hint}", at.where)
