@@ -29,7 +29,7 @@ from sweeper.packs import checkpoint
 from sweeper.packs.pack_training import curve_window, evaluation_points, lane_curves, makes_sense, restored
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment, Work, WorkSource
-from sweeper.space.halving import Halving, Rung
+from sweeper.space.halving import Halving
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError

@@ -61,8 +61,8 @@ class Halving:
 
         The loss at a rung is the last point of the curve until the rung, rounded to 12 digits, so that it does not
         depend on the order of a sum; its negative, if high values are the good ones. `curve` has steps and values in
-        any order, `done` counts sound training steps: a trial that failed before a rung has no loss there. Where no value
-        is finite, the loss is infinite.
+        any order, `done` counts sound training steps: a trial that failed before a rung has no loss there. Where no
+        value is finite, the loss is infinite.
         """
         points = sorted(curve)
         reached = [[value for step, value in points if step <= rung.steps] for rung in self.rungs if rung.steps <= done]
