@@ -185,7 +185,7 @@ def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str 
     """Lines about the best setting: its mean, its rank among how many, its values, and how to train it again."""
     best = ranked.ranked[0]
     records = [each.setting.entries for each in ranked.ranked]
-    drawn = tuple(f"{path.removeprefix('trial.')}." for path in open_holes(space.variants))
+    drawn = tuple(f"{path.removeprefix('trial.')}." for path in open_holes(space.tree))
     paths = dict.fromkeys([*varying(records), *(path for path in records[0] if f"{path}.".startswith(drawn))])
     over = f"mean of {counted(ranked.seeds, 'seed')}" if ranked.seeds > 1 else "1 seed"
     among = f"rank 1 of {counted(len(ranked.ranked), 'setting')}"
@@ -249,12 +249,12 @@ def _filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) -
     `trial` is the canonical trial of the setting, with `trial_spec.with_unwritten`.
     """
     choice = {"choice": list(seeds)}
-    if any(map(_under_variants, space.variants)):
-        parts = {key for variant in space.variants for key in variant.value["trial"].value}
+    if _under_variants(space.tree):
+        variants = space.tree.value.options if isinstance(space.tree.value, Hole) else [space.tree]
+        parts = {key for variant in variants for key in variant.value["trial"].value}
         only = {key: value for key, value in trial.items() if key in parts} | {"seed": choice}
         return {"variants": json.dumps([only])}
-    (whole,) = space.variants
-    return dict(_holes_filled(whole.value["trial"], trial, "trial")) | {"trial.seed": json.dumps(choice)}
+    return dict(_holes_filled(space.tree.value["trial"], trial, "trial")) | {"trial.seed": json.dumps(choice)}
 
 
 def _holes_filled(node: Node, value: Any, path: str) -> Iterator[tuple[str, str]]:

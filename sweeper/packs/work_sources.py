@@ -125,7 +125,7 @@ class AdaptiveWork(WorkSource):
         holders: Mapping[str, str] | None = None,
     ):
         super().__init__(done)
-        self._study = spec.search.study(spec.variants)
+        self._study = spec.search.study(spec.tree)
         self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
         self._settings = spec.search.draws
         self._trials: list[tuple[Trial, ...]] = []

@@ -109,14 +109,14 @@ class Search(Spec):
         """Number of settings to draw; 0 for a method that takes all."""
         return sum(self.trials or ())
 
-    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
+    def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
         """For every setting, in order, the filled trees of its training seeds and of the axes that it takes in full.
 
         It is a `ValueError` if the search adapts.
         """
         raise ValueError(f"the search {self.method} has no list of trials; see study()")
 
-    def study(self, variants: Sequence[Node]) -> Study:
+    def study(self, tree: Node) -> Study:
         """A study without values; equal values make it propose equal settings. A `ValueError` unless it adapts."""
         raise ValueError(f"the search {self.method} proposes no settings; see settings()")
 
@@ -144,16 +144,12 @@ class Search(Spec):
         return ""
 
 
-def open_holes(variants: Sequence[Node]) -> dict[str, Hole]:
+def open_holes(tree: Node) -> dict[str, Hole]:
     """Every hole that is drawn, by its path, in the order of paths.
 
-    Seeds and axes that are taken in full are left out, since every setting is trained with all of them. Where there are
-    several variants, the index of the variant is drawn as the choice `variants`.
+    Seeds and axes that are taken in full are left out, since every setting is trained with all of them.
     """
-    holes = {node.path: node.value for variant in variants for node in holes_in(variant) if node.value.DRAWN}
-    if len(variants) > 1:
-        holes["variants"] = Choice.among(variants)
-    return dict(sorted(holes.items()))
+    return dict(sorted((node.path, node.value) for node in holes_in(tree) if node.value.DRAWN))
 
 
 # Settings that are known
@@ -166,8 +162,8 @@ class GridSearch(Search):
 
     method: Literal["grid"] = "grid"
 
-    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
-        return map(holes.grid, variants)
+    def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
+        return iter([holes.grid(tree)])
 
 
 class RandomSearch(Search):
@@ -181,21 +177,21 @@ class RandomSearch(Search):
 
     method: Literal["random"]
 
-    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
+    def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
         assert self.trials is not None
         if len(self.trials) == 1:
-            return self._drawn(variants, self.draws, str(self.seed))
-        own = enumerate(zip(variants, self.trials, strict=True))
+            return self._drawn(tree, self.draws, str(self.seed))
+        own = enumerate(zip(tree.value.options, self.trials, strict=True))
         return itertools.chain.from_iterable(
-            self._drawn((variant,), draws, f"{self.seed}/variants[{number}]") for number, (variant, draws) in own
+            self._drawn(variant, draws, f"{self.seed}/variants[{number}]") for number, (variant, draws) in own
         )
 
-    def _drawn(self, variants: Sequence[Node], draws: int, stream: str) -> Iterator[Iterable[Node]]:
-        open_to_draw = open_holes(variants).items()
+    def _drawn(self, tree: Node, draws: int, stream: str) -> Iterator[Iterable[Node]]:
+        open_to_draw = open_holes(tree).items()
         for index in range(draws):
             uniform = {path: random.Random(f"{stream}/{index}/{path}").random() for path, _ in open_to_draw}
             setting = {path: hole.drawn(uniform[path]) for path, hole in open_to_draw}
-            yield holes.grid(holes.filled(variants[setting.get("variants", 0)], setting))
+            yield holes.grid(holes.filled(tree, setting))
 
 
 class HalvingSearch(Search):
@@ -230,8 +226,8 @@ class HalvingSearch(Search):
     def halving(self) -> Halving:
         return Halving(self.starts, self.rungs, self.curve, self.curve_mode)
 
-    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
-        for setting in itertools.chain.from_iterable(map(holes.grid, variants)):
+    def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
+        for setting in holes.grid(tree):
             trial = setting.value["trial"]
             seed = Resolution(setting).resolved(trial.value.get("seed", Node(0, f"{trial.path}.seed", None)))
             seeds = range(seed.value * self.starts, (seed.value + 1) * self.starts)
@@ -306,8 +302,8 @@ class OptunaSearch(Search):
         zero, one = self.scale.get(task, (0.0, 1.0))
         return (value - zero) / (one - zero)
 
-    def study(self, variants: Sequence[Node]) -> "OptunaStudy":
-        return OptunaStudy(self, variants)
+    def study(self, tree: Node) -> "OptunaStudy":
+        return OptunaStudy(self, tree)
 
     def title(self, trials: int) -> str:
         return f"an Optuna search of {counted(self.draws, 'setting')}, {counted(trials, 'trial')} so far"
@@ -316,7 +312,7 @@ class OptunaSearch(Search):
 class OptunaStudy(Study):
     """A study with a seeded sampler."""
 
-    def __init__(self, search: OptunaSearch, variants: Sequence[Node]):
+    def __init__(self, search: OptunaSearch, tree: Node):
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -325,7 +321,7 @@ class OptunaStudy(Study):
             sampler=search.sampler.made(search.seed),
             directions=["maximize" if mode == "max" else "minimize" for mode in search.mode],
         )
-        self._variants = variants
+        self._tree = tree
         # The variants of the settings: one of each in turn, as long as its number of draws lasts
         assert search.trials is not None
         draws = search.trials
@@ -339,9 +335,7 @@ class OptunaStudy(Study):
         trial = self._study.ask()
         self._asked.append(trial)
         setting: dict[str, Any] = {}
-        if len(self._variants) > 1:
-            setting["variants"] = trial.suggest_categorical("variants", range(len(self._variants)))
-        self._suggest(trial, self._variants[setting.get("variants", 0)], setting)
+        self._suggest(trial, self._tree, setting)
         return setting
 
     def _suggest(self, trial: "OptunaTrial", node: Node, setting: dict[str, Any]) -> None:

@@ -84,7 +84,8 @@ class SweepSpec:
     text: str = field(repr=False)  # of the file, joined with those that it extends
     overrides: tuple[str, ...]  # what `--set` changed in it
     document: Node = field(repr=False)  # with the overrides
-    variants: tuple[Node, ...] = field(repr=False)  # each a tree of variables and a whole trial, with their holes
+    # Variables and the whole trial, with their holes; of several variants the choice among such trees
+    tree: Node = field(repr=False)
     exclusions: tuple[Node, ...] = field(repr=False)  # conditions that leave settings out
     # The same trial with the id of the trial that it starts from, or a `StartError` (`sweeper.packs.start_from`)
     found: Callable[[Trial], Trial] = field(default=_without_store, repr=False)
@@ -106,7 +107,7 @@ class SweepSpec:
     @functools.cached_property
     def _lanes_together(self) -> bool:
         """Whether trials of the space run together on a CPU."""
-        for probe in itertools.chain.from_iterable(map(holes.probes, self.variants)):
+        for probe in holes.probes(self.tree):
             with contextlib.suppress(Refused, ValidationError):  # a combination that the space leaves out
                 return trial_of(plain(formulas.resolved(probe).value["trial"])).lanes_together
         return False
@@ -124,7 +125,7 @@ class SweepSpec:
 
         Values that are legal one by one and exclude each other are a `SearchSpaceError`.
         """
-        expansion = self._expansion(self.search.settings(self.variants))
+        expansion = self._expansion(self.search.settings(self.tree))
         self.refuse_empty(expansion.settings, expansion.trials)
         return expansion
 
@@ -140,17 +141,16 @@ class SweepSpec:
         The setting is what `Study.ask` gives: for every hole that is drawn the index of an option, or a number, which
         is rounded to six digits if it is real. Errors are those of `expand`.
         """
-        return self._expansion([holes.grid(holes.filled(self.variants[setting.get("variants", 0)], setting))])
+        return self._expansion([holes.grid(holes.filled(self.tree, setting))])
 
     @functools.cached_property
     def _has_formulas(self) -> bool:
-        return any(True for variant in self.variants for _ in holes.formulas_in(variant))
+        return any(True for _ in holes.formulas_in(self.tree))
 
     @functools.cached_property
     def _has_unprobed(self) -> bool:
         """Whether a setting may have values that no probe holds, nor two probes enclose."""
-        found = itertools.chain.from_iterable(map(holes.holes_in, self.variants))
-        return self._has_formulas or not all(hole.value.BOUNDED for hole in found)
+        return self._has_formulas or not all(hole.value.BOUNDED for hole in holes.holes_in(self.tree))
 
     def _expansion(self, drawn: Iterable[Iterable[Node]]) -> Expansion:
         settings, trials, problems = 0, {}, []

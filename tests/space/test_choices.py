@@ -22,14 +22,14 @@ def test_entries_are_drawn_by_their_weights():
 
 
 def test_weights_of_any_unit_reach_every_entry_and_no_further():
-    (hole,) = [node.value for node in space(WIDTHS, RANDOM).variants[0].value["trial"].value["model"].children
+    (hole,) = [node.value for node in space(WIDTHS, RANDOM).tree.value["trial"].value["model"].children
                if hasattr(node.value, "weights")]  # fmt: skip
     assert [hole.drawn(u) for u in (0.0, 0.124, 0.125, 0.374, 0.376, 1 - 2**-53, 1.0)] == [0, 0, 1, 1, 2, 2, 2]
 
 
 def distribution_of(written: str) -> object:
     spec = space(f"trial.model.width={written}", OPTUNA)
-    study = spec.search.study(spec.variants)
+    study = spec.search.study(spec.tree)
     assert study.ask()["trial.model.width"] in range(3)
     return study._asked[0].distributions["trial.model.width"]
 
@@ -58,7 +58,7 @@ def test_words_have_an_order_if_the_space_says_so_and_infinity_is_a_number():
         "trial.objective.q={choice: [1, 10, inf]}", "trial.baseline={choice: [AE_r0, Aq_r0, Aq_R]}",
         "trial.optimizer.schedule={choice: [constant, linear, cosine], ordered: true}", OPTUNA,
     )  # fmt: skip
-    study = spec.search.study(spec.variants)
+    study = spec.search.study(spec.tree)
     study.ask()
     found = study._asked[0].distributions
     kinds = {path: type(found[f"trial.{path}"]) for path in ("objective.q", "baseline", "optimizer.schedule")}

@@ -96,7 +96,7 @@ def test_a_worked_example_has_the_settings_that_the_document_says(wanted):
     if spec.search.DRAWS:
         method = "search.method=optuna"
         drawn = space(*written, method)
-        assert drawn.trials_of(drawn.search.study(drawn.variants).ask()).settings >= 1
+        assert drawn.trials_of(drawn.search.study(drawn.tree).ask()).settings >= 1
     else:
         halving = space(*written, "search={method: halving, starts: 3, rungs: [{steps: 100, keep: 1}]}")
         assert halving.expand().settings == 3 * spec.expand().settings
@@ -733,7 +733,7 @@ def test_steps_are_the_decimal_sums_of_what_is_written(method, ends, step, value
     search = ["search.trials=20"] if method != "grid" else []
     spec = space(f"trial.optimizer.beta1={{uniform: {ends}, step: {step}}}", f"search.method={method}", *search)
     if method == "optuna":
-        study = spec.search.study(spec.variants)
+        study = spec.search.study(spec.tree)
         trials = [trial for _ in range(20) for trial in spec.trials_of(study.ask()).trials]
     else:
         trials = list(spec.expand().trials)

@@ -65,7 +65,7 @@ def test_random_draws_are_no_others_when_a_variable_joins():
 
 def test_optuna_is_asked_for_a_variable_under_its_path():
     spec = space("variables.x={log_uniform: [1e-3, 1e-1]}", "search={method: optuna, trials: 4}")
-    setting = spec.search.study(spec.variants).ask()
+    setting = spec.search.study(spec.tree).ask()
     assert set(setting) == {"variables.x"}
     of_setting = spec.trials_of(setting)
     assert [trial.optimizer.beta1 for trial in of_setting.trials] == [
