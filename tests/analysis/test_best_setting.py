@@ -6,10 +6,13 @@ import json
 import re
 import shlex
 
+import pyarrow as pa
 import pytest
 
 from sweeper.analysis.ranking import ending
-from sweeper.analysis.results import with_variables
+from sweeper.analysis.report import settings_tables
+from sweeper.analysis.report_sources import Source
+from sweeper.analysis.results import Results, with_variables
 from sweeper.analysis.table import texts, value_text
 from sweeper.space import search_space
 from sweeper.store.store import Store
@@ -174,6 +177,14 @@ def test_settings_with_fewer_seeds_have_no_rank_and_equal_ones_share_it(searched
     _, lines = ending(without, space, (), "results", None)
     # Rank 1 of 5 settings, equal to 1 other; 1 more without a rank.
     assert re.findall(r"\d+", lines[0].rpartition("(")[2]) == ["1", "5", "1", "1"]
+
+
+def test_the_tables_of_a_report_and_its_page_say_how_many_are_as_good_as_the_best(searched):
+    space, rows = searched(SPACE, losses=(1.0, 1.0, 1.0, 3.0, 4.0, 5.0))
+    source = Source("rates", (), Results(rows, lambda *_: None, lambda _: rows), frozenset(rows["trial_id"]), space)
+    ((name, table),) = settings_tables(pa.Table.from_pandas(rows, preserve_index=False), [source])
+    assert name == "rates"
+    assert "equal to 2 others" in table.attrs["note"]
 
 
 def test_overrides_of_the_search_stay_unless_the_command_replaces_them(searched):
