@@ -19,20 +19,25 @@ GRID = {"trial.task": {"name": "gridworld", "height": 2, "width": 2, "horizon": 
 
 @pytest.fixture
 def folder(project):
-    """A folder with the model and the space of the guide."""
-    for file, language in ((FILE, "python"), (SPACE, "yaml")):
-        file.parent.mkdir()
-        file.write_text(guides.blocks(language, GUIDE)[0])
+    """The folder in which commands are given."""
     yield project
     guides.forget("models.gru")
 
 
-def test_its_code_is_clean(folder):
+@pytest.fixture
+def written(folder):
+    """A folder with the model and the space of the guide."""
+    guides.run("sweeper new model gru")
+
+
+def test_the_guide_shows_what_is_written_and_it_is_clean(written):
+    for file, language in ((FILE, "python"), (SPACE, "yaml")):
+        assert file.read_text() == guides.blocks(language, GUIDE)[0]
     guides.check_style("models")
 
 
 @pytest.mark.slow  # trains
-def test_it_trains_a_task_that_asks_for_no_more(folder):
+def test_it_trains_a_task_that_asks_for_no_more(written):
     trials = stack(sweeper.read_space(SPACE, {"trial.steps": 3, "trial.model.width": 8}).expand().trials)
     before: Any = gradient.start(trials)
     kernel = np.asarray(before.network.cell.dense_h.kernel)  # its memory is used again
@@ -42,7 +47,7 @@ def test_it_trains_a_task_that_asks_for_no_more(folder):
 
 
 @pytest.mark.slow
-def test_a_space_that_joins_it_with_a_task_that_needs_more_is_refused_at_planning(folder):
+def test_a_space_that_joins_it_with_a_task_that_needs_more_is_refused_at_planning(written):
     with pytest.raises(ContractError) as refused:
         sweeper.plan(sweeper.read_space(SPACE, GRID | {"trial.evaluation": {"seeds": 5}}))
     assert str(refused.value) == guides.blocks("text", GUIDE)[0].strip()

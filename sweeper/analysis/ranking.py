@@ -7,6 +7,7 @@ training seed would beat the mean of several.
 The best of many is also the luckiest of many, so its mean is worth little until the setting has been trained again.
 """
 
+import functools
 import json
 import math
 import operator
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from sweeper.analysis.halving_winners import finished_elsewhere, winner_lines
-from sweeper.analysis.results import current, goals_of, named_frame
+from sweeper.analysis.results import current, goals_of, named_frame, with_variables
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_deviation, with_note
 from sweeper.messages import counted, redacted, typed
 from sweeper.packs import start_from
@@ -31,6 +32,7 @@ from sweeper.tables import value_text
 from sweeper.training.kind import Goal
 from sweeper.trial.entry_names import column_name, varying
 from sweeper.trial.metrics import equal_but_rounding
+from sweeper.trial.record import canonical
 from sweeper.trial.trial import with_unwritten
 
 SHOWN_SETTINGS = 20  # largest number of settings that are shown to people
@@ -122,11 +124,11 @@ def recorded_space(record: SweepRecord, store: Store) -> SweepSpec | None:
 
 
 def trials_of(store: Store, record: SweepRecord) -> pd.DataFrame:
-    """The trials of a sweep that are committed and of the current versions, with named columns.
+    """The trials of a sweep that are committed and of the current versions, with named columns and its variables.
 
     Trials of a halving that did not win and that another sweep has finished are left out.
     """
-    trials = named_frame(current(store.trials(record.trial_ids)).to_pandas())
+    trials = with_variables(named_frame(current(store.trials(record.trial_ids)).to_pandas()), record.variables)
     return trials[~trials["trial_id"].isin(finished_elsewhere(trials, recorded_space(record, store), store))]
 
 
@@ -143,8 +145,8 @@ def ending(
 ) -> tuple[pd.DataFrame, list[str]]:
     """The table at the end of a sweep, and lines about its best setting, or about the winners of its searches.
 
-    The trials are at least one row of the store, `elsewhere` are those of `halving_winners.finished_elsewhere`; store
-    and cluster are as they were typed.
+    The trials are at least one row of the store, maybe with variables (`results.with_variables`); `elsewhere` are those
+    of `halving_winners.finished_elsewhere`; store and cluster are as they were typed.
     """
     frame = named_frame(trials)
     if space.search.DRAWS:
@@ -160,7 +162,7 @@ def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str 
     """Lines about the best setting: its mean, its rank among how many, its values, and how to train it again."""
     best = ranked.ranked[0]
     records = [each.setting.entries for each in ranked.ranked]
-    drawn = tuple(f"{path.removeprefix('trial.')}." for path in open_holes(space.variants))
+    drawn = tuple(f"{path.removeprefix('trial.')}." for path in open_holes(space.tree))
     paths = dict.fromkeys([*varying(records), *(path for path in records[0] if f"{path}.".startswith(drawn))])
     over = f"mean of {counted(ranked.seeds, 'seed')}" if ranked.seeds > 1 else "1 seed"
     among = f"rank 1 of {counted(len(ranked.ranked), 'setting')}"
@@ -198,6 +200,8 @@ def _repetition(ranked: Ranking, space: SweepSpec, results: str, address: str | 
     first = int(best.rows["seed"].max()) + 1
     seeds = range(first, first + max(len(best.rows), LEAST_SEEDS))
     fixed = {"name": f"{space.name}-best", "search": "{method: grid}"}
+    if variables := _nested({path: value for path, value in best.entries.items() if path.startswith("variables.")}):
+        fixed["variables"] = json.dumps(canonical(variables["variables"]))
     fixed |= _filling(space, with_unwritten(json.loads(best.rows["spec"].iloc[0])), seeds)
     whole = ["trial"] if "variants" in fixed else []  # which then hold all of the trial
     replaced = tuple(f"{path}{end}" for path in [*fixed, *whole] for end in ("=", ".", "["))
@@ -207,18 +211,27 @@ def _repetition(ranked: Ranking, space: SweepSpec, results: str, address: str | 
     return typed("run", *words, *(word for override in overrides for word in ("--set", override)))
 
 
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted path as mappings of mappings."""
+    nested: dict[str, Any] = {}
+    for path, value in values.items():
+        *above, key = path.split(".")
+        functools.reduce(lambda mapping, part: mapping.setdefault(part, {}), above, nested)[key] = value
+    return nested
+
+
 def _filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) -> dict[str, str]:
     """The overrides that make a grid of one setting with these training seeds from a space: values as YAML, by path.
 
     `trial` is the canonical trial of the setting, with `trial_spec.with_unwritten`.
     """
     choice = {"choice": list(seeds)}
-    if any(map(_under_variants, space.variants)):
-        parts = {key for variant in space.variants for key in variant.value}
+    if _under_variants(space.tree):
+        variants = space.tree.value.options if isinstance(space.tree.value, Hole) else [space.tree]
+        parts = {key for variant in variants for key in variant.value["trial"].value}
         only = {key: value for key, value in trial.items() if key in parts} | {"seed": choice}
         return {"variants": json.dumps([only])}
-    (whole,) = space.variants
-    return dict(_holes_filled(whole, trial, "trial")) | {"trial.seed": json.dumps(choice)}
+    return dict(_holes_filled(space.tree.value["trial"], trial, "trial")) | {"trial.seed": json.dumps(choice)}
 
 
 def _holes_filled(node: Node, value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ from rich.console import Console
 from sweeper.analysis import comparison, difference, figures, page
 from sweeper.analysis.ranking import Goal, best_first, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
-from sweeper.analysis.results import Results, current, named_frame, subject_of
+from sweeper.analysis.results import Results, current, named_frame, subject_of, with_variables
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import attempted, markdown, terminal, without_empty_columns
 from sweeper.messages import UserError, counted, printable, printable_lines, redacted
@@ -278,7 +278,8 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str,
 
     tables = []
     for source in listed:
-        title, trials = f"Settings of {source.name}", every[every["trial_id"].isin(source.trial_ids)]
+        title = f"Settings of {source.name}"
+        trials = with_variables(every[every["trial_id"].isin(source.trial_ids)], source.variables)
         if len(trials):
             tables.append((source.name, attempted(title, functools.partial(made, title, source, trials))))
     return tables

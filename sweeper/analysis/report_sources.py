@@ -7,11 +7,12 @@ show the trials of recorded sweeps of that name, or else every trial, and a rema
 planned trials only, and the remark gives the command that runs what is missing.
 """
 
+import itertools
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -46,6 +47,7 @@ class Source(NamedTuple):
     space: SweepSpec | None  # None if this checkout cannot read it
     remark: str = ""  # about an unusual choice of trials, or about trials that are missing
     command: str = ""  # runs the trials that are missing
+    variables: Mapping[str, Mapping[str, Any]] = {}  # see `SweepRecord.variables`
 
 
 def sources(
@@ -74,7 +76,7 @@ def sources(
             if name in sweeps:
                 raise
             left_out = "; ".join(filter(None, (left_out, one_line(str(error), 1000))))
-        listed.append(Source(name, panels, results, ids, space, left_out))
+        listed.append(Source(name, panels, results, ids, space, left_out, variables=record.variables))
     if panels_needed and not any(source.panels for source in listed):
         named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
         unreadable = [f"\n{source.name}: {source.remark}" for source in listed if source.remark]
@@ -95,11 +97,13 @@ def _without_losers(
 
 def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: str | None) -> Source:
     """The panels of a space, and the trials that its author expects in them."""
-    recorded = frozenset(key for record in store.sweeps() if record.name == spec.name for key in record.trial_ids)
+    records = [record for record in store.sweeps() if record.name == spec.name]
+    recorded = frozenset(key for record in records for key in record.trial_ids)
+    variables = dict(itertools.chain.from_iterable(record.variables.items() for record in records))
     spec = start_from.of_store(spec, store)
     planned = recorded if spec.search.ADAPTS else frozenset(spec.expand().trial_ids)
     planned, results, left_out = _without_losers(planned, everything, spec, store)
-    source = Source(spec.name, spec.panels, results, planned, spec, left_out)
+    source = Source(spec.name, spec.panels, results, planned, spec, left_out, variables=variables)
     if planned_for is not None:
         committed, done = store.committed(), done_statuses(spec.search.stops_trials, retry_failed=True)
         missing = sum(committed.get(key) not in done for key in planned)

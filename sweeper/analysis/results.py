@@ -81,6 +81,17 @@ def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([rows, pd.DataFrame(further | numbers, index=rows.index)], axis=1)
 
 
+def with_variables(trials: pd.DataFrame, variables: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows of a sweep with a column for each variable of its space, named by the path, such as `variables.x`.
+
+    `variables` are those of `SweepRecord`.
+    """
+    of_trials = [variables.get(key, {}) for key in trials["trial_id"]]
+    paths = dict.fromkeys(path for own in of_trials for path in own)
+    values = {path: [decoded(own.get(path)) for own in of_trials] for path in paths}
+    return pd.concat([trials, pd.DataFrame(values, index=trials.index, dtype=object)], axis=1)
+
+
 def _objectives(names: Iterable[Any], specs: Iterable[str]) -> list[str | None]:
     """The names of objectives; one that is not written, as before there were several, is the default."""
     default = plugins.DEFAULTS["objective"]

@@ -81,7 +81,7 @@ def mean_of(values: Iterable[float], may_jump: bool = False) -> Mean | None:
 class Setting:
     """The trials of one setting and one status, one for each training seed, with named columns."""
 
-    entries: Mapping[str, Any]  # all but the training seed, by dotted path
+    entries: Mapping[str, Any]  # all but the training seed, and the variables of the space, by dotted path
     status: str
     rows: pd.DataFrame
 

@@ -26,7 +26,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from sweeper.analysis.ranking import recorded_space
-from sweeper.analysis.results import current, evaluation_rows, named
+from sweeper.analysis.results import column, current, evaluation_rows, named
 from sweeper.messages import cell
 from sweeper.packs.halving import searches_of, winners_of
 from sweeper.progress import doing
@@ -35,6 +35,7 @@ from sweeper.space.search_space import search_of
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
+from sweeper.trial.entry_names import column_name, decoded
 
 TEXTS = pa.list_(pa.string())
 
@@ -78,16 +79,21 @@ def sweeps(store: Store) -> pa.Table:
 
     In a successive halving `search` is the number of the search that the trial belongs to, from 0, and `winner` says
     whether the trial has passed the last rung; otherwise they are null. Tags and notes are those of the sweep.
+    Every variable of a space is a further column, such as `variables_x`.
     """
     annotations = read_annotations(store.files).sweeps
-    rows = []
+    rows, variables = [], []
     for name, record in latest_starts(store.sweeps()).items():
         (number_of, won), of_sweep = _searches(record, store), annotations.get(name, NO_ANNOTATIONS)
         for trial_id in record.trial_ids:
             search = number_of.get(trial_id)
             winner = None if search is None else trial_id in won
             rows.append((name, trial_id, search, winner, of_sweep.tags, of_sweep.texts))
-    return pa.Table.from_pylist([dict(zip(SWEEPS.names, row, strict=True)) for row in rows], SWEEPS)
+            variables.append(record.variables.get(trial_id, {}))
+    table = pa.Table.from_pylist([dict(zip(SWEEPS.names, row, strict=True)) for row in rows], SWEEPS)
+    for path in dict.fromkeys(path for own in variables for path in own):
+        table = table.append_column(column_name(path), column([decoded(own.get(path)) for own in variables]))
+    return table
 
 
 def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozenset[str]]:

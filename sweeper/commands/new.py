@@ -1,4 +1,4 @@
-"""`python -m sweeper new experiment NAME`, or `new task`: files to begin with, which run, and a search space for them.
+"""`python -m sweeper new experiment NAME`, `new task` or `new model`: a plug-in that runs, and a search space for it.
 
 Exit codes: 0; 2 for a name that cannot be used and for a file that is there already, with one message.
 """
@@ -17,18 +17,21 @@ from sweeper.messages import UserError
 
 app = CommandLine()
 
-KINDS = ("experiment", "task")
+KINDS = ("experiment", "task", "model")
 """What can be begun. This package has two templates for each: a plug-in, and a search space."""
 
 
 @app.command()
 def new(
-    kind: Annotated[Literal["experiment", "task"], typer.Argument(metavar="|".join(KINDS), help="What to begin.")],
+    kind: Annotated[
+        Literal["experiment", "task", "model"], typer.Argument(metavar="|".join(KINDS), help="What to begin.")
+    ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: small letters, digits and underscores.")],
 ) -> None:
-    """Write experiments/NAME.py (or tasks/NAME.py), which runs, and search_spaces/NAME.yaml, a sweep of it.
+    """Write experiments/NAME.py (or tasks/, or models/), which runs, and search_spaces/NAME.yaml, a sweep of it.
 
-    An experiment is any training; a task is a problem that networks are trained on (docs/adding-a-task.md).
+    An experiment is any training; a task is a problem that networks are trained on (docs/adding-a-task.md), and a model
+    is such a network (docs/adding-a-model.md).
     """
     project = Path.cwd()
     with errors_told():

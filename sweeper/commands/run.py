@@ -1,7 +1,7 @@
-"""`python -m sweeper.run SPACE.yaml`: plan, run, resume.
+"""`python -m sweeper.run SPACE.yaml …`: plan, run, resume.
 
 Every start reads the space, subtracts the committed trials of the store, runs the rest, and prints the results. There
-is no separate command to resume, and no state beside the store.
+is no separate command to resume, and no state beside the store. Several spaces share the cluster and the view.
 
 Exit codes: 0 when every planned trial is committed and none failed; 1 when some failed or are missing, with the reason
 of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C), with the command that carries on.
@@ -27,7 +27,9 @@ app = CommandLine()
 
 @app.command()
 def run(
-    space: Annotated[Path, typer.Argument(metavar="SPACE.yaml", help="The search space.")],
+    spaces: Annotated[
+        list[Path], typer.Argument(metavar="SPACE.yaml…", help="The search space, or several to run together.")
+    ],
     results: Results = "results",
     address: Address = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and at what cost.")] = False,
@@ -46,14 +48,14 @@ def run(
         typer.Option("--trial", metavar="ID", help="Debug one trial: train it here, with pdb; store nothing."),
     ] = None,
 ) -> None:
-    """Run what is missing of a search space, and print what came out."""
+    """Run what is missing of search spaces, and print what came out."""
     # Python looks through all objects when it ends: a sixth of the time of a start that finds everything done. (DuckDB
     # counts on it, so commands that ask in SQL wait for it.)
     atexit.register(gc.freeze)
 
     started = functools.partial(
         start,
-        space,
+        spaces,
         results,
         overrides=overrides or (),
         address=address,
@@ -67,7 +69,7 @@ def run(
 
 
 def start(
-    space: Path,
+    spaces: Sequence[Path],
     results: str,
     interruption: Interruption,
     *,
@@ -89,43 +91,54 @@ def start(
         from sweeper.sweeps.on_cluster import Interrupted
         from sweeper.sweeps.output import Output
         from sweeper.sweeps.sweep_plan import unchecked_plan
-        from sweeper.sweeps.training import require_room, train, train_one
+        from sweeper.sweeps.training import require_room, require_together, train_one, train_together
         from sweeper.trial import plugins, provenance
 
     output = Output()
     jax.config.update("jax_platforms", "cpu")  # the driver plans and counts; only workers use accelerators
     readable = False
     try:
-        with plugins.contained(), doing(f"reading {space}"):
-            spec = search_space.read(space, overrides)
+        with plugins.contained(), doing(f"reading {', '.join(map(str, spaces))}"):
+            specs = [search_space.read(space, overrides) for space in spaces]
+        require_together(specs)
         Store.open(results)
         readable = True
         if trial is not None:
-            row = train_one(spec, Store.open(results), trial, output)
+            if len(specs) > 1:
+                raise UserError("--trial: a trial is one of a single space")
+            row = train_one(specs[0], Store.open(results), trial, output)
             output.say("\n".join(f"  {name} {value}" for name, value in row.items() if isinstance(value, float)))
             output.say(f"{row['status']}{'' if row['error_message'] is None else ': ' + str(row['error_message'])}")
             return 0 if row["status"] == "finished" else 1
-        plan = unchecked_plan(
-            spec,
-            results,
-            retry_failed=retry_failed,
-            recompute_other_code=recompute_other_code,
-            command=provenance.command_line(sys.argv),
-        )
-        output.say(str(plan))
-        plan.check()
+        plans = []
+        for spec in specs:
+            plan = unchecked_plan(
+                spec,
+                results,
+                retry_failed=retry_failed,
+                recompute_other_code=recompute_other_code,
+                command=provenance.command_line(sys.argv),
+            )
+            output.say(str(plan))
+            plan.check()
+            if dry_run:
+                require_room(plan, address)
+                for line in plan.examples():
+                    output.say(line)
+                output.say(f"  cost: {plan.cost()}")
+            plans.append(plan)
         if dry_run:
-            require_room(plan, address)
-            for line in plan.examples():
-                output.say(line)
-            output.say(f"  cost: {plan.cost()}")
             return 0
-        result = train(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)
-        result.tell(output, result.draw())
-        if not (result.complete or result.goal_reached):
+        came_out = train_together(
+            plans, address=address, concurrency=concurrency, interruption=interruption, output=output
+        )
+        for result in came_out:
+            result.tell(output, result.draw())
+        if not all(result.complete or result.goal_reached for result in came_out):
             return 1
         store = [] if results == "results" else ["--results", results]
-        output.say(f"next: {typed('query', 'best', spec.name, *store)}")
+        for spec in specs:
+            output.say(f"next: {typed('query', 'best', spec.name, *store)}")
         output.say(f"      {typed('report', '--html', 'page.html', *store)}")
         return 0
     except (Interrupted, UserError, OSError) as end:

@@ -65,6 +65,9 @@ class LearnedAlgorithms(Kind[TrialSpec]):
     def names(self, trial: TrialSpec) -> Names:
         return Names(*evaluation.names(trial))
 
+    def directions(self, trial: TrialSpec) -> Mapping[str, bool]:
+        return {measure.name: measure.mode == "max" for measure in trial.task.abilities().measures}
+
     def goals(self, part: Task | None, measured: Collection[str]) -> Sequence[Goal]:
         """First is what the task's main metric is on bad inputs: of success the mean over the worst 5 % of the inputs,
         of another metric its bad tail."""

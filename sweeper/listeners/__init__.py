@@ -18,5 +18,14 @@ def listeners(console: Console, store: Store, command: str, ask_to_stop: Callabl
     `command` is the command line that carries on; `ask_to_stop`, which any thread may call, makes the start leave
     checkpoints and end.
     """
-    view = views.LiveView if console.is_terminal else views.LogLines
-    return [view(console), heartbeat_writer.HeartbeatWriter(store, command, ask_to_stop)]
+    return [view(console), heartbeats(store, command, ask_to_stop)]
+
+
+def view(console: Console) -> Listener:
+    """What people see of a start: a view that moves on a terminal, lines elsewhere."""
+    return views.LiveView(console) if console.is_terminal else views.LogLines(console)
+
+
+def heartbeats(store: Store, command: str, ask_to_stop: Callable[[], None]) -> Listener:
+    """Tells the store how far one sweep is; the arguments are those of `listeners`."""
+    return heartbeat_writer.HeartbeatWriter(store, command, ask_to_stop)

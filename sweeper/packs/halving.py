@@ -20,20 +20,21 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import pyarrow.compute as pc
 
 from sweeper.messages import counted
 from sweeper.packs import checkpoint
-from sweeper.packs.pack_training import curve_window, lane_curves, makes_sense, restored
+from sweeper.packs.pack_training import curve_window, evaluation_points, lane_curves, makes_sense, restored
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment, Work, WorkSource
-from sweeper.space.halving import Halving, Rung
+from sweeper.space.halving import Halving
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError
 from sweeper.training.kinds import trainer_of
+from sweeper.training.trainer import curve_names
 from sweeper.trial.trial import Trial, trial_id
 
 MOST_TIMES = 20
@@ -100,16 +101,16 @@ class HalvingWork(WorkSource):
     ):
         """For `committed` and `done` see `plan.plan`. Checkpoints of another fingerprint than a trial's do not count.
 
-        A rung before the first point of a training curve, or not before the end of a training, is a `SearchSpaceError`.
+        A rung without a value, or not before the end of a training, is a `SearchSpaceError`.
         """
         super().__init__(done)
         self._halving, self._rungs, self._store, self._fingerprint = halving, halving.rungs, store, fingerprint
         expansion = spec.expand()
-        self.settings, self.left_out = expansion.settings, Counter(expansion.left_out)
+        self.note(expansion)
         searches = halving.searches(expansion.trials)
         self.searches = [tuple(map(trial_id, starts)) for starts in searches]
         self.planned = {trial_id(trial): trial for starts in searches for trial in starts}
-        _refuse_rungs_outside(spec, halving.rungs, self.planned.values())
+        _refuse_rungs_without_value(spec, halving, self.planned.values())
         self._rows: dict[str, StoredLosses] = {}  # of the trials with a row that counts
         self._losses: dict[str, tuple[float, ...]] = defaultdict(tuple)  # of trials at the rungs, see `Halving.losses`
         self._holders: dict[str, str] = {}  # by trial the id of the pack whose checkpoint holds it
@@ -142,7 +143,8 @@ class HalvingWork(WorkSource):
         for lane, key in enumerate(saved.trial_ids):
             if key in self.planned:
                 curves = lane_curves(trainer_of(first), first, training, lane)
-                points = [(step, value) for step, name, value in curves if name == self._halving.curve]
+                measured = [*curves, *evaluation_points(training, lane)]
+                points = [(step, value) for step, name, value in measured if name == self._halving.curve]
                 losses = self._halving.losses(points, training.lane_steps[lane])
                 if self._learn(key, losses) or key not in self._holders:
                     self._holders[key] = pack_id
@@ -246,15 +248,33 @@ class HalvingWork(WorkSource):
             yield from [self.planned[search[0]].steps] * max(alive - rows, 0)
 
 
-def _refuse_rungs_outside(spec: SweepSpec, rungs: Sequence[Rung], trials: Iterable[Trial]) -> None:
-    """Refuse a rung before the first point of a training curve, and a rung that is not before the end of a training."""
+def _refuse_rungs_without_value(spec: SweepSpec, halving: Halving, trials: Iterable[Trial]) -> None:
+    """Refuse a rung before the first point of the curve that decides, and a rung not before the end of a training.
+
+    A metric is evaluated at multiples of `Trial.evaluate_every`, and of a stopped trial at its last step. So the rungs
+    are such multiples: then stopped trials and others have their values at the same steps.
+    """
+
+    def refuse(path: str, message: str) -> NoReturn:
+        raise SearchSpaceError(str(spec.path), [Problem(path, message)])
+
+    rungs = halving.rungs
+    last = len(rungs) - 1
     for trial in trials:
-        window, last = curve_window(trainer_of(trial), trial), rungs[-1].steps
-        if rungs[0].steps < window:
-            number, text = 0, f"is before the first point of the training curve, at step {window:,}"
-        elif last >= trial.steps:
-            end = f"the end of a training of {counted(trial.steps, 'step')}"
-            number, text = len(rungs) - 1, f"step {last:,} is not before {end}"
+        trainer, every, window = trainer_of(trial), trial.evaluate_every, 0
+        if halving.curve in curve_names(trainer, trial):
+            window = curve_window(trainer, trial)
+        elif every is None:
+            refuse("search.curve", f"the metric {halving.curve} is no curve of trials without trial.evaluate_every")
         else:
-            continue
-        raise SearchSpaceError(str(spec.path), [Problem(f"search.rungs[{number}].steps", text)])
+            window = -(-every // trainer.stride_steps) * trainer.stride_steps
+            for number, rung in enumerate(rungs):
+                if rung.steps % every:
+                    refuse(
+                        f"search.rungs[{number}].steps", f"is no multiple of trial.evaluate_every, which is {every:,}"
+                    )
+        if rungs[0].steps < window:
+            refuse("search.rungs[0].steps", f"is before the first point of the curve, at step {window:,}")
+        if rungs[last].steps >= trial.steps:
+            end = f"the end of a training of {counted(trial.steps, 'step')}"
+            refuse(f"search.rungs[{last}].steps", f"step {rungs[last].steps:,} is not before {end}")

@@ -294,6 +294,7 @@ def _lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialR
     """
     state, trial, kind = training.state, row.trial, kind_of(row.trial)
     final = kind.final({name: value for _, name, value in row.curves})
+    row = dataclasses.replace(row, curves=[*row.curves, *evaluation_points(training, index)])
     if failure := int(np.asarray(state.failure)[index]):
         step = int(np.asarray(state.step)[index])
         reason, place = kind.trainer(trial).failure(trial, failure)
@@ -312,7 +313,7 @@ def _lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialR
         return _failed(row, training, "broken contract", str(error), training.step)
     if trial.evaluate_every is not None:
         last = [(training.lane_steps[index], name, value) for name, value in metrics.items()]
-        row = dataclasses.replace(row, curves=[*row.curves, *evaluation_points(training, index), *last])
+        row = dataclasses.replace(row, curves=[*row.curves, *last])
     metrics |= final
     if spoilt := [name for name in kind.metrics if not math.isfinite(metrics.get(name, 0.0))]:
         return _failed(row, training, "non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)

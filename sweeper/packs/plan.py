@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sweeper.packs.packing import Pack, cells, packs, structure
+from sweeper.space.sweep_spec import Expansion
 from sweeper.store.store import Status
 from sweeper.trial.trial import Trial, trial_id
 
@@ -116,6 +117,7 @@ class WorkSource(abc.ABC):
         self.settings = 0  # number of settings so far, those that are left out included
         self.left_out: Counter[str] = Counter()  # how many of them each condition of the space leaves out
         self.examples: list[Trial] = []  # the first trial of each setting that was drawn
+        self.variables: dict[str, Mapping[str, Any]] = {}  # see `Expansion.variables`
         self.grown: Callable[[], None] = lambda: None  # called when more trials are planned, before they are handed out
         self._waiting: deque[Work] = deque()
         self._programs: dict[Any, int] = {}
@@ -140,7 +142,7 @@ class WorkSource(abc.ABC):
     @property
     def programs(self) -> int:
         """How many compiled programs train the packs that were handed out, and those that wait."""
-        for work in self._waiting:
+        for work in self.upcoming():
             self.program(work.pack)
         return len(self._programs)
 
@@ -152,6 +154,14 @@ class WorkSource(abc.ABC):
     def expected(self, pending: Collection[str]) -> list[Trial]:
         """The pending trials with as many steps as they are likely to be trained for."""
         return [self.planned[key] for key in pending]
+
+    def note(self, expansion: Expansion) -> None:
+        """Take note of further settings, and of the trials that they stand for."""
+        self.settings += expansion.settings
+        self.left_out.update(expansion.left_out)
+        self.examples += expansion.examples
+        for key, values in expansion.variables.items():
+            self.variables.setdefault(key, values)
 
     def put_back(self, work: Work) -> None:
         """Take back work that no worker could take up; `next` hands it out again."""

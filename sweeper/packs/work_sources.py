@@ -4,24 +4,27 @@ The class of a search says what its source has to know (`sweeper.space.search`).
 a halving has a module of its own. In an adaptive search the next settings depend on the values of earlier ones, and
 every start asks for all of them again, with the values in the store.
 
+Several sweeps that run together have one source, which asks theirs in order (`JointWork`).
+
 Invariants:
     - An adaptive search proposes setting n when exactly the values of the settings up to n - WINDOW have been given to
       it, in order. So the settings depend on the space and on the results alone, never on the number of workers or on
       interruptions.
-    - The value of a setting is the mean over all of its training seeds. A setting with a training seed that was stopped
-      early has been pruned; one with a training seed that failed or has no finite value has failed.
+    - The value of a setting is the mean over all of its trials, each on the scale of its task (`Search.scaled`). A
+      setting with a trial that was stopped early has been pruned; one with a trial that failed or has no finite value
+      has failed.
 """
 
 import itertools
 import statistics
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from sweeper.messages import counted
 from sweeper.packs.checkpointed_trials import holders
 from sweeper.packs.halving import HalvingWork
 from sweeper.packs.packing import cells
-from sweeper.packs.plan import ListedWork, WorkSource, plan
+from sweeper.packs.plan import ListedWork, Work, WorkSource, plan
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store
@@ -60,9 +63,50 @@ def work_source(
     planned = plan(trials, spec.pack_lanes, committed, done, holders(store, trials, spec.pack_lanes))
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
     listed = ListedWork(planned)
-    listed.settings, listed.left_out = expansion.settings, Counter(expansion.left_out)
-    listed.examples += expansion.examples
+    listed.note(expansion)
     return listed, f"{expansion.summary} · {counts}"
+
+
+class JointWork(WorkSource):
+    """The work of several sweeps, those of the first first; a pack that two of them hand out is run once."""
+
+    def __init__(self, sources: Sequence[WorkSource]):
+        super().__init__(frozenset.intersection(*(source.done for source in sources)))
+        self._sources = sources
+        self._under_way: dict[str, tuple[Work, list[WorkSource]]] = {}  # by the id of the pack
+        self._note_planned()
+
+    def _note_planned(self) -> None:
+        for source in self._sources:
+            self.planned.update(source.planned)
+
+    @property
+    def exhausted(self) -> bool:
+        return all(source.exhausted for source in self._sources)
+
+    def next(self) -> Work | None:
+        for source in self._sources:
+            while (work := source.next()) is not None:
+                running, waiting = self._under_way.setdefault(work.pack.pack_id, (work, []))
+                if running.segment != work.segment:  # another part of its training
+                    source.put_back(work)
+                    break
+                waiting.append(source)
+                if len(waiting) == 1:
+                    return work
+        return None
+
+    def upcoming(self) -> tuple[Work, ...]:
+        return tuple(itertools.chain.from_iterable(source.upcoming() for source in self._sources))
+
+    def put_back(self, work: Work) -> None:
+        for source in self._under_way.pop(work.pack.pack_id)[1]:
+            source.put_back(work)
+
+    def settle(self, pack_id: str, whole: bool = True) -> None:
+        for source in self._under_way.pop(pack_id, (None, []))[1]:
+            source.settle(pack_id, whole)
+        self._note_planned()
 
 
 class AdaptiveWork(WorkSource):
@@ -81,7 +125,7 @@ class AdaptiveWork(WorkSource):
         holders: Mapping[str, str] | None = None,
     ):
         super().__init__(done)
-        self._study = spec.search.study(spec.variants)
+        self._study = spec.search.study(spec.tree)
         self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
         self._settings = spec.search.draws
         self._trials: list[tuple[Trial, ...]] = []
@@ -131,9 +175,7 @@ class AdaptiveWork(WorkSource):
             asked = self._spec.trials_of(self._study.ask())
             self._left_out += [not asked.trials]
             trials = asked.trials
-            self.settings += asked.settings
-            self.left_out.update(asked.left_out)
-            self.examples += asked.examples
+            self.note(asked)
         except SearchSpaceError as error:
             self.impossible.append(str(error))
             self._left_out += [False]
@@ -147,7 +189,7 @@ class AdaptiveWork(WorkSource):
 
     def _tell(self) -> None:
         trials, search = self._trials[self._told], self._spec.search
-        values = [self._metric(trials, name) for name in search.metric]
+        values = [self._scaled(trials, name) for name in search.metric]
         if self._left_out[self._told]:
             self._study.leave_out(self._told)
         elif any(each is None for each in values):
@@ -157,3 +199,15 @@ class AdaptiveWork(WorkSource):
             means = [statistics.fmean(each) for each in values if each and len(each) == len(trials)]
             self._study.tell(self._told, means if len(means) == len(values) else None)
         self._told += 1
+
+    def _scaled(self, trials: Collection[Trial], metric: str) -> list[float] | None:
+        """As the function `metric`, with each value on the scale of its task."""
+        of_tasks: dict[str, list[Trial]] = defaultdict(list)
+        for trial in trials:
+            of_tasks[trial.folder.task].append(trial)
+        values: list[float] = []
+        for task, own in of_tasks.items():
+            if (found := self._metric(own, metric)) is None:
+                return None
+            values += [self._spec.search.scaled(task, value) for value in found]
+        return values

@@ -1,11 +1,12 @@
-"""Formulas: arithmetic over the entries of a trial, read by Python's parser and computed by this module.
+"""Formulas: arithmetic over entries and variables of a setting, read by Python's parser and computed by this module.
 
 A formula stands where a value may stand, `{formula: 4 * trial.model.width}`; under `exclude` formulas are conditions.
 Operators, their precedence and the functions are Python's, and nothing is evaluated by Python. A word that is no path
 is itself, as in YAML, so that `trial.experiment.schedule == cosine` needs no quotes.
 
 Invariants:
-    - A formula has numbers, words, true, false, null and the entries of its own trial, and nothing else.
+    - A formula has numbers, words, true, false, null, the entries of its own trial and the variables beside it, and
+      nothing else.
     - Every value is bounded: integers have 64 bits, and a formula that has no value says why.
     - A real value has 12 significant digits, so that it is the same on every machine. Numbers are compared, divided
       with rest and made whole by these digits, so that 0.1 + 0.2 is 0.3.
@@ -32,29 +33,32 @@ MAX_CHARACTERS, MAX_OPERATIONS = 2_000, 100
 
 SIGNIFICANT_DIGITS = 12
 
+SECTIONS = ("trial", "variables")
+"""The sections of a space that a formula may name entries of."""
+
 Location = tuple[str | int, ...]
-"""A place in the trial, by keys and indices."""
+"""A place in a setting, by keys and indices; the first is one of `SECTIONS`."""
 
 Entries = Callable[[Location], Any]
-"""The values in a trial."""
+"""The values in a setting."""
 
 Computation = Callable[[Entries], Any]
-"""What a formula, or a part of one, computes from the entries of a trial."""
+"""What a formula, or a part of one, computes from the entries of a setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A value that follows from others of its trial."""
+    """A value that follows from others of its setting."""
 
     text: str  # as written
 
     def value(self, entry: Entries) -> Any:
-        """The value in a trial with these entries."""
+        """The value in a setting with these entries."""
         return _computed(self.text)[0](entry)
 
     @property
     def entries(self) -> list[Location]:
-        """The places in the trial that the formula names."""
+        """The places in the setting that the formula names."""
         return _computed(self.text)[1].entries
 
     @property
@@ -134,7 +138,7 @@ class _Reading:
             case ast.Constant(bool() | int() | float() | str() | None as value):
                 constant = _bounded(value)
                 return lambda entry: constant
-            case ast.Name(name) if name != "trial":
+            case ast.Name(name) if name not in SECTIONS:
                 word = _CONSTANTS.get(name, name)
                 return lambda entry: word
             case ast.Name() | ast.Attribute() | ast.Subscript():
@@ -212,13 +216,13 @@ def _word(node: ast.expr) -> str | None:
     match node:
         case ast.Constant(str() as word):
             return word
-        case ast.Name(word) if word != "trial" and word not in _CONSTANTS:
+        case ast.Name(word) if word not in SECTIONS and word not in _CONSTANTS:
             return word
     return None
 
 
 def _location(node: ast.expr) -> Location:
-    """The place in the trial that a path such as `trial.model.widths[0]` names."""
+    """The place in a setting that a path such as `trial.model.widths[0]` names."""
     location: list[str | int] = []
     above = node
     while not isinstance(above, ast.Name):
@@ -229,14 +233,14 @@ def _location(node: ast.expr) -> Location:
                 location.append(key)
             case _:
                 break
-    if not isinstance(above, ast.Name) or above.id != "trial" or not location:
+    if not isinstance(above, ast.Name) or above.id not in SECTIONS or not location:
         raise _NoValue(f"'{ast.unparse(node)}' is no path; an entry is written from the top, such as {_EXAMPLE}")
-    return tuple(reversed(location))
+    return above.id, *reversed(location)
 
 
 def path_of(location: Sequence[str | int]) -> str:
-    """The path in messages of a place in the trial."""
-    path = "trial"
+    """The path in messages of a place in a setting."""
+    path = ""
     for part in location:
         path = f"{path}[{part}]" if isinstance(part, int) else joined(path, part)
     return path
@@ -362,14 +366,14 @@ _BY_DIGITS = ("//", "%", "<", "<=", ">", ">=", "ceil", "floor", "round")
 
 
 class MissingEntry(Refused):
-    """A formula names an entry that this trial does not have."""
+    """A formula names an entry that this setting does not have."""
 
 
 class Resolution:
-    """The values of the formulas in a trial without holes."""
+    """The values of the formulas in a setting without holes, the tree with its `SECTIONS`."""
 
-    def __init__(self, trial: Node):
-        self._trial = trial
+    def __init__(self, setting: Node):
+        self._setting = setting
         self._open: list[str] = []
         self._values: dict[str, Any] = {}
 
@@ -392,13 +396,13 @@ class Resolution:
         return self._values[node.path]
 
     def value(self, node: Node) -> Any:
-        """The value of a formula in this trial: a number, a word, true, false or None.
+        """The value of a formula in this setting: a number, a word, true, false or None.
 
-        A formula without a value is refused. One that names an entry that the trial lacks raises `MissingEntry`.
+        A formula without a value is refused. One that names an entry that the setting lacks raises `MissingEntry`.
         """
 
         def entry(location: Location) -> Any:
-            found = entry_at(self._trial, location)
+            found = entry_at(self._setting, location)
             if found is None:
                 raise MissingEntry(node.path, self._missing(location), node.where)
             if isinstance(found.value, Formula):
@@ -415,30 +419,30 @@ class Resolution:
             raise Refused(node.path, "too many formulas need each other", node.where) from None
 
     def _missing(self, location: Location) -> str:
-        above = self._trial
+        above = self._setting
         for depth, part in enumerate(location, start=1):
             if (below := entry_at(above, (part,))) is None:
                 known = map(str, above.value) if isinstance(above.value, dict) else ()
                 hint = did_you_mean(nearest_name(part, known)) or "; a formula names what the space writes"
-                return f"this trial has no {path_of(location[:depth])}{hint}"
+                return f"this setting has no {path_of(location[:depth])}{hint}"
             above = below
         raise AssertionError(location)
 
 
-def resolved(trial: Node) -> Node:
-    """A trial without holes, with a value in place of every formula; refused if a formula has no value."""
-    return Resolution(trial).resolved(trial)
+def resolved(setting: Node) -> Node:
+    """A setting without holes, with a value in place of every formula; refused if a formula has no value."""
+    return Resolution(setting).resolved(setting)
 
 
-def exclusion_in(trial: Node, conditions: Iterable[Node]) -> str | None:
-    """The text of the first condition that leaves a trial out, which has no holes and no formulas.
+def exclusion_in(setting: Node, conditions: Iterable[Node]) -> str | None:
+    """The text of the first condition that leaves a setting out, which has no holes and no formulas.
 
-    A comparison with an entry that the trial does not have neither holds nor fails: it leaves the trial in, unless the
+    A comparison with an entry that the setting lacks neither holds nor fails: it leaves the setting in, unless the
     other operand of an `and` or an `or` decides. A condition that is neither true nor false is refused.
     """
     for node in conditions:
         try:
-            value = Resolution(trial).value(node)
+            value = Resolution(setting).value(node)
         except MissingEntry:
             continue
         if not isinstance(value, bool):

@@ -12,6 +12,7 @@ The rules stand here. `sweeper.packs.halving` applies them to what a store holds
 """
 
 import json
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -44,7 +45,7 @@ class Halving:
 
     starts: int  # trials of a search
     rungs: tuple[Rung, ...]  # at which steps trials are compared, and how many go on
-    curve: str = TRAIN_LOSS  # the training curve by which they are compared
+    curve: str = TRAIN_LOSS  # the training curve, or the metric of `evaluate_every`, by which they are compared
     mode: Literal["min", "max"] = "min"  # whether its low values are the good ones
 
     def searches(self, trials: Iterable[Trial]) -> list[tuple[Trial, ...]]:
@@ -60,12 +61,13 @@ class Halving:
 
         The loss at a rung is the last point of the curve until the rung, rounded to 12 digits, so that it does not
         depend on the order of a sum; its negative, if high values are the good ones. `curve` has steps and values in
-        any order, `done` counts sound training steps: a trial that failed before a rung has no loss there.
+        any order, `done` counts sound training steps: a trial that failed before a rung has no loss there. Where no
+        value is finite, the loss is infinite.
         """
         points = sorted(curve)
         reached = [[value for step, value in points if step <= rung.steps] for rung in self.rungs if rung.steps <= done]
         sign = -1 if self.mode == "max" else 1
-        return tuple(sign * float(f"{values[-1]:.12g}") for values in reached if values)
+        return tuple(sign * float(f"{values[-1]:.12g}") if values else math.inf for values in reached)
 
     def decided(
         self, trial_ids: Sequence[str], losses: Mapping[str, Sequence[float]], failed: Collection[str]

@@ -16,6 +16,7 @@ Invariants:
       as many as the product.
 """
 
+import bisect
 import itertools
 import math
 import statistics
@@ -39,8 +40,8 @@ from pydantic import (
 from sweeper.space import formulas, other_tools, validation_messages
 from sweeper.space.formulas import Formula
 from sweeper.space.problems import Problem, Refused, shown
-from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, plain, signature
-from sweeper.trial.field_types import Count, Positive
+from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, is_number, plain, signature
+from sweeper.trial.field_types import Count, Positive, infinity
 
 if TYPE_CHECKING:
     from optuna.trial import Trial as OptunaTrial
@@ -136,15 +137,10 @@ def _rounded(value: Any) -> float:
 Entries = Annotated[list[Node], Field(min_length=1)]
 
 
-class Choice(Hole):
-    """One of some entries, which are equally likely. They may be whole records, and these may have holes."""
+class _Listed(Hole):
+    """Some entries. They may be whole records, and these may have holes."""
 
-    entries: Entries = Field(alias="choice")
-
-    @classmethod
-    def among(cls, entries: Sequence[Node]) -> Self:
-        """The choice among trees that no document lists."""
-        return cls.model_construct(entries=list(entries))
+    entries: Entries
 
     @classmethod
     def checked(cls, content: Node) -> Any:
@@ -164,19 +160,58 @@ class Choice(Hole):
         return self.entries
 
     def with_options(self, change: Callable[[Node], Node]) -> Self:
-        changed = self.model_construct(entries=list(map(change, self.entries)))
-        changed._content = self._content
-        return changed
+        return self.model_copy(update={"entries": list(map(change, self.entries))})
 
     def grid_size(self, draws: bool) -> int:
         sizes = [grid_size(option, draws) for option in self.entries]
         return max(sizes) if draws and self.DRAWN else sum(sizes)
 
+
+class Choice(_Listed):
+    """One of the entries, which are equally likely unless they have weights.
+
+    Optuna takes the entries for unlike each other, or for points on a scale if they are `ordered`. Numbers that rise or
+    fall are, unless the space says otherwise.
+    """
+
+    entries: Entries = Field(alias="choice")
+    weights: list[Positive] | None = None  # one for each entry, in any unit
+    ordered: bool | None = None
+
+    @classmethod
+    def among(cls, entries: Sequence[Node]) -> Self:
+        """The choice among trees that no document lists."""
+        return cls.model_construct(entries=list(entries))
+
+    @field_validator("weights")
+    @classmethod
+    def _one_each(cls, weights: list[float] | None, info: ValidationInfo) -> list[float] | None:
+        count = len(info.data.get("entries", weights or ()))
+        _require(weights is None or len(weights) == count, f"{len(weights or ())} weights for {count} entries")
+        return weights
+
+    def drawn(self, u: float) -> int:
+        if self.weights is None:
+            return super().drawn(u)
+        ends = list(itertools.accumulate(self.weights))
+        return min(bisect.bisect(ends, u * ends[-1]), len(ends) - 1)
+
+    @property
+    def _on_a_scale(self) -> bool:
+        if self.ordered is not None:
+            return self.ordered
+        values = [infinity(entry.value) for entry in self.entries]
+        return all(map(is_number, values)) and values in (sorted(values), sorted(values, reverse=True))
+
     def suggested(self, trial: "OptunaTrial", path: str) -> int:
+        if self.weights is not None:
+            return self.drawn(trial.suggest_float(path, 0.0, 1.0))
+        if self._on_a_scale and len(self.entries) > 2:
+            return super().suggested(trial, path)
         return trial.suggest_categorical(path, range(len(self.entries)))
 
 
-class Each(Choice):
+class Each(_Listed):
     """Entries that every setting takes in full; they may be written as another hole that has a grid."""
 
     DRAWN = False
@@ -451,11 +486,14 @@ KINDS: Mapping[str, type[Hole]] = {
 # Trees
 
 
-def with_holes(trial: Node, problems: list[Problem]) -> Node:
-    """The trial with a `Hole` or a `Formula` for every mapping that opens one; `problems` gets those that cannot."""
+def with_holes(section: Node, problems: list[Problem]) -> Node:
+    """A trial, or the variables of a space, with a `Hole` or a `Formula` for every mapping that opens one.
+
+    `problems` gets the mappings that cannot be opened.
+    """
     kinds = {"seed": (*RESERVED, "seeds")}
-    entries = trial.value.items()
-    return trial.with_children([_opened(entry, kinds.get(key, RESERVED), problems) for key, entry in entries])
+    entries = section.value.items()
+    return section.with_children([_opened(entry, kinds.get(key, RESERVED), problems) for key, entry in entries])
 
 
 def _opened(node: Node, kinds: Sequence[str], problems: list[Problem]) -> Node:
@@ -496,15 +534,17 @@ def holes_in(node: Node, chosen: bool = True) -> Iterator[Node]:
     below = node.children
     if isinstance(node.value, Hole):
         yield node
-        below = node.value.entries if isinstance(node.value, Choice) and (chosen or not node.value.DRAWN) else []
+        below = node.value.entries if isinstance(node.value, _Listed) and (chosen or not node.value.DRAWN) else []
     for each in below:
         yield from holes_in(each, chosen)
 
 
-def has_formula(node: Node) -> bool:
-    """Whether a value of the tree is a formula."""
-    below = node.value.probed if isinstance(node.value, Hole) else node.children
-    return isinstance(node.value, Formula) or any(map(has_formula, below))
+def formulas_in(node: Node) -> Iterator[Formula]:
+    """Every formula, also those inside the entries of choices."""
+    if isinstance(node.value, Formula):
+        yield node.value
+    for below in node.value.probed if isinstance(node.value, Hole) else node.children:
+        yield from formulas_in(below)
 
 
 def grid_size(node: Node, draws: bool = False) -> int:

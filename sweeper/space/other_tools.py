@@ -12,7 +12,7 @@ from typing import Any
 PAGE = "docs/search-space.md#holes"
 
 _THERE = {
-    "entries of a choice, which are equally likely": "probabilities, weights, probs, p",
+    "weights: [1, 2, 3] beside {choice: […]}": "probabilities, weights, probs, p",
     "{choice: […]}": "values, options, choices, vals, categorical, grid, choice, choice_with_index",
     "{linspace: […]} or {logspace: […]}": "num, count, base",
     "{uniform: [a, b], step: s}": "q, quantization, quantum, quniform, discrete_uniform",

@@ -109,14 +109,14 @@ class Search(Spec):
         """Number of settings to draw; 0 for a method that takes all."""
         return sum(self.trials or ())
 
-    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
+    def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
         """For every setting, in order, the filled trees of its training seeds and of the axes that it takes in full.
 
         It is a `ValueError` if the search adapts.
         """
         raise ValueError(f"the search {self.method} has no list of trials; see study()")
 
-    def study(self, variants: Sequence[Node]) -> Study:
+    def study(self, tree: Node) -> Study:
         """A study without values; equal values make it propose equal settings. A `ValueError` unless it adapts."""
         raise ValueError(f"the search {self.method} proposes no settings; see settings()")
 
@@ -130,6 +130,10 @@ class Search(Spec):
         """Whether trials are stopped before their end, so that a stopped trial counts as done."""
         return self.early_stopping is not None or self.halving is not None
 
+    def scaled(self, task: str, value: float) -> float:
+        """A value of the metric on a task as it counts in the mean over the tasks of a setting."""
+        return value
+
     @property
     def goal(self) -> tuple[str, Literal["min", "max"]] | None:
         """The metric that ranks the settings, and its direction; None if the task's main metric does."""
@@ -140,16 +144,12 @@ class Search(Spec):
         return ""
 
 
-def open_holes(variants: Sequence[Node]) -> dict[str, Hole]:
+def open_holes(tree: Node) -> dict[str, Hole]:
     """Every hole that is drawn, by its path, in the order of paths.
 
-    Seeds and axes that are taken in full are left out, since every setting is trained with all of them. Where there are
-    several variants, the index of the variant is drawn as the choice `variants`.
+    Seeds and axes that are taken in full are left out, since every setting is trained with all of them.
     """
-    holes = {node.path: node.value for variant in variants for node in holes_in(variant) if node.value.DRAWN}
-    if len(variants) > 1:
-        holes["variants"] = Choice.among(variants)
-    return dict(sorted(holes.items()))
+    return dict(sorted((node.path, node.value) for node in holes_in(tree) if node.value.DRAWN))
 
 
 # Settings that are known
@@ -162,8 +162,8 @@ class GridSearch(Search):
 
     method: Literal["grid"] = "grid"
 
-    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
-        return map(holes.grid, variants)
+    def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
+        return iter([holes.grid(tree)])
 
 
 class RandomSearch(Search):
@@ -177,21 +177,21 @@ class RandomSearch(Search):
 
     method: Literal["random"]
 
-    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
+    def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
         assert self.trials is not None
         if len(self.trials) == 1:
-            return self._drawn(variants, self.draws, str(self.seed))
-        own = enumerate(zip(variants, self.trials, strict=True))
+            return self._drawn(tree, self.draws, str(self.seed))
+        own = enumerate(zip(tree.value.options, self.trials, strict=True))
         return itertools.chain.from_iterable(
-            self._drawn((variant,), draws, f"{self.seed}/variants[{number}]") for number, (variant, draws) in own
+            self._drawn(variant, draws, f"{self.seed}/variants[{number}]") for number, (variant, draws) in own
         )
 
-    def _drawn(self, variants: Sequence[Node], draws: int, stream: str) -> Iterator[Iterable[Node]]:
-        open_to_draw = open_holes(variants).items()
+    def _drawn(self, tree: Node, draws: int, stream: str) -> Iterator[Iterable[Node]]:
+        open_to_draw = open_holes(tree).items()
         for index in range(draws):
             uniform = {path: random.Random(f"{stream}/{index}/{path}").random() for path, _ in open_to_draw}
             setting = {path: hole.drawn(uniform[path]) for path, hole in open_to_draw}
-            yield holes.grid(holes.filled(variants[setting.get("variants", 0)], setting))
+            yield holes.grid(holes.filled(tree, setting))
 
 
 class HalvingSearch(Search):
@@ -202,7 +202,8 @@ class HalvingSearch(Search):
     method: Literal["halving"]
     starts: Annotated[int, Field(ge=2, le=MAX_SETTINGS)]
     rungs: Annotated[ListOf[Rung], Field(min_length=1)]
-    curve: str = TRAIN_LOSS  # the training curve by which trials are compared
+    # The training curve by which trials are compared, or a metric that `trial.evaluate_every` makes a curve
+    curve: str = TRAIN_LOSS
     curve_mode: Literal["min", "max"] = "min"  # whether its low values are the good ones
 
     @model_validator(mode="after")
@@ -225,11 +226,13 @@ class HalvingSearch(Search):
     def halving(self) -> Halving:
         return Halving(self.starts, self.rungs, self.curve, self.curve_mode)
 
-    def settings(self, variants: Sequence[Node]) -> Iterator[Iterable[Node]]:
-        for tree in itertools.chain.from_iterable(map(holes.grid, variants)):
-            seed = Resolution(tree).resolved(tree.value.get("seed", Node(0, f"{tree.path}.seed", None)))
+    def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
+        for setting in holes.grid(tree):
+            trial = setting.value["trial"]
+            seed = Resolution(setting).resolved(trial.value.get("seed", Node(0, f"{trial.path}.seed", None)))
             seeds = range(seed.value * self.starts, (seed.value + 1) * self.starts)
-            yield [replace(tree, value=tree.value | {"seed": replace(seed, value=number)}) for number in seeds]
+            trials = [replace(trial, value=trial.value | {"seed": replace(seed, value=number)}) for number in seeds]
+            yield [replace(setting, value=setting.value | {"trial": each}) for each in trials]
 
     def title(self, trials: int) -> str:
         searches = trials // self.starts
@@ -277,9 +280,16 @@ class OptunaSearch(Search):
 
     method: Literal["optuna"]
     sampler: Sampler = Sampler()
+    # By task, or experiment, two rising values of the metric, which count as 0 and as 1 in the mean over all
+    scale: dict[str, Annotated[ListOf[float], Field(min_length=2, max_length=2)]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_metric(self) -> "OptunaSearch":
+        if self.scale and len(self.metric) > 1:
+            raise ValueError("scale: is that of one metric; a search for several compares each by itself")
+        for task, (zero, one) in self.scale.items():
+            if zero >= one:
+                raise ValueError(f"scale: {task}: expected two rising numbers, got {zero:g} and {one:g}")
         if len(self.metric) > 1 and self.sampler.name == "cma_es":
             raise ValueError(f"metric: the sampler {self.sampler.name} improves one metric, not {len(self.metric)}")
         return self
@@ -288,8 +298,12 @@ class OptunaSearch(Search):
         found, sampler = super().problems(node), entry_at(node, ("sampler",))
         return found + self.sampler.problems(sampler) if sampler else found
 
-    def study(self, variants: Sequence[Node]) -> "OptunaStudy":
-        return OptunaStudy(self, variants)
+    def scaled(self, task: str, value: float) -> float:
+        zero, one = self.scale.get(task, (0.0, 1.0))
+        return (value - zero) / (one - zero)
+
+    def study(self, tree: Node) -> "OptunaStudy":
+        return OptunaStudy(self, tree)
 
     def title(self, trials: int) -> str:
         return f"an Optuna search of {counted(self.draws, 'setting')}, {counted(trials, 'trial')} so far"
@@ -298,7 +312,7 @@ class OptunaSearch(Search):
 class OptunaStudy(Study):
     """A study with a seeded sampler."""
 
-    def __init__(self, search: OptunaSearch, variants: Sequence[Node]):
+    def __init__(self, search: OptunaSearch, tree: Node):
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -307,7 +321,7 @@ class OptunaStudy(Study):
             sampler=search.sampler.made(search.seed),
             directions=["maximize" if mode == "max" else "minimize" for mode in search.mode],
         )
-        self._variants = variants
+        self._tree = tree
         # The variants of the settings: one of each in turn, as long as its number of draws lasts
         assert search.trials is not None
         draws = search.trials
@@ -321,9 +335,7 @@ class OptunaStudy(Study):
         trial = self._study.ask()
         self._asked.append(trial)
         setting: dict[str, Any] = {}
-        if len(self._variants) > 1:
-            setting["variants"] = trial.suggest_categorical("variants", range(len(self._variants)))
-        self._suggest(trial, self._variants[setting.get("variants", 0)], setting)
+        self._suggest(trial, self._tree, setting)
         return setting
 
     def _suggest(self, trial: "OptunaTrial", node: Node, setting: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """Reads a search space: YAML in, a `SweepSpec` out, and one readable message for every mistake.
 
 The document is read into a tree (`document`), each of its variants is merged over its trial, and its holes are opened
-(`holes`). Then a few filled trees that together hold every value of every axis are validated, so that the message on
-a mistake in a large grid comes at once.
+(`holes`), beside those of the variables. Then a few filled trees that together hold every value of every axis are
+validated, so that the message on a mistake in a large grid comes at once.
 
 Invariants:
     - `read` returns a space of which every constant, every entry of every choice and both ends of every range fit
@@ -15,8 +15,10 @@ import contextlib
 import functools
 import itertools
 import json
+import keyword
 import math
 import typing
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,11 +32,11 @@ from sweeper.panels.kinds import Panels
 from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
-from sweeper.space.holes import MAX_SETTINGS
-from sweeper.space.limits import Limits
+from sweeper.space.holes import MAX_SETTINGS, Choice
+from sweeper.space.limits import Goal, Limits
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
-from sweeper.space.search_methods import GridSearch, Method, Search, SearchMethod
+from sweeper.space.search_methods import GridSearch, Method, OptunaSearch, Search, SearchMethod
 from sweeper.space.sweep_spec import MAX_FAILURES, SweepSpec, unrepresentable
 from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import (
@@ -72,6 +74,7 @@ class _Document(BaseModel):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
     description: Annotated[str, Field(max_length=10_000)] = ""
+    variables: dict[Any, Any] = {}
     trial: dict[Any, Any]
     variants: Annotated[list[dict[Any, Any]], Field(min_length=1)] = [{}]
     exclude: list[Any] = []
@@ -145,7 +148,7 @@ def check_panels(spec: SweepSpec) -> None:
         return
     declared = [node.value["name"].value for node in spec.document.value["panels"].value]
     problems = []
-    for location, message in checks.mistakes(spec.panels, declared, TrialNames(spec.variants)):
+    for location, message in checks.mistakes(spec.panels, declared, TrialNames(spec.tree)):
         at = descendant(spec.document, ("panels", *location))
         problems.append(Problem(at.path, message, at.where))
     if problems:
@@ -187,33 +190,36 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
         stop_at(top.search.problems(root.value["search"]))
     trial = root.value["trial"]
     patches = root.value["variants"].value if "variants" in root.value else [replace(trial, value={})]
-    stop_at(_ill_formed(trial, patches))
+    named = root.value.get("variables", Node({}, "variables", None))
+    stop_at(_ill_formed(trial, patches, named))
     problems: list[Problem] = []
-    whole = [merged(trial, patch) for patch in patches]
-    variants = tuple(holes.with_holes(tree, problems) for tree in whole)
+    whole = [Node({"variables": named, "trial": merged(trial, patch)}, "", trial.where) for patch in patches]
+    opened = [tree.with_children([holes.with_holes(part, problems) for part in tree.children]) for tree in whole]
+    tree = opened[0] if len(opened) == 1 else Node(Choice.among(opened), "variants", None)
     exclusions = _exclusions(root, problems)
-    stop_at(problems, _without_effect(overrides, whole))
-    stop_at(_too_many(top.search, root, variants), _undrawable(top.search, variants))
-    stop_at(_illegal_values(variants, exclusions))
-    stop_at(_wrong_metric(top, root, variants))
+    stop_at(problems, _without_effect(overrides, whole), _unused(named, tree, exclusions))
+    stop_at(_too_many(top.search, root, tree, len(patches)), _undrawable(top.search, tree))
+    stop_at(_illegal_values(tree, exclusions))
+    search = _directed(top.search, tree)
+    stop_at(_wrong_metric(search, top.limits.goal, root, tree))
     return SweepSpec(
         name=top.name,
         description=top.description,
         panels=top.panels,
-        search=top.search,
+        search=search,
         resources=top.resources,
         limits=top.limits,
         path=path,
         text=text,
         overrides=overrides,
         document=root,
-        variants=variants,
+        tree=tree,
         exclusions=exclusions,
     )
 
 
-def _ill_formed(trial: Node, patches: Sequence[Node]) -> Iterator[Problem]:
-    """Variants that repeat another variant, and holes that stand for a whole trial."""
+def _ill_formed(trial: Node, patches: Sequence[Node], variables: Node) -> Iterator[Problem]:
+    """Variants that repeat another variant, holes that stand for a whole trial, and variables without a name."""
     seen: dict[Any, Node] = {}
     for patch in patches:
         if (earlier := seen.setdefault(signature(patch), patch)) is not patch:
@@ -221,6 +227,19 @@ def _ill_formed(trial: Node, patches: Sequence[Node]) -> Iterator[Problem]:
     for tree in (trial, *patches):
         for key in filter(RESERVED.__contains__, tree.value):
             yield Problem(joined(tree.path, key), "a hole cannot stand for a whole trial; use variants", tree.where)
+    for key, node in variables.value.items():
+        if not str(key).isidentifier() or keyword.iskeyword(key) or key in RESERVED:
+            message = "cannot name a variable: letters, digits and '_', no key of a hole, no word of Python"
+            yield Problem(joined("variables", key), message, node.where)
+
+
+def _unused(variables: Node, tree: Node, exclusions: Sequence[Node]) -> Iterator[Problem]:
+    """Variables that no formula and no condition names."""
+    found = [*holes.formulas_in(tree), *(node.value for node in exclusions)]
+    used = {location[:2] for formula in found for location in formula.entries}
+    for key, node in variables.value.items():
+        if ("variables", key) not in used:
+            yield Problem(node.path, f"no formula has variables.{key}, so that it changes nothing", node.where)
 
 
 def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
@@ -234,38 +253,38 @@ def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
     return tuple(exclusions)
 
 
-def _illegal_values(variants: Sequence[Node], exclusions: Sequence[Node]) -> list[Problem]:
+def _illegal_values(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
     """Constants, entries of choices and ends of ranges that do not fit their fields, and formulas without a value.
 
     Values that meet only in probes that are left out are checked when the space is expanded.
     """
     problems: list[Problem] = []
     checked: set[tuple[Any, ...]] = set()
-    if wrong := _wrong_conditions(variants, exclusions):
+    if wrong := _wrong_conditions(tree, exclusions):
         return wrong
-    has_formulas = any(map(holes.has_formula, variants))
-    for probe in _probes(variants):
-        tree = probe
+    for probe in holes.probes(tree):
+        trial = probe.value["trial"]
         try:
-            tree = formulas.resolved(probe) if has_formulas else probe
-            if formulas.exclusion_in(tree, exclusions) is None:
-                problems += unrepresentable(trial_of(plain(tree)), tree, checked)
+            setting = formulas.resolved(probe)
+            trial = setting.value["trial"]
+            if formulas.exclusion_in(setting, exclusions) is None:
+                problems += unrepresentable(trial_of(plain(trial)), trial, checked)
         except Refused as refused:
             problems.append(refused.problem)
         except ValidationError as error:
-            problems += validation_messages.problems_of(error, tree, record_of(tree.value))
+            problems += validation_messages.problems_of(error, trial, record_of(trial.value))
         if len(problems) > MAX_FAILURES:
             break
     return problems
 
 
-def _wrong_conditions(variants: Sequence[Node], exclusions: Sequence[Node]) -> list[Problem]:
+def _wrong_conditions(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
     """A problem for each condition with an entry that no setting has, a word for an entry, or no entry at all."""
     unseen = {location for node in exclusions for location in node.value.entries}
     written: dict[str, str] = {}  # the path of an entry, by its last part
-    for probe in _probes(variants) if exclusions else ():
+    for probe in holes.probes(tree) if exclusions else ():
         unseen = {location for location in unseen if entry_at(probe, location) is None}
-        written |= {path.split(".")[-1]: f"trial.{path}" for path, _ in leaf_values(plain(probe))}
+        written |= {path.split(".")[-1]: path for path, _ in leaf_values(plain(probe))}
 
     def mistake(condition: formulas.Formula) -> str | None:
         for location in filter(unseen.__contains__, condition.entries):
@@ -281,10 +300,6 @@ def _wrong_conditions(variants: Sequence[Node], exclusions: Sequence[Node]) -> l
     return [Problem(node.path, message, node.where) for node in exclusions if (message := mistake(node.value))]
 
 
-def _probes(variants: Sequence[Node]) -> Iterator[Node]:
-    return itertools.chain.from_iterable(map(holes.probes, variants))
-
-
 def _without_effect(overrides: Sequence[str], trials: Sequence[Node]) -> Iterator[Problem]:
     """Overrides that a later override, or every variant, overrides again; `trials` are those of the variants."""
 
@@ -298,54 +313,76 @@ def _without_effect(overrides: Sequence[str], trials: Sequence[Node]) -> Iterato
         path = override.partition("=")[0]
         if path.startswith(ANCHORS):
             yield Problem(path, "has no effect: aliases are written out before a --set", override)
-        if override.startswith(("trial", "variants")) and override not in effective:
+        if override.startswith(("trial", "variants", "variables")) and override not in effective:
             yield Problem(path, "has no effect: every variant, or a later --set, says otherwise", override)
 
 
-def _too_many(search: Search, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:
+def _too_many(search: Search, root: Node, tree: Node, variants: int) -> Iterator[Problem]:
     """More settings or values than a space may have, and numbers of draws that do not fit the variants."""
-    if search.trials is not None and len(search.trials) not in (1, len(variants)):
+    if search.trials is not None and len(search.trials) not in (1, variants):
         at = descendant(root, ("search", "trials"))
-        found = f"{len(search.trials)} numbers for {counted(len(variants), 'variant')}"
+        found = f"{len(search.trials)} numbers for {counted(variants, 'variant')}"
         yield Problem(at.path, f"{found}; write one number for all, or one for each", at.where)
         return
-    values = sum(len(hole.value.probed) for variant in variants for hole in holes.holes_in(variant))
+    values = sum(len(hole.value.probed) for hole in holes.holes_in(tree))
     starts = 1 if search.halving is None else search.halving.starts
-    draws = search.draws * max(holes.grid_size(variant, draws=True) for variant in variants)
-    settings = draws if search.DRAWS else starts * sum(map(holes.grid_size, variants))
+    draws = search.draws * holes.grid_size(tree, draws=True)
+    settings = draws if search.DRAWS else starts * holes.grid_size(tree)
     for count, what in ((settings, "settings"), (values, "values on all axes together")):
         if count > MAX_SETTINGS:
             # The product of many axes may have more digits than Python likes to print.
             shown = f"{count:,}" if count < 10**15 else f"about 10^{math.log10(count):.0f}"
-            yield Problem("trial", f"{shown} {what} are too many; at most {MAX_SETTINGS:,}", variants[0].where)
+            yield Problem("trial", f"{shown} {what} are too many; at most {MAX_SETTINGS:,}", root.value["trial"].where)
             return
 
 
-def _undrawable(search: Search, variants: Sequence[Node]) -> Iterator[Problem]:
-    """Ranges in a search that takes every entry of every choice."""
+def _undrawable(search: Search, tree: Node) -> Iterator[Problem]:
+    """Ranges and weights in a search that takes every entry of every choice."""
     methods = [record.model_fields["method"].annotation for record in typing.get_args(Method) if record.DRAWS]
     names = " or ".join(typing.get_args(method)[0] for method in methods)
     message = f"needs search.method {names}; a {search.method} takes choice, linspace, logspace and ranges with a step"
-    for node in itertools.chain(*map(holes.holes_in, variants)):
-        if not search.DRAWS and not node.value.options:
+    for node in holes.holes_in(tree):
+        if search.DRAWS:
+            return
+        if not node.value.options:
             yield Problem(node.path, message, node.where)
+        if isinstance(node.value, Choice) and node.value.weights is not None:
+            unused = f"are for search.method {names}; a {search.method} takes every entry"
+            yield Problem(joined(node.path, "weights"), unused, node.where)
 
 
-def _wrong_metric(top: _Document, root: Node, variants: Sequence[Node]) -> Iterator[Problem]:
-    """A metric or a curve that no trial will have, a metric without a `mode`, and a goal that is not known."""
-    search, goal = top.search, top.limits.goal
+def _directed(search: Search, tree: Node) -> Search:
+    """The search with the direction that plug-ins declare for each of its metrics, where the space writes none."""
+    if "metric" not in search.model_fields_set or "mode" in search.model_fields_set:
+        return search
+    declared: dict[str, set[bool]] = defaultdict(set)
+    for trial in TrialNames(tree).trials:
+        for metric, large in kind_of(trial).directions(trial).items():
+            declared[metric].add(large)
+    modes = ["max" if declared[metric] == {True} else "min" for metric in search.metric if len(declared[metric]) == 1]
+    return search.model_copy(update={"mode": tuple(modes)}) if len(modes) == len(search.metric) else search
+
+
+def _wrong_metric(search: Search, goal: Goal | None, root: Node, tree: Node) -> Iterator[Problem]:
+    """A metric or a curve that no trial will have, a metric without a direction, and a goal that is not known."""
     written, stopping, halving = search.model_fields_set, search.early_stopping, search.halving
     asks = search.ADAPTS or stopping is not None or halving is not None or goal is not None
     if "metric" not in written and not asks:
         return
-    names = TrialNames(variants)
+    names = TrialNames(tree)
     if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in names.trials):
         known = ", ".join(names.metrics)
         yield Problem("search.metric", f"is missing: which metric is to be improved? (known: {known})", root.where)
-    if halving is not None and halving.curve not in (curves := names.training_curves):
+    if halving is not None and halving.curve not in (curves := names.curves):
         at = descendant(root, ("search", "curve"))
         hint = f"{did_you_mean(nearest_name(halving.curve, curves))} (known: {', '.join(curves)})"
         yield Problem("search.curve", f"no trial has the training curve {shown(halving.curve)}{hint}", at.where)
+    if isinstance(search, OptunaSearch) and search.scale:
+        for task in sorted({*search.scale} ^ {*names.tasks}):
+            at = descendant(root, ("search", "scale", task))
+            hint = f"{did_you_mean(nearest_name(task, names.tasks))} (known: {', '.join(names.tasks)})"
+            message = f"lacks {task}" if task in names.tasks else f"no trial has the task {shown(task)}{hint}"
+            yield Problem(at.path, message, at.where)
     ranked = enumerate(search.metric) if "metric" in written else ()
     named: list[tuple[str, tuple[str | int, ...], list[str]]]
     named = [(metric, ("search", "metric", number), [TRAIN_LOSS]) for number, metric in ranked]

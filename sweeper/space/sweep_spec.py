@@ -27,9 +27,9 @@ from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
 from sweeper.space.search_methods import Search
 from sweeper.space.yaml_tree import Node, descendant, entry_at, plain
-from sweeper.trial.record import Spec
+from sweeper.trial.record import Spec, canonical
 from sweeper.trial.start_from import StartError
-from sweeper.trial.trial import Trial, record_of, trial_id, trial_of
+from sweeper.trial.trial import Trial, leaf_values, record_of, trial_id, trial_of
 
 MAX_FAILURES = 1000
 """After this number of problems the rest of a space is not checked."""
@@ -44,6 +44,8 @@ class Expansion:
     settings: int  # before equal ones were merged and others left out
     left_out: Mapping[str, int] = field(default_factory=dict)  # settings, by the first condition that leaves them out
     examples: Sequence[Trial] = ()  # the first trial of each setting that was drawn
+    # Values of variables by their paths, such as `variables.x`, of each trial by id; empty of a space without any
+    variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def merged(self) -> int:
@@ -82,7 +84,8 @@ class SweepSpec:
     text: str = field(repr=False)  # of the file, joined with those that it extends
     overrides: tuple[str, ...]  # what `--set` changed in it
     document: Node = field(repr=False)  # with the overrides
-    variants: tuple[Node, ...] = field(repr=False)  # each a whole trial with its holes
+    # Variables and the whole trial, with their holes; of several variants the choice among such trees
+    tree: Node = field(repr=False)
     exclusions: tuple[Node, ...] = field(repr=False)  # conditions that leave settings out
     # The same trial with the id of the trial that it starts from, or a `StartError` (`sweeper.packs.start_from`)
     found: Callable[[Trial], Trial] = field(default=_without_store, repr=False)
@@ -104,9 +107,9 @@ class SweepSpec:
     @functools.cached_property
     def _lanes_together(self) -> bool:
         """Whether trials of the space run together on a CPU."""
-        for probe in itertools.chain.from_iterable(map(holes.probes, self.variants)):
+        for probe in holes.probes(self.tree):
             with contextlib.suppress(Refused, ValidationError):  # a combination that the space leaves out
-                return trial_of(plain(formulas.resolved(probe))).lanes_together
+                return trial_of(plain(formulas.resolved(probe).value["trial"])).lanes_together
         return False
 
     @property
@@ -122,7 +125,7 @@ class SweepSpec:
 
         Values that are legal one by one and exclude each other are a `SearchSpaceError`.
         """
-        expansion = self._expansion(self.search.settings(self.variants))
+        expansion = self._expansion(self.search.settings(self.tree))
         self.refuse_empty(expansion.settings, expansion.trials)
         return expansion
 
@@ -138,31 +141,32 @@ class SweepSpec:
         The setting is what `Study.ask` gives: for every hole that is drawn the index of an option, or a number, which
         is rounded to six digits if it is real. Errors are those of `expand`.
         """
-        return self._expansion([holes.grid(holes.filled(self.variants[setting.get("variants", 0)], setting))])
+        return self._expansion([holes.grid(holes.filled(self.tree, setting))])
 
     @functools.cached_property
     def _has_formulas(self) -> bool:
-        return any(map(holes.has_formula, self.variants))
+        return any(True for _ in holes.formulas_in(self.tree))
 
     @functools.cached_property
     def _has_unprobed(self) -> bool:
         """Whether a setting may have values that no probe holds, nor two probes enclose."""
-        found = itertools.chain.from_iterable(map(holes.holes_in, self.variants))
-        return self._has_formulas or not all(hole.value.BOUNDED for hole in found)
+        return self._has_formulas or not all(hole.value.BOUNDED for hole in holes.holes_in(self.tree))
 
     def _expansion(self, drawn: Iterable[Iterable[Node]]) -> Expansion:
         settings, trials, problems = 0, {}, []
         examples: dict[int, Trial] = {}
+        variables: dict[str, Mapping[str, Any]] = {}
         left_out: Counter[str] = Counter()
         records: dict[tuple[str, str], Spec] = {}
         checked: set[tuple[Any, ...]] = set()
         try:
             for number, unresolved in ((number, tree) for number, trees in enumerate(drawn) for tree in trees):
                 settings += 1
-                tree = formulas.resolved(unresolved) if self._has_formulas else unresolved
-                if self.exclusions and (condition := formulas.exclusion_in(tree, self.exclusions)):
+                setting = formulas.resolved(unresolved) if self._has_formulas else unresolved
+                if self.exclusions and (condition := formulas.exclusion_in(setting, self.exclusions)):
                     left_out[condition] += 1
                     continue
+                tree, named = setting.value["trial"], plain(setting.value["variables"])
                 try:
                     trial = self.found(_validated(tree, records))
                     problems += unrepresentable(trial, tree, checked, _UNPROBED) if self._has_unprobed else ()
@@ -172,7 +176,9 @@ class SweepSpec:
                 except ValidationError as error:
                     problems += validation_messages.problems_of(error, tree, record_of(tree.value))
                 else:
-                    trials.setdefault(trial_id(trial), trial)
+                    if (key := trial_id(trial)) not in trials and named:
+                        variables[key] = dict(leaf_values(canonical(named), "variables."))
+                    trials.setdefault(key, trial)
                     examples.setdefault(number, trial)
                 if len(problems) > MAX_FAILURES:
                     break
@@ -180,7 +186,7 @@ class SweepSpec:
             problems.append(refused.problem)
         if problems:
             raise SearchSpaceError(str(self.path), problems)
-        return Expansion(tuple(trials.values()), tuple(trials), settings, left_out, tuple(examples.values()))
+        return Expansion(tuple(trials.values()), tuple(trials), settings, left_out, tuple(examples.values()), variables)
 
 
 def _validated(tree: Node, records: dict[tuple[str, str], Spec]) -> Trial:

@@ -5,7 +5,6 @@ trial of every combination is asked.
 """
 
 import itertools
-from collections.abc import Sequence
 from functools import cached_property
 
 from pydantic import ValidationError
@@ -25,18 +24,16 @@ from sweeper.trial.trial import Trial, leaf_values, trial_of
 class TrialNames:
     """The names that the trials of a space will have; an evaluation is traced when its names are first needed."""
 
-    def __init__(self, variants: Sequence[Node]):
+    def __init__(self, tree: Node):
         first_of_kind: dict[tuple[str | None, ...], Trial] = {}
         paths: dict[str, None] = {}
-        for variant in variants:
-            for probe in holes.probes(variant):
-                try:
-                    data = plain(formulas.resolved(probe))
-                    trial = trial_of(data).with_every_name()
-                except (Refused, ValidationError):
-                    continue  # a combination that the space leaves out
-                paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
-                first_of_kind.setdefault(tuple(getattr(trial, part).name for part in trial.PARTS), trial)
+        for probe in holes.probes(tree):
+            try:
+                trial = trial_of(plain(formulas.resolved(probe).value["trial"])).with_every_name()
+            except (Refused, ValidationError):
+                continue  # a combination that the space leaves out
+            paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
+            first_of_kind.setdefault(tuple(getattr(trial, part).name for part in trial.PARTS), trial)
         self.trials = list(first_of_kind.values())  # one of every combination of plug-ins and optimiser
         self.tasks = list(dict.fromkeys(trial.folder.task for trial in self.trials))
         self.paths = list(paths)  # of entries, such as `optimizer.learning_rate`

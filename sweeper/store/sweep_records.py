@@ -1,7 +1,8 @@
 """Sweeps: every start is a file, and so is every plan, the list of trials that a start planned.
 
     sweeps/<name>/<number>-<digits>.json    a start
-    sweeps/<name>/<digest>.txt              a plan, an id a line, named by the digest of its text
+    sweeps/<name>/<digest>.txt              a plan, named by the digest of its text: a line for each trial, which
+                                            has its id, and the values of the space's variables as JSON
 
 So two starts at once are two files, and starts of an unchanged sweep share a plan. A plan is written before the start
 that names it. Earlier stores have one file for a sweep, `sweeps/<name>.json`, with all starts and plans; that file is
@@ -9,9 +10,11 @@ read, and never written.
 """
 
 import hashlib
+import json
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json
@@ -37,6 +40,8 @@ class SweepRecord(BaseModel):
     text: str  # the search space as it was read
     overrides: tuple[str, ...]  # entries replaced on the command line
     trial_ids: tuple[str, ...]  # ids of all trials that the start planned, done or not
+    # Values of the space's variables by their paths, of each trial by id; empty of a space without any
+    variables: Mapping[str, Mapping[str, Any]] = {}
     provenance: Provenance  # commit, command and time of the start
 
 
@@ -137,17 +142,25 @@ def _starts_in(files: DurableFiles, path: str) -> list[SweepRecord]:
             raise ValueError("a list of planned trials is missing or damaged")
         return [_record(match[1], start, earlier.plans.get(start.plan, ())) for start in earlier.starts]
     start, name = _Start.model_validate_json(data), path.split("/")[1]
-    plan = (files.read(_plan_file(name, start.plan)) or b"").decode()
-    if _digest(plan.splitlines()) != start.plan:
+    plan = (files.read(_plan_file(name, start.plan)) or b"").decode().splitlines()
+    if _digest(plan) != start.plan:
         if files.read(path) != data:  # it has grown meanwhile
             return _starts_in(files, path)
         raise ValueError("the list of planned trials is missing or damaged")
-    return [_record(name, start, tuple(plan.splitlines()))]
+    return [_record(name, start, plan)]
 
 
-def _record(name: str, start: _Start, trial_ids: tuple[str, ...]) -> SweepRecord:
+def _record(name: str, start: _Start, plan: Sequence[str]) -> SweepRecord:
     fields = {key: getattr(start, key) for key in ("text", "overrides", "provenance")}
-    return SweepRecord(name=name, trial_ids=trial_ids, **fields)
+    lines = [line.partition(" ") for line in plan]
+    variables = {key: from_json(values) for key, _, values in lines if values}
+    return SweepRecord(name=name, trial_ids=tuple(key for key, _, _ in lines), variables=variables, **fields)
+
+
+def _plan(record: SweepRecord) -> list[str]:
+    """The lines of the plan of a start."""
+    values = {key: f" {json.dumps(own, sort_keys=True)}" for key, own in record.variables.items()}
+    return [f"{key}{values.get(key, '')}" for key in record.trial_ids]
 
 
 # Write
@@ -164,10 +177,10 @@ def write_record(files: DurableFiles, record: SweepRecord) -> None:
         latest = _starts_in(files, paths[-1]) if paths else []
     except ValueError:
         latest = []
-    known = latest[0].trial_ids if latest else ()
-    if latest and latest[0] == record.model_copy(update={"trial_ids": record.trial_ids[: len(known)]}):
+    known = _plan(latest[0]) if latest else []
+    if latest and _own(latest[0]) == _own(record) and known == _plan(record)[: len(known)]:
         _write_start(files, paths[-1], record)
-        if known != record.trial_ids:
+        if len(known) < len(record.trial_ids):
             _remove_plan(files, record.name, _digest(known))
     else:
         write_start(files, 1 + int(paths[-1].split("/")[2].split("-")[0]) if paths else 1, record)
@@ -175,14 +188,19 @@ def write_record(files: DurableFiles, record: SweepRecord) -> None:
 
 def write_start(files: DurableFiles, number: int, record: SweepRecord) -> str:
     """Write a start, which is the one of this number, counted from 1; its file."""
-    own = record.model_dump_json(exclude={"name", "trial_ids"})
-    path = f"sweeps/{record.name}/{number:06}-{hashlib.sha256(own.encode()).hexdigest()[:8]}.json"
+    path = f"sweeps/{record.name}/{number:06}-{hashlib.sha256(_own(record).encode()).hexdigest()[:8]}.json"
     _write_start(files, path, record)
     return path
 
 
+def _own(record: SweepRecord) -> str:
+    """A start without its name and its plan, as text."""
+    return record.model_dump_json(exclude={"name", "trial_ids", "variables"})
+
+
 def _write_start(files: DurableFiles, path: str, record: SweepRecord) -> None:
-    plan, text = _digest(record.trial_ids), "\n".join(record.trial_ids).encode()
+    lines = _plan(record)
+    plan, text = _digest(lines), "\n".join(lines).encode()
     start = _Start(text=record.text, overrides=record.overrides, provenance=record.provenance, plan=plan)
 
     def keep_plan() -> None:
@@ -255,5 +273,5 @@ def _one_line(error: ValueError) -> str:
     return printable(text)
 
 
-def _digest(trial_ids: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(trial_ids).encode()).hexdigest()[:20]
+def _digest(plan: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(plan).encode()).hexdigest()[:20]

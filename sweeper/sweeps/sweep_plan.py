@@ -117,7 +117,7 @@ class SweepPlan:
             return
         with plugins.contained():
             with doing("tracing the methods of plug-ins"):
-                conformance.check_shapes(TrialNames(self.spec.variants).trials, self.spec.resources.networks)
+                conformance.check_shapes(TrialNames(self.spec.tree).trials, self.spec.resources.networks)
             with doing("checking panels"):
                 search_space.check_panels(self.spec)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sweeper.analysis.halving_winners import finished_elsewhere
 from sweeper.analysis.ranking import ending
-from sweeper.analysis.results import named_frame
+from sweeper.analysis.results import named_frame, with_variables
 from sweeper.analysis.sweeps import arithmetic_lines, not_finite_lines, unfinished, unfinished_lines
 from sweeper.events import TrialsLost
 from sweeper.messages import counted, inflected
@@ -21,6 +21,7 @@ from sweeper.store.store import StoreError
 from sweeper.sweeps.drawn_figures import figure_lines
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan
+from sweeper.trial.entry_names import column_name
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -55,8 +56,11 @@ class SweepResult:
 
     @functools.cached_property
     def trials(self) -> pd.DataFrame:
-        """One row for every planned trial with a row in the store, with the columns of the view `trials`."""
-        return named_frame(self._frame)
+        """One row for every planned trial with a row in the store.
+
+        It has the columns of the view `trials`, and one for each variable of the space, such as `variables_x`.
+        """
+        return named_frame(self._frame).rename(columns=column_name)
 
     @property
     def refused_settings(self) -> Sequence[str]:
@@ -105,7 +109,7 @@ class SweepResult:
 
     @functools.cached_property
     def _frame(self) -> pd.DataFrame:
-        return self.rows.to_pandas()
+        return with_variables(self.rows.to_pandas(), self.plan.source.variables)
 
     @functools.cached_property
     def _elsewhere(self) -> frozenset[str]:
@@ -124,7 +128,11 @@ def sweep_result(
     store, source = plan.store, plan.source
     # A full disk is a single sentence, even if several files were refused.
     files = re.compile(re.escape(store.root) + r"/[^\s:]+")
-    lost = [dataclasses.replace(loss, reason=files.sub(f"files in {store.root}", loss.reason)) for loss in losses]
+    lost = [
+        dataclasses.replace(loss, trial_ids=own, reason=files.sub(f"files in {store.root}", loss.reason))
+        for loss in losses
+        if (own := tuple(key for key in loss.trial_ids if key in source.planned))  # others are of another sweep
+    ]
     vain = 0 if lost else _remove_checkpoints(plan)
     rows = store.trials(source.planned)
     frame = rows.select(["trial_id", "status", "error_kind", "error_message", "error_step"]).to_pandas()

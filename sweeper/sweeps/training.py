@@ -1,4 +1,4 @@
-"""Trains what a plan lacks: on a Ray cluster, or pack after pack in this process."""
+"""Trains what plans lack: on a Ray cluster, several sweeps at once, or pack after pack in this process."""
 
 import contextlib
 import dataclasses
@@ -17,9 +17,10 @@ from sweeper.messages import counted, typed
 from sweeper.packs import conformance, start_from
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
-from sweeper.packs.plan import Work
+from sweeper.packs.plan import Work, WorkSource
 from sweeper.packs.progress_events import ProgressEvents, label, varying
 from sweeper.packs.trained_trial import current_trial
+from sweeper.packs.work_sources import JointWork
 from sweeper.progress import doing
 from sweeper.space.early_stopping import StoppingRule
 from sweeper.space.resources import Resources
@@ -41,7 +42,32 @@ from sweeper.trial.trial import Trial, trial_id, used_plug_ins
 class OnEvent:
     """A listener that is a function."""
 
-    hear: Callable[[Event], None]
+    function: Callable[[Event], None]
+
+    def hear(self, event: Event) -> None:
+        self.function(event)
+
+
+class OfSweep:
+    """Lets a listener hear of one of the sweeps that run together.
+
+    Of the events about packs it needs the first alone: listeners know packs by their start.
+    """
+
+    def __init__(self, plan: SweepPlan, listener: Listener):
+        self._plan, self._listener = plan, listener
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case events.SweepPlanned():
+                event = self._plan.event()
+            case events.PackStarted(pending=trial_ids) if self._plan.trials.keys().isdisjoint(trial_ids):
+                return
+            case events.TrialCommitted(trial_id=trial_id) if trial_id not in self._plan.trials:
+                return
+            case _:
+                pass
+        self._listener.hear(event)
 
 
 def train(
@@ -59,52 +85,121 @@ def train(
     A plan that was trained before, or whose store has changed, is made anew first. A command gives the interruption
     that has its signals, and the output for progress; otherwise signals are answered as long as packs run.
     """
-    if plan.trained or (plan.seen is not None and plan.seen != plan.store.files.listing("trials")):
-        plan = plan_sweep(
-            plan.spec,
-            plan.results,
-            retry_failed=plan.retry_failed,
-            recompute_other_code=plan.recompute_other_code,
-            command=plan.origin.command,
-        )
+    (result,) = train_together(
+        [plan],
+        in_process=in_process,
+        address=address,
+        concurrency=concurrency,
+        on_event=on_event,
+        interruption=interruption,
+        output=output,
+    )
+    return result
+
+
+def require_together(specs: Sequence[SweepSpec]) -> None:
+    """Refuse spaces that cannot share a start: their packs run on the same workers, and each sweep has its name."""
+    first = specs[0]
+    for spec in specs[1:]:
+        if spec.resources != first.resources:
+            raise SweepError(f"{spec.path}: resources are not those of {first.path}, whose workers it would share", 2)
+    if len({spec.name for spec in specs}) < len(specs):
+        raise SweepError(f"{', '.join(str(spec.path) for spec in specs)}: two of these sweeps have one name", 2)
+    for spec in specs if len(specs) > 1 else ():
+        if spec.search.early_stopping is not None:
+            raise SweepError(f"{spec.path}: search.early_stopping compares the packs of one sweep; run it alone", 2)
+
+
+def train_together(
+    plans: Sequence[SweepPlan],
+    *,
+    in_process: bool = False,
+    address: str | None = None,
+    concurrency: int | None = None,
+    on_event: Callable[[Event], None] | None = None,
+    interruption: Interruption | None = None,
+    output: Output | None = None,
+) -> list[SweepResult]:
+    """As `train`, for plans of one command that share a store, a cluster and a view; in this process for one plan."""
+    plans = [_fresh(plan) for plan in plans]
+    store, origin = plans[0].store, plans[0].origin
+    source = plans[0].source if len(plans) == 1 else JointWork([plan.source for plan in plans])
     jax_settings.require()
     with plugins.contained(), contextlib.ExitStack() as stack:
         if interruption is None:
             interruption = stack.enter_context(on_cluster.answering_signals("note" if in_process else "raise"))
         output = output or Output.plain()
         console = output.out if on_event is None else Console(quiet=True)
-        usual = listeners.listeners(console, plan.store, plan.origin.command, interruption.ask)
-        limits = LimitsWatch(plan, interruption)
-        hearing = [limits, *usual, *([] if on_event is None else [OnEvent(on_event)])]
-        if plan.pending and plan.origin.code is not None:
-            with doing("checking what plug-ins compute"):
-                new = conformance.probe((plan.trials[key] for key in plan.pending), plan.origin.code)
-            if files := _own_files(new):
-                rest = "their gradients, networks step by step and order of objectives were not"
-                output.say(f"new plug-ins were checked by shapes and a few values; {rest}: {typed('check', *files)}")
-        if plan.superseded:  # but for what another start has computed anew since
-            seals, now = plan.store.seals(plan.superseded), plan.origin.fingerprint
-            plan.store.supersede([key for key, seal in seals.items() if seal.fingerprint != now(plan.trials[key])])
-        _record(plan)
-        plan.trained = True
-        plan.source.grown = lambda: _record(plan)
+        limits = [LimitsWatch(plan, interruption) for plan in plans]
+        writers = [listeners.heartbeats(store, origin.command, interruption.ask) for _ in plans]
+        hearing: list[Listener] = [listeners.view(console), *([] if on_event is None else [OnEvent(on_event)])]
+        for plan, *own in zip(plans, limits, writers, strict=True):
+            hearing += [OfSweep(plan, listener) for listener in own]
+        for plan in plans:
+            _prepare(plan, output)
         losses, refused = (), False
-        if plan.source.exhausted or interruption.asked:
+        if source.exhausted or interruption.asked:
             pass
         elif in_process:
+            (plan,) = plans
             _in_process(plan, hearing, output, interruption)
         else:
             with doing("importing Ray"):
                 from sweeper import launch
 
-            kind = launch.Training(plan.spec.search.early_stopping)
-            job = launch.Job(plan.source, plan.event, plan.store, plan.origin, plan.spec.resources, kind, concurrency)
+            resources, kind = plans[0].spec.resources, launch.Training(plans[0].spec.search.early_stopping)
+            job = launch.Job(source, lambda: _event(plans, source), store, origin, resources, kind, concurrency)
             losses, refused = on_cluster.launched(job, address, hearing, output, interruption)
         if interruption.signum is not None:
-            committed = plan.store.committed()
-            left = sum(committed.get(key) not in plan.source.done for key in plan.trials)
-            raise Interrupted(interruption.signum, left, plan.origin.command)
-        return sweep_result(plan, losses, refused, address, interruption.limit, limits.goal_reached)
+            committed = store.committed()
+            left = {key for plan in plans for key in plan.trials if committed.get(key) not in plan.source.done}
+            raise Interrupted(interruption.signum, len(left), origin.command)
+        return [
+            sweep_result(plan, losses, refused, address, interruption.limit, watch.goal_reached)
+            for plan, watch in zip(plans, limits, strict=True)
+        ]
+
+
+def _fresh(plan: SweepPlan) -> SweepPlan:
+    """The plan, made anew if it was trained or its store has changed."""
+    if not plan.trained and (plan.seen is None or plan.seen == plan.store.files.listing("trials")):
+        return plan
+    return plan_sweep(
+        plan.spec,
+        plan.results,
+        retry_failed=plan.retry_failed,
+        recompute_other_code=plan.recompute_other_code,
+        command=plan.origin.command,
+    )
+
+
+def _prepare(plan: SweepPlan, output: Output) -> None:
+    """Check what new plug-ins compute, take rows of other code away, and record the plan."""
+    if plan.pending and plan.origin.code is not None:
+        with doing("checking what plug-ins compute"):
+            new = conformance.probe((plan.trials[key] for key in plan.pending), plan.origin.code)
+        if files := _own_files(new):
+            rest = "their gradients, networks step by step and order of objectives were not"
+            output.say(f"new plug-ins were checked by shapes and a few values; {rest}: {typed('check', *files)}")
+    if plan.superseded:  # but for what another start has computed anew since
+        seals, now = plan.store.seals(plan.superseded), plan.origin.fingerprint
+        plan.store.supersede([key for key, seal in seals.items() if seal.fingerprint != now(plan.trials[key])])
+    _record(plan)
+    plan.trained = True
+    plan.source.grown = lambda: _record(plan)
+
+
+def _event(plans: Sequence[SweepPlan], source: WorkSource) -> events.SweepPlanned:
+    """How much is planned by all sweeps of a start; a trial of two sweeps counts twice."""
+    each = [plan.event() for plan in plans]
+    return events.SweepPlanned(
+        name=", ".join(event.name for event in each),
+        trials=sum(event.trials for event in each),
+        done=sum(event.done for event in each),
+        failed=sum(event.failed for event in each),
+        steps=sum(event.steps for event in each),
+        programs=source.programs,
+    )
 
 
 def _own_files(trials: Iterable[Trial]) -> list[str]:
@@ -163,9 +258,16 @@ def require_room(plan: SweepPlan, address: str | None) -> None:
 
 
 def _record(plan: SweepPlan) -> None:
-    spec, ids = plan.spec, tuple(plan.trials)
+    spec, source = plan.spec, plan.source
     plan.store.record_sweep(
-        SweepRecord(name=spec.name, text=spec.text, overrides=spec.overrides, trial_ids=ids, provenance=plan.origin)
+        SweepRecord(
+            name=spec.name,
+            text=spec.text,
+            overrides=spec.overrides,
+            trial_ids=tuple(source.planned),
+            variables=source.variables,
+            provenance=plan.origin,
+        )
     )
 
 

@@ -15,7 +15,7 @@ from sweeper.progress import doing
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
-from sweeper.trial.entry_names import NAMELESS, entries, named_values, varying
+from sweeper.trial.entry_names import NAMELESS, decoded, entries, named_values, varying
 
 CHUNK = 200  # trials whose curves are read at once
 LONGEST_LABEL = 100  # characters
@@ -37,7 +37,8 @@ class Run:
     row: str  # which row of the trial this is: its status, and when it was made
     label: str  # what is trained, and what varies in the sweep
     status: Status
-    entries: Mapping[str, Any]  # of the specification by dotted path; an infinite value is the text "inf"
+    # Entries of the specification, and variables of the space, by dotted path; an infinite value is the text "inf"
+    entries: Mapping[str, Any]
     metrics: Mapping[str, float]  # finite ones by the name of their column in SQL, without those that are also curves
     costs: Mapping[str, float]  # seconds, steps a second and bytes, by the name of their column
     origin: Mapping[str, str]  # the columns `ORIGIN`
@@ -112,10 +113,11 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
     rows = current(store.trials(record.trial_ids))
     if not rows.num_rows:
         return None
-    specs = rows["spec"].to_pylist()
-    specifications = [
-        {path: "inf" if value == math.inf else value for path, value in entries(spec).items()} for spec in specs
-    ]
+    specifications = []
+    for trial_id, spec in zip(rows["trial_id"].to_pylist(), rows["spec"].to_pylist(), strict=True):
+        variables = {path: decoded(value) for path, value in record.variables.get(trial_id, {}).items()}
+        whole = {**entries(spec), **variables}
+        specifications.append({path: "inf" if value == math.inf else value for path, value in whole.items()})
     paths = varying(specifications)
     runs = tuple(_run(*parts, paths) for parts in zip(rows.to_pylist(), specifications, strict=True))
     space = recorded_space(record, store)

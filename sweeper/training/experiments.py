@@ -370,6 +370,9 @@ class Experiments(Kind[ExperimentTrial]):
     def names(self, trial: ExperimentTrial) -> Names:
         return Names(list(trial.experiment.metrics), list(form_of(trial).outcomes))
 
+    def directions(self, trial: ExperimentTrial) -> Mapping[str, bool]:
+        return {name: mode == "max" for name, mode in trial.experiment.metrics.items()}
+
     def goals(self, part: Experiment | None, measured: Collection[str]) -> Sequence[Goal]:
         metrics: Mapping[str, Any] = {"loss": "min"} if part is None else part.metrics
         return [Goal(*each) for each in metrics.items()]

@@ -36,5 +36,5 @@ COLUMNS = {
 TAKEN = {*COLUMNS, "tags", "notes", "seeds", "step", "metric", "value", "input"} - {*METRICS}
 """Names of tables that no metric, curve or outcome of a plug-in can have."""
 
-OF_ENTRIES = ("experiment_", "task_", "model_", "objective_", "optimizer_", "evaluation_", "start_from")
-"""How the columns of entries begin; no metric, curve or outcome of a plug-in does."""
+OF_ENTRIES = ("experiment_", "task_", "model_", "objective_", "optimizer_", "evaluation_", "start_from", "variables_")
+"""How the columns of entries and of variables begin; no metric, curve or outcome of a plug-in does."""

@@ -6,10 +6,14 @@ import json
 import re
 import shlex
 
+import pyarrow as pa
 import pytest
 
 from sweeper.analysis.ranking import ending
-from sweeper.analysis.table import texts
+from sweeper.analysis.report import settings_tables
+from sweeper.analysis.report_sources import Source
+from sweeper.analysis.results import Results, with_variables
+from sweeper.analysis.table import texts, value_text
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial.record import canonical
@@ -37,6 +41,12 @@ FORMULAS = (
     + "exclude: [trial.optimizer.eps > trial.optimizer.learning_rate]\n"
 )
 
+# Variables have the values of the setting, also one that is a choice of records.
+VARIABLES = (
+    FORMULAS.replace("trial.optimizer.learning_rate / 3", "variables.x * variables.pair.a")
+    + "variables: {x: {log_uniform: [1e-6, 1e-4]}, pair: {choice: [{a: 1}, {a: {linspace: [2, 4, 3]}, b: inf}]}}\n"
+)
+
 VARIANTS = (
     SPACE
     + """
@@ -62,7 +72,7 @@ def searched(tmp_path_factory):
         store = Store.open(path.parent / "results")
         for trial in space.expand().trials:
             commit(store, trial, metrics={"loss": 0.0, "success": 0.5})
-        return space, store.trials().to_pandas()
+        return space, with_variables(store.trials().to_pandas(), space.expand().variables)
 
     def made(text, overrides=(), losses=(5.0, 4.0, 1.0, 3.0, 6.0, 2.0)):
         space, rows = committed(text, overrides)
@@ -92,8 +102,8 @@ def retrained(lines) -> tuple[dict, list[int]]:
 
 @pytest.mark.parametrize(
     "text",
-    [SPACE, NESTED, UNWRITTEN, pytest.param(VARIANTS, marks=pytest.mark.slow), FORMULAS],
-    ids=["leaves", "nested", "unwritten", "variants", "formulas"],
+    [SPACE, NESTED, UNWRITTEN, pytest.param(VARIANTS, marks=pytest.mark.slow), FORMULAS, VARIABLES],
+    ids=["leaves", "nested", "unwritten", "variants", "formulas", "variables"],
 )
 def test_the_command_trains_the_best_setting_with_other_seeds(searched, text):
     for best in (0, 5):
@@ -105,6 +115,15 @@ def test_the_command_trains_the_best_setting_with_other_seeds(searched, text):
         setting, seeds = retrained(lines)
         assert setting == canonical(trial.model_copy(update={"seed": 0}))
         assert seeds == [2, 3, 4, 5, 6]
+
+
+def test_variables_stand_in_the_table_and_beside_the_best_setting(searched):
+    space, rows = searched(VARIABLES)
+    of_best = space.expand().variables[space.expand().trial_ids[4]]
+    table, lines = ending(rows, space, (), "results", None)
+    assert {"variables_x", "variables_pair_a"} <= set(table.columns)
+    assert table["variables_x"][0] == of_best["variables.x"]
+    assert f"  variables_x: {value_text(of_best['variables.x'])}" in lines
 
 
 def test_what_is_said_of_the_best_setting(searched):
@@ -158,6 +177,14 @@ def test_settings_with_fewer_seeds_have_no_rank_and_equal_ones_share_it(searched
     _, lines = ending(without, space, (), "results", None)
     # Rank 1 of 5 settings, equal to 1 other; 1 more without a rank.
     assert re.findall(r"\d+", lines[0].rpartition("(")[2]) == ["1", "5", "1", "1"]
+
+
+def test_the_tables_of_a_report_and_its_page_say_how_many_are_as_good_as_the_best(searched):
+    space, rows = searched(SPACE, losses=(1.0, 1.0, 1.0, 3.0, 4.0, 5.0))
+    source = Source("rates", (), Results(rows, lambda *_: None, lambda _: rows), frozenset(rows["trial_id"]), space)
+    ((name, table),) = settings_tables(pa.Table.from_pandas(rows, preserve_index=False), [source])
+    assert name == "rates"
+    assert "equal to 2 others" in table.attrs["note"]
 
 
 def test_overrides_of_the_search_stay_unless_the_command_replaces_them(searched):

@@ -225,7 +225,7 @@ def test_a_row_says_with_what_it_was_made(swept):
 
 def test_failed_rows_are_done_until_they_are_retried(swept, here, capsys):
     """And Ray is not started for nothing."""
-    assert run.start(Path("failing.yaml"), str(swept.store), Interruption()) == 1
+    assert run.start([Path("failing.yaml")], str(swept.store), Interruption()) == 1
     said = capsys.readouterr().out
     assert "2 done · 2 failed · 0 to run" in said
     assert "running on" not in said

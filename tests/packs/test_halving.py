@@ -4,6 +4,7 @@ Packs have one lane unless lanes are what is tested: their programs are those of
 """
 
 import dataclasses
+import math
 import random
 from pathlib import Path
 
@@ -346,6 +347,41 @@ def test_any_training_curve_may_decide_and_high_values_may_be_the_good_ones(spac
         space("search.curve=no_loss", "search.curve_mode=min")
 
 
+BY_METRIC = ("trial.objective.q=2", "trial.evaluate_every=100", "search.curve=loss", "search.curve_mode=min")
+
+
+def test_a_metric_of_evaluations_while_trials_train_may_decide(space, tmp_path):
+    """Whatever is interrupted, also a trial that fails after a rung which it has passed."""
+    alone, again = Store.open(tmp_path / "alone"), Store.open(tmp_path / "again")
+    spec, rng = space(*BY_METRIC), random.Random(3)
+    run(source_of(spec, alone), alone, rng)
+    points = alone.curves().to_pandas().query("metric == 'loss'")
+    at = {step: dict(zip(own["trial_id"], own["value"], strict=True)) for step, own in points.groupby("step")}
+    (search,) = source_of(spec, alone).searches
+    two = sorted(search, key=at[100].__getitem__)[:2]
+    winner = min(two, key=at[200].__getitem__)
+    ends = {key: 300 if key == winner else 200 if key in two else 100 for key in search}
+    assert {key: row[3] for key, row in rows(alone).items()} == ends
+    while not (source := source_of(spec, again)).exhausted:
+        run(source, again, rng, workers=2, strides=3)
+    assert rows(again) == rows(alone)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "path"),
+    [
+        ([*BY_METRIC, "trial.evaluate_every=null"], "search.curve"),
+        ([*BY_METRIC, "trial.evaluate_every={choice: [null, 100]}"], "search.curve"),
+        ([*BY_METRIC, "search.rungs[1].steps=250"], "search.rungs[1].steps"),
+        ([*BY_METRIC, "trial.evaluate_every=50", "search.rungs[0].steps=50"], "search.rungs[0].steps"),
+    ],
+)
+def test_a_rung_without_an_evaluation_is_refused(space, tmp_path, overrides, path):
+    with pytest.raises(SearchSpaceError) as caught:
+        source_of(space(*overrides), Store.open(tmp_path))
+    assert [problem.path for problem in caught.value.problems] == [path]
+
+
 @pytest.mark.parametrize(
     ("override", "place"),
     [
@@ -364,3 +400,11 @@ def test_any_training_curve_may_decide_and_high_values_may_be_the_good_ones(spac
 def test_mistakes(space, tmp_path, override, place):
     with pytest.raises(SearchSpaceError, match=place):
         source_of(space(override), Store.open(Path(tmp_path)))
+
+
+@pytest.mark.slow
+def test_a_value_that_is_not_finite_is_the_worst(space):
+    halving = space().search.halving
+    assert halving is not None
+    assert halving.losses([(200, 0.5)], 250) == (math.inf, 0.5)
+    assert halving.losses([], 100) == (math.inf,)

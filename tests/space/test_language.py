@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import optuna
@@ -95,7 +96,7 @@ def test_a_worked_example_has_the_settings_that_the_document_says(wanted):
     if spec.search.DRAWS:
         method = "search.method=optuna"
         drawn = space(*written, method)
-        assert drawn.trials_of(drawn.search.study(drawn.variants).ask()).settings >= 1
+        assert drawn.trials_of(drawn.search.study(drawn.tree).ask()).settings >= 1
     else:
         halving = space(*written, "search={method: halving, starts: 3, rungs: [{steps: 100, keep: 1}]}")
         assert halving.expand().settings == 3 * spec.expand().settings
@@ -128,7 +129,7 @@ ELSEWHERE = {
     "{type: loguniform, min: 1e-4, max: 1e-1, num: 4}": "{linspace: […]} or {logspace: […]}",
     # W&B
     "{values: [8, 16]}": "{choice: […]}",
-    "{values: [8, 16], probabilities: [0.1, 0.9]}": "equally likely",
+    "{values: [8, 16], probabilities: [0.1, 0.9]}": "weights: [1, 2, 3]",
     "{value: 8}": "the value alone",
     "{distribution: log_uniform_values, min: 1e-4, max: 1e-1}": RANGES,
     "{distribution: q_uniform, min: 0.1, max: 0.5, q: 0.1}": "{uniform: [a, b], step: s}",
@@ -526,6 +527,7 @@ _CONDITIONS = st.recursive(
 @settings(max_examples=300)
 def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
     trial = Node({"a": Node(a, "trial.a", 1), "b": Node(b, "trial.b", 1)}, "trial", 1)
+    setting = Node({"trial": trial}, "", 1)
     python = text.replace("trial.", "")
     try:
         # Fractions divide with rest in decimals, as formulas do.
@@ -535,7 +537,7 @@ def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
     except (ZeroDivisionError, OverflowError):
         expected = None
     try:
-        found = formulas.Resolution(trial).value(formulas.parsed(Node(text, "x", 1)))
+        found = formulas.Resolution(setting).value(formulas.parsed(Node(text, "x", 1)))
     except Refused:
         found = None
     if found is None:
@@ -603,11 +605,14 @@ def naive(data: Any) -> Iterator[Any]:
 
 def naive_settings(data: dict[str, Any], excluded: str) -> list[dict[str, Any]]:
     kept = []
-    for setting in naive({key: value for key, value in data.items() if not _is_formula(value)}):
-        for key, value in data.items():
+    trial = {key: value for key, value in data["trial"].items() if not _is_formula(value)}
+    for setting in naive(data | {"trial": trial}):
+        names = {section: SimpleNamespace(**values) for section, values in setting.items()}
+        for key, value in data["trial"].items():
             if _is_formula(value):
-                setting[key] = eval(value["formula"].replace("trial.", ""), {}, setting)
-        if not eval(excluded.replace("trial.", ""), {}, setting):
+                setting["trial"][key] = eval(value["formula"], {}, names)
+                setattr(names["trial"], key, setting["trial"][key])
+        if not eval(excluded, {}, names):
             kept.append(setting)
     return kept
 
@@ -628,30 +633,34 @@ _LEAF = (
     | _NUMBERS.map(lambda values: {"choice": values})
     | _NUMBERS.map(lambda values: {"each": values})
 )
-_SPACES = st.fixed_dictionaries(
+_TRIALS = st.fixed_dictionaries(
     {
         "a": _LEAF,
         "b": _LEAF | st.builds(lambda leaf: {"choice": [leaf, 77]}, _LEAF),
-        "c": st.sampled_from([{"formula": "2 * trial.a"}, {"formula": "trial.a % 3 + trial.b"}]),
+        "c": st.sampled_from([{"formula": "2 * trial.a"}, {"formula": "trial.a % 3 + variables.x"}]),
         "d": st.lists(_LEAF, min_size=1, max_size=2),
         "e": st.fixed_dictionaries({"x": _LEAF}),
     }
 )
+_SPACES = st.fixed_dictionaries({"variables": st.fixed_dictionaries({"x": _LEAF}), "trial": _TRIALS})
 
 
 @pytest.mark.slow
-@given(data=_SPACES, excluded=st.sampled_from(["trial.a > trial.b", "trial.c % 2 == 0", "trial.a == 1 or trial.b < 3"]))
+@given(
+    data=_SPACES, excluded=st.sampled_from(["trial.a > trial.b", "trial.c % 2 == 0", "trial.a == 1 or variables.x < 3"])
+)
 @settings(max_examples=60)
 def test_a_space_has_the_settings_of_a_plain_second_implementation(data, excluded):
     problems: list[Any] = []
-    tree = holes.with_holes(document_tree(yaml.safe_dump(data)), problems)
+    read = document_tree(yaml.safe_dump(data, sort_keys=False))
+    tree = read.with_children([holes.with_holes(section, problems) for section in read.children])
     assert not problems
     condition = formulas.parsed(Node(excluded, "exclude[0]", 1))
     trees = list(map(formulas.resolved, holes.grid(tree)))
     assert len(trees) == holes.grid_size(tree) == len(list(naive(data)))
     found = [plain(each) for each in trees if not formulas.exclusion_in(each, [condition])]
     assert sorted(map(_canonical, found)) == sorted(map(_canonical, naive_settings(data, excluded)))
-    if not any("each" in str(value) for value in data.values()):
+    if "each" not in str(data):
         return
     setting = {each.path: each.value.drawn(0.4) for each in holes.holes_in(tree) if each.value.DRAWN}
     assert len(list(holes.grid(holes.filled(tree, setting)))) <= holes.grid_size(tree, draws=True)
@@ -752,7 +761,7 @@ def test_steps_are_the_decimal_sums_of_what_is_written(method, ends, step, value
     search = ["search.trials=20"] if method != "grid" else []
     spec = space(f"trial.optimizer.beta1={{uniform: {ends}, step: {step}}}", f"search.method={method}", *search)
     if method == "optuna":
-        study = spec.search.study(spec.variants)
+        study = spec.search.study(spec.tree)
         trials = [trial for _ in range(20) for trial in spec.trials_of(study.ask()).trials]
     else:
         trials = list(spec.expand().trials)
@@ -844,3 +853,31 @@ def test_an_adaptive_search_of_experiments_must_name_its_metric():
     assert caught.value.problems[0].path == "search.metric"
     named = of_text(Path("space.yaml"), f"name: s\n{trial}\n{search}, metric: accuracy, mode: max}}\n", ())
     assert named.search.metric == ("accuracy",)
+
+
+@pytest.mark.slow
+def test_a_metric_of_an_experiment_has_the_direction_that_its_class_declares():
+    def search(written: str) -> Search:
+        trial = "trial: {experiment: {name: classification, width: 8}, steps: 2}"
+        return of_text(Path("space.yaml"), f"{trial}\nsearch: {{method: optuna, trials: 2, {written}}}\n", ()).search
+
+    assert search("metric: [loss, accuracy]").mode == ("min", "max")
+    assert search("metric: loss, mode: max").mode == ("max",)
+    assert search("metric: loss").goal == ("loss", "min")
+    with pytest.raises(SearchSpaceError) as caught:
+        search("metric: [loss, train_loss]")
+    assert [problem.path for problem in caught.value.problems] == ["search.mode"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "path"),
+    [
+        ("{coloring: [1, 1]}", "search.scale"),
+        ("{coloring: [0, 1], recal: [0, 1]}", "search.scale.recal"),
+        ("{recall: [0, 1]}", "search.scale"),  # which lacks the task
+        ("{coloring: [0]}", "search.scale.coloring"),
+        ("{coloring: [0, 1]}, metric: [loss, success], mode: [min, max]", "search.scale"),
+    ],
+)
+def test_a_scale_has_two_rising_numbers_for_each_task_of_the_space(scale, path):
+    assert refused(f"{OPTUNA}, scale: {scale}}}").path == path

@@ -504,13 +504,13 @@ def test_a_search_lists_its_settings_or_proposes_them(method):
     spec = space(RANDOM if method.DRAWS else VALID, [f"search={json.dumps({'method': name, **needed})}"])
     assert type(spec.search) is method
     if method.ADAPTS:
-        assert {trial.seed for trial in spec.trials_of(spec.search.study(spec.variants).ask()).trials} == {0, 1}
+        assert {trial.seed for trial in spec.trials_of(spec.search.study(spec.tree).ask()).trials} == {0, 1}
         with pytest.raises(ValueError, match=name):
             spec.expand()
     else:
         assert spec.expand().trials
         with pytest.raises(ValueError, match=name):
-            spec.search.study(spec.variants)
+            spec.search.study(spec.tree)
 
 
 def test_optuna_has_a_distribution_of_its_own_for_every_kind_of_hole():
@@ -525,7 +525,7 @@ def test_optuna_has_a_distribution_of_its_own_for_every_kind_of_hole():
         "baseline": ("{choice: [AE_R, Aq_R]}", distributions.CategoricalDistribution((0, 1))),
     }
     spec = space(RANDOM, ["search.method=optuna", *(f"trial.{path}={text}" for path, (text, _) in holes.items())])
-    study = spec.search.study(spec.variants)
+    study = spec.search.study(spec.tree)
     study.ask()
     found = study._asked[0].distributions
     assert {path: found[f"trial.{path}"] for path in holes} == {path: expected for path, (_, expected) in holes.items()}
@@ -544,7 +544,7 @@ def test_optuna_has_a_distribution_of_its_own_for_every_kind_of_hole():
 
 def test_optuna_is_asked_for_the_holes_of_a_chosen_entry_alone():
     spec = space(RANDOM, ["search={method: optuna, trials: 12}"])
-    study = spec.search.study(spec.variants)
+    study = spec.search.study(spec.tree)
     for setting in (study.ask() for _ in range(12)):
         assert ("trial.objective.q.choice[1]" in setting) == (setting["trial.objective.q"] == 1)
 
@@ -625,8 +625,8 @@ def _complaints(path: Path, overrides: Sequence[str]) -> list[str]:
     try:
         spec = read(path, overrides)
         if spec.search.ADAPTS:
-            assert spec.search.study(spec.variants).ask() is not None
-        elif sum(map(holes.grid_size, spec.variants)) * (spec.search.draws or 1) < 1000:
+            assert spec.search.study(spec.tree).ask() is not None
+        elif holes.grid_size(spec.tree) * (spec.search.draws or 1) < 1000:
             assert spec.expand().trials
     except SearchSpaceError as error:
         return str(error).splitlines() or [""]

@@ -58,6 +58,23 @@ def test_a_start_that_plans_more_and_more_is_one(local):
     assert planned(local, "quick") == [tuple(IDS[:3]), (IDS[1],)], "another plan is another start"
 
 
+def test_the_values_of_variables_are_kept_with_the_plan(local, tmp_path):
+    values = {key: {"variables.x": 0.1 * place, "variables.word": "a\u2028 b\n"} for place, key in enumerate(IDS[:3])}
+
+    def start(count: int):
+        own = {key: values[key] for key in IDS[:count]}
+        return record(ids=IDS[:count]).model_copy(update={"variables": own})
+
+    for count in (1, 3):
+        local.record_sweep(start(count))
+    assert local.sweeps() == [start(3)]
+    assert len(plans(local)) == 1, "nothing piles up"
+    rename_sweep(local.files, "quick", "other")
+    assert local.sweeps() == [start(3).model_copy(update={"name": "other"})]
+    local.record_sweep(record("other", ids=IDS[:3]))
+    assert [bool(each.variables) for each in local.sweeps()] == [True, False], "other values are another plan"
+
+
 @pytest.mark.parametrize("moment", range(2))
 def test_two_starts_at_once_are_both_kept(local, moment):
     """Before and after the plan is written, which is that of an earlier start."""

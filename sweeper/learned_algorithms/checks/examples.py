@@ -7,6 +7,9 @@ from sweeper.learned_algorithms.trial_spec import Baseline, TrialSpec
 from sweeper.messages import printable_lines
 from sweeper.trial import plugins
 
+STEPS = 8
+"""Steps of the trials that train, to check an optimiser."""
+
 
 def examples(kind: plugins.Kind, name: str) -> list[TrialSpec]:
     """Trials with a plug-in; pydantic's `ValidationError` if there are none with its defaults."""
@@ -16,7 +19,8 @@ def examples(kind: plugins.Kind, name: str) -> list[TrialSpec]:
     written = {kind: {"name": name}} if kind in ("objective", "optimizer") else {}
     return [
         TrialSpec.model_validate({
-            "task": task, "model": {"name": model}, "baseline": Baseline.Aq_R, "steps": 1, "batch_size": 12,
+            "task": task, "model": {"name": model}, "baseline": Baseline.Aq_R, "batch_size": 12,
+            "steps": STEPS if kind == "optimizer" else 1,
             "optimizer": {"name": "adam" if task.abilities().differentiable else "pgpe"}, **written,
         })
         for task in tasks

@@ -1,7 +1,7 @@
 """What `sweeper check` and the tests hold plug-ins against, beyond what every start does.
 
 A start checks shapes and a few values. The suite adds what takes longer: gradients, groups, networks token by token,
-and the order of objectives.
+the order of objectives, and some steps of an optimiser.
 """
 
 import functools
@@ -16,10 +16,12 @@ from sweeper.learned_algorithms.checks.values import INPUTS, quick_program
 from sweeper.learned_algorithms.contracts import EmbeddingNetwork, Network, PolynomialNetwork, StepwiseNetwork, Task
 from sweeper.learned_algorithms.objective import drawn_pairs
 from sweeper.learned_algorithms.objective_contract import Batch
+from sweeper.learned_algorithms.trainers import trainer_by_optimizer
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training.named_weights import network_of, weights_of
 from sweeper.trial import vectorisation
-from sweeper.trial.contract_checks import broken
+from sweeper.trial.contract_checks import attributed, broken
+from sweeper.trial.optimizer_contract import GradientOptimizer
 
 TOKENS = 7
 """Tokens of the sequences that networks read."""
@@ -260,6 +262,44 @@ def check_order(example: Example) -> None:
             raise broken(trial.objective, "value", gives, "no smaller")
 
 
+# Optimisers
+
+
+def check_training(example: Example) -> None:
+    """The steps of a training move the weights, are finite, and are the same for a lane wherever it stands.
+
+    A trial of one step is an example for other checks, and is passed over.
+    """
+    trial, optimizer = example.trial, example.trial.optimizer
+    if trial.steps == 1:
+        return
+    trainer = trainer_by_optimizer(trial)
+    method = "transformation" if isinstance(optimizer, GradientOptimizer) else "tell"
+
+    def trained(*seeds: int) -> tuple[Any, Any]:
+        """The weights of each lane before and after the training."""
+        leaves, form = jax.tree.flatten(trial)
+        seeded = [np.array([leaf] * len(seeds), np.float32 if isinstance(leaf, float) else np.int32) for leaf in leaves]
+        stacked = jax.tree.unflatten(form, seeded).model_copy(update={"seed": np.array(seeds, np.int32)})
+        with attributed(optimizer, method):
+            state = trainer.start(stacked)
+            before = jax.tree.map(np.array, state.network)  # its memory is used again
+            for done in range(0, trial.steps, trainer.stride_steps):
+                state, _ = trainer.stride(stacked, state, min(trainer.stride_steps, trial.steps - done))
+        if failure := int(np.asarray(state.failure).max()):
+            reason = trainer.failure(trial, failure).reason
+            raise broken(optimizer, method, f"{reason} in {trial.steps} steps", "finite numbers")
+        return before, jax.tree.map(np.array, state.network)
+
+    (before, after), (_, swapped) = trained(0, 1), trained(1, 0)
+    if all(map(np.array_equal, *map(jax.tree.leaves, (before, after)))):
+        raise broken(optimizer, method, f"weights that {trial.steps} steps do not change", "a step")
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after)):
+        raise broken(optimizer, method, f"weights that are not finite after {trial.steps} steps", "finite numbers")
+    if not all(map(np.array_equal, jax.tree.leaves(after), [leaf[::-1] for leaf in jax.tree.leaves(swapped)])):
+        raise broken(optimizer, method, "other weights to a lane that stands elsewhere", "the same")
+
+
 Check = Callable[[Example], None]
 MODEL_CHECKS: dict[str, Check] = {
     "weights": check_weights,
@@ -274,6 +314,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     "task": {"groups": check_groups},
     "model": {"gradients": check_gradients} | MODEL_CHECKS,
     "objective": OBJECTIVE_CHECKS,
+    "optimizer": {"training": check_training},
 }
 """All checks by what is checked beside the task, and by name."""
 
@@ -281,7 +322,7 @@ CHECKS: dict[str, dict[str, Check]] = {
 def further_checks(trial: TrialSpec) -> dict[str, Callable[[], None]]:
     """The checks of a trial's plug-ins by words."""
     example, task = Example(trial), trial.task.name
-    beside = {"model": f" with {trial.model.name}", "objective": f" with {trial.objective.name}"}
+    beside = {kind: f" with {getattr(trial, kind).name}" for kind in ("model", "objective", "optimizer")}
     return {
         f"{name} of {task}{beside.get(kind, '')}": functools.partial(check, example)
         for kind, checks in CHECKS.items()

@@ -1,0 +1,130 @@
+"""Several spaces in one start: one source of work, one view, and a result for each."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from sweeper import events
+from sweeper.commands import run
+from sweeper.interruption import Interruption
+from sweeper.packs.plan import ListedWork, Segment, done_statuses, plan
+from sweeper.packs.work_sources import JointWork
+from sweeper.space import search_space
+from sweeper.store.store import Store
+from sweeper.sweeps.sweep_plan import unchecked_plan
+from sweeper.sweeps.training import OfSweep
+from sweeper.trial.trial import trial_id
+from tests.filled_stores import commit
+from tests.heard import Heard
+from tests.tiny_sweeps import with_seeds
+from tests.trials import coloring_trial
+
+TRIALS = [coloring_trial(seed=seed) for seed in range(4)]
+DONE = done_statuses(early_stopping=False, retry_failed=False)
+
+
+def listed(*seeds: int) -> ListedWork:
+    return ListedWork(plan([TRIALS[seed] for seed in seeds], 1, {}, DONE))
+
+
+def seed_of(work) -> int:
+    return int(work.pack.trials[0].seed)
+
+
+def test_a_pack_of_two_sweeps_is_run_once_and_both_learn_of_its_end():
+    first, second = listed(0, 1), listed(1, 2)
+    joint = JointWork([first, second])
+    assert [seed_of(work) for work in joint.upcoming()] == [0, 1, 1, 2]
+    handed_out = list(iter(joint.next, None))
+    assert [seed_of(work) for work in handed_out] == [0, 1, 2]
+    assert joint.exhausted
+    assert set(joint.planned) == set(map(trial_id, TRIALS[:3]))
+    settled: list[tuple[str, str]] = []
+    for name, source in (("first", first), ("second", second)):
+        source.settle = lambda pack_id, whole, name=name: settled.append((name, pack_id))
+    for work in handed_out:
+        joint.settle(work.pack.pack_id)
+    packs = [work.pack.pack_id for work in handed_out]
+    assert settled == [("first", packs[0]), ("first", packs[1]), ("second", packs[1]), ("second", packs[2])]
+
+
+def test_a_pack_that_no_worker_took_up_is_handed_out_again():
+    joint = JointWork([listed(0), listed(0)])
+    work = joint.next()
+    assert joint.next() is None
+    joint.put_back(work)
+    assert [seed_of(again) for again in iter(joint.next, None)] == [0]
+
+
+def test_another_part_of_a_training_under_way_waits_for_its_end():
+    first, second = listed(0), listed(0, 1)
+    first._waiting[0] = dataclasses.replace(first._waiting[0], segment=Segment(10, "pause"))
+    joint = JointWork([first, second])
+    part = joint.next()
+    assert joint.next() is None
+    assert not joint.exhausted
+    joint.settle(part.pack.pack_id)
+    assert [seed_of(work) for work in iter(joint.next, None)] == [0, 1]
+
+
+def written(tmp_path: Path, name: str, text: str) -> Path:
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(text)
+    return path
+
+
+def start(tmp_path: Path, *spaces: Path, **options) -> int:
+    return run.start(spaces, str(tmp_path / "results"), Interruption(), **options)
+
+
+def test_a_listener_of_one_sweep_hears_of_its_own_trials(tmp_path):
+    spaces = [written(tmp_path, "a", with_seeds(1)), written(tmp_path, "b", with_seeds(2))]
+    one, two = (unchecked_plan(space, tmp_path / "results") for space in spaces)
+    heard = Heard()
+    of_one = OfSweep(one, heard)
+    (own,), (_, other) = one.trials, two.trials
+    of_one.hear(events.SweepPlanned("a, b", trials=3, done=0, failed=0, steps=900))
+    for key in (own, other):
+        of_one.hear(events.PackStarted("pack", "words", (key,), 300))
+        of_one.hear(events.TrialCommitted("pack", key, "finished"))
+    of_one.hear(events.Ticked())
+    assert heard.events == [
+        one.event(), events.PackStarted("pack", "words", (own,), 300), events.TrialCommitted("pack", own, "finished"),
+        events.Ticked(),
+    ]  # fmt: skip
+
+
+def test_each_sweep_is_told_and_recorded_under_its_own_name(tmp_path, capsys):
+    spaces = [written(tmp_path, name, with_seeds(seeds)) for name, seeds in (("a", 1), ("b", 2))]
+    store = Store.open(tmp_path / "results")
+    for trial in search_space.read(spaces[1]).expand().trials:
+        commit(store, trial)
+    assert start(tmp_path, *spaces) == 0
+    said = capsys.readouterr().out
+    assert re.findall(r"^(\d) of \d trials? committed", said, re.MULTILINE) == ["1", "2"]
+    assert {record.name: len(record.trial_ids) for record in store.sweeps()} == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("name: a\n", "a.yaml"),
+        ("resources: {cpus: 2}\n", "b.yaml: resources"),
+        ("search: {early_stopping: {grace_steps: 100}}\n", "b.yaml: search.early_stopping"),
+    ],
+)
+def test_spaces_that_cannot_share_workers_are_refused(tmp_path, capsys, text, named):
+    spaces = [written(tmp_path, "a", with_seeds(1)), written(tmp_path, "b", with_seeds(2) + text)]
+    assert start(tmp_path, *spaces) == 2
+    said = capsys.readouterr().err
+    assert named in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "results").exists()
+
+
+def test_one_trial_is_one_of_a_single_space(tmp_path, capsys):
+    spaces = [written(tmp_path, "a", with_seeds(1)), written(tmp_path, "b", with_seeds(2))]
+    assert start(tmp_path, *spaces, trial="") == 2
+    assert capsys.readouterr().err.startswith("--trial")
