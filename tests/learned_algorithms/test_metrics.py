@@ -78,3 +78,4 @@ def test_labels_are_words_for_tails():
     assert metric_named("tail_loss").label() == "95th percentile"
     assert LOSS.tail.label(flipped=True) == "5th percentile"
     assert SUCCESS.label() == "success"
+    assert {metric_named(f"success_{end}").label() for end in ("worst", "worst5")} == {"worst input", "worst 5 %"}
