@@ -45,7 +45,10 @@ def trial(project) -> str:
         for baseline, q, seed in [("AE_R", 1, 0), ("Aq_R", 3, 0), ("Aq_R", 3, 1), ("Aq_R", 10, 0), ("Aq_R", 10, 1)]
     ]
     store, may, june = map(Store.open, ("results", "results-of-may", "results-of-june"))
-    made = [result(setting, outcomes=outcomes()) for setting in settings]
+    made = [
+        result(setting, outcomes=outcomes(), metrics={"success": success, "success_worst5": success / 2})
+        for setting, success in zip(settings, (0.8, 0.4, 0.6, 0.7, 0.9), strict=True)
+    ]
     first, *_ = swept(store, *made, failure({"seed": 7}), name="coloring", text=DRAWN)
     swept(store, *(result(setting | {"steps": 600}) for setting in settings), name="coloring-longer")
     swept(may, *made, name="coloring")
@@ -65,7 +68,8 @@ def test_the_commands_of_the_documents_run_in_their_order(trial, project):
     assert len(said) > 20
     for name in ("network.safetensors", "curves.csv", "page.html"):
         assert (project / name).stat().st_size > 100
-    assert "stuck" in said["tag coloring --where q = 3 and success < 0.5 stuck"]
+    tagged = sweeper.sql("select success from trials where list_contains(tags, 'stuck')")
+    assert tagged["success"].tolist() == [0.4]
     assert {each.name for each in Store.existing("results").sweeps()} == {"coloring", "coloring-longer"}
     assert set(sweeper.sql("select status from all_trials")["status"]) == {"finished"}, "failed trials were deleted"
 
