@@ -1,9 +1,12 @@
 """The notebook of the docs runs, and what it shows came from a run; the program and the commands of the README run."""
 
 import ast
+import atexit
+import gc
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,10 +15,11 @@ from typing import Any
 
 import matplotlib as mpl
 import pytest
+from typer.testing import CliRunner
 
+from sweeper.__main__ import app
 from sweeper.store.store import Store
 from sweeper.trial import plugins
-from tests.end_to_end.sweep_process import copy_checkout
 
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.ipynb"
 
@@ -53,41 +57,70 @@ def test_every_cell_runs_and_the_last_frame_counts_the_trials(capsys):
     assert "6 of 6 trials committed" in capsys.readouterr().out
 
 
-@pytest.mark.long  # trains on Ray
-def test_the_program_and_the_commands_of_the_readme_work_in_its_order_after_make_sweep(tmp_path):
-    """`make sweep` is an installation, and the run of the quick start, here of fewer steps and shorter cycles.
+SMALLER = {
+    "steps: 5000": "steps: 200", "vertices: 10": "vertices: 6", "blocks: 2": "blocks: 1",
+    "model: {name: transformer}": "model: {name: transformer, blocks: 1}",
+}  # fmt: skip
+"""What makes spaces compile and train in seconds."""
+
+
+@pytest.mark.long  # trains and evaluates on Ray, and draws
+def test_the_program_and_the_commands_of_the_readme_work_in_its_order_after_make_sweep(project, capsys):
+    """`make sweep` is an installation, and the run of the quick start; networks here are small, and cycles short.
 
     The program trains the same models for fewer steps, into the same store: it draws its own trials alone, and the
-    quick start stays what it was.
+    quick start stays what it was. What uses a cluster is a process; all else runs in this one, which imports once.
     """
-    copy_checkout(tmp_path)
     for name in ("published", "search_spaces"):
-        shutil.copytree(plugins.ROOT / name, tmp_path / name)
-    quick = tmp_path / "search_spaces" / "quickstart.yaml"
-    smaller = quick.read_text().replace("steps: 5000", "steps: 200").replace("vertices: 10", "vertices: 7")
-    quick.write_text(smaller)
+        shutil.copytree(plugins.ROOT / name, project / name)
+    for name in ("quickstart", "coloring"):
+        file = project / "search_spaces" / f"{name}.yaml"
+        text = file.read_text()
+        for old, new in SMALLER.items():
+            text = text.replace(old, new)
+        file.write_text(text)
     text = (plugins.ROOT / "README.md").read_text()
     commands = re.findall(r"^\$ (.*)$", text, re.MULTILINE)
     assert [command.split()[0] for command in commands[:2]] == ["make", "make"]
     shown = re.findall(r"^(?:next:|     ) (python -m sweeper .*)$", text, re.MULTILINE)
     assert len(shown) == 2
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    first = "python -m sweeper.run search_spaces/quickstart.yaml"
+
+    made = _typed("python -m sweeper.run search_spaces/quickstart.yaml")
+    assert [line.removeprefix("next:").strip() for line in made.splitlines()[-2:]] == shown
+
     (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    told = "print(len(curves), sorted(curves['baseline'].unique()), curves['step'].max())"
-    (tmp_path / "program.py").write_text(f"{program.replace('2000', '100')}\n{told}\n")
-    for command in (first, "python program.py", *shown, *commands[2:]):
+    trained = 'sweeper.train(sweeper.plan(space, "results")'
+    assert trained in program
+    names: dict[str, Any] = {}
+    with mpl.rc_context({"backend": "agg"}):
+        exec(program.replace(trained, f"{trained}, in_process=True").replace("2000", "100"), names)
+    curves = names["curves"]
+    assert sorted(curves["baseline"].unique()) == ["AE_R", "AE_r0", "Aq_R", "Aq_r0"]
+    assert curves["step"].max() == 100
+    assert not curves.duplicated(["baseline", "step"]).any()
+    assert (project / "loss.png").exists()
+
+    for line in (*shown, *commands[2:]):
+        for command in line.partition("  # ")[0].split("; "):
+            _typed(command)
+    assert "Traceback" not in "".join(capsys.readouterr())
+    sizes = {record.name: len(record.trial_ids) for record in Store.open("results").sweeps()}
+    assert sizes["quickstart"] == sizes["shorter"] == 8
+
+
+def _typed(command: str) -> str:
+    """What a command prints that ends well; those that start Ray are processes."""
+    python, m, program, *words = shlex.split(command)
+    assert (python, m) == ("python", "-m")
+    if program == "sweeper.run" or words[0] == "evaluate":
+        environment = os.environ | {"PYTHONPATH": str(plugins.ROOT)}
         done = subprocess.run(
-            ["bash", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            [sys.executable, m, program, *words], env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr
-        if command == first:
-            assert [line.removeprefix("next:").strip() for line in done.stdout.splitlines()[-2:]] == shown
-        elif "program" in command:
-            points, models = done.stdout.splitlines()[-1].split(" ", 1)
-            assert models == "['AE_R', 'AE_r0', 'Aq_R', 'Aq_r0'] 100"
-            assert int(points) % 4 == 0
-            assert (tmp_path / "loss.png").exists()
-    sizes = {record.name: len(record.trial_ids) for record in Store.open(tmp_path / "results").sweeps()}
-    assert sizes["quickstart"] == sizes["shorter"] == 8
+        return done.stdout
+    done = CliRunner().invoke(app, words)
+    atexit.unregister(gc.freeze)  # `run` is done when its process is, and this one goes on
+    assert done.exit_code == 0, f"{command}\n{done.output}"
+    return done.output

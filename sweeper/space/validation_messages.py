@@ -124,6 +124,8 @@ def _failed_hole(value: Any, annotation: Any) -> str | None:
 def _advice(at: Node, expected: Sequence[str], annotation: Any) -> str:
     """The end of a message on a value of a wrong type or size."""
     value = at.value
+    if isinstance(value, list) and _EXPECTED["tuple_type"] in expected:
+        return "; the class declares a tuple, which takes no list: write ListOf[…] of sweeper.trial.field_types there"
     if expected[0] == _EXPECTED["int_type"] and isinstance(value, float):
         if at.path.endswith(".formula"):
             return "; write round(…)"

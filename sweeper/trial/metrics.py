@@ -72,7 +72,7 @@ class Metric(NamedTuple):
     def label(self, flipped: bool = False) -> str:
         """In words, such as "5th percentile"; `flipped` where a panel shows high values as low ones."""
         if self.statistic not in ("percentile", "pooled"):
-            return self.name
+            return {"worst": "worst input", "worst5": "worst 5 %"}.get(self.statistic, self.name)
         of_all = ", of all seeds together" * (self.statistic == "pooled")
         return f"{100 - self.percentile if flipped else self.percentile}th percentile{of_all}"
 

@@ -636,6 +636,7 @@ def test_a_path_is_cut_where_a_walk_finds_the_target_or_is_at_its_longest():
         (0, 0): [0, 1, 2, 5], (0, 1): [0, 3, 4, 5], (1, 0): [0, 0, 3, 0, 3], (1, 1): [0, 1, 1, 1, 1],
     }  # fmt: skip
     assert [[text.get_text() for text in axes.texts] for axes in painted(content)] == [["-6"], ["-8"]]
+    assert "minus" in content.remarks()[0], "of both episodes, and steps are no negative numbers"
 
 
 # Files

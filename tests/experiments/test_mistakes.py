@@ -3,6 +3,8 @@
 import pytest
 
 from sweeper.packs import conformance
+from sweeper.space.problems import SearchSpaceError
+from sweeper.space.search_space import of_text
 from sweeper.trial.contract_checks import ContractError
 from tests.experiments.toy import TOY, project, toy_trial
 
@@ -55,3 +57,12 @@ def test_numbers_in_double_precision_are_taken_in_single(tmp_path):
     text = TOY.replace("import jax\n", "import jax\nimport numpy as np\n", 1)
     with project(tmp_path, toy=text.replace("0.01 *", "np.float64(0.01) *")):
         conformance.check_shapes([toy_trial()])
+
+
+def test_a_list_for_a_tuple_names_the_type_that_takes_one(tmp_path):
+    text = TOY.replace("    points: Count = 50", "    points: Count = 50\n    sizes: tuple[int, ...] = (1,)")
+    with project(tmp_path, toy=text), pytest.raises(SearchSpaceError) as refused:
+        of_text("space.yaml", "trial: {experiment: {name: toy, sizes: [3, 4]}, steps: 2}")
+    (problem,) = refused.value.problems
+    assert problem.path == "trial.experiment.sizes"
+    assert "ListOf[" in problem.message

@@ -105,6 +105,18 @@ def test_a_network_that_keeps_something_is_refused_with_its_method(way):
     assert str(refused.value).startswith(PLAIN_CALL)
 
 
+def test_a_message_on_a_network_that_a_model_borrows_names_the_model():
+    class Borrower(PlainModel):
+        name: Literal["borrower"] = "borrower"  # type: ignore[assignment]
+
+    Borrower.__module__ = "models.borrower"
+    trial = coloring_trial().model_copy(update={"model": Borrower(way="attribute")})
+    with pytest.raises(ContractError) as refused:
+        conformance.check_shapes([trial])
+    assert str(refused.value).startswith(PLAIN_CALL)
+    assert "borrower" in str(refused.value)
+
+
 @pytest.mark.slow
 def test_a_network_that_does_not_heed_its_mask_is_seen_by_the_suite():
     suite.check_mask(suite.Example(_plain()))

@@ -53,3 +53,4 @@ def test_labels_are_words_for_tails():
     assert cost.tail.label() == "95th percentile"
     assert cost.tail.label(flipped=True) == "5th percentile"
     assert cost.label() == "cost"
+    assert {metric_named(f"cost_{end}").label() for end in ("worst", "worst5")} == {"worst input", "worst 5 %"}

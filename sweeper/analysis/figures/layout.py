@@ -243,10 +243,14 @@ def _add_legend(foot: Axes, named: list[tuple[str, Artist]], width: float) -> No
         more = (f"… {left_out:,} more", Line2D([], [], linestyle="none"))
         named = [*named[: MOST_ENTRIES - LAST_ENTRIES], more, *named[-LAST_ENTRIES:]]
     size = style.RC["legend.fontsize"]
+    # A label has its handle on the left, twice the size of the font long, and a space behind it unless it is the last.
+    between = style.RC["legend.columnspacing"] * size / 72
+    beside = (2 + style.RC["legend.handletextpad"]) * size / 72 + between
     labels = [broken(label, width + BESIDE / 2, size) for label, _ in named]
-    letters = [max(map(len, style.plain(label).split("\n"))) * LETTER * size / 72 + 0.45 for label in labels]
+    letters = [max(map(len, style.plain(label).split("\n"))) * LETTER * size / 72 + beside for label in labels]
     counts = range(len(named), 1, -1)
-    fitting = (count for count in counts if sum(map(max, np.array_split(letters, count))) <= width + BESIDE)
+    room = width + BESIDE + between
+    fitting = (count for count in counts if sum(map(max, np.array_split(letters, count))) <= room)
     if named:
         handles = [handle for _, handle in named]
         foot.legend(handles, labels, ncols=next(fitting, 1), loc="upper center", bbox_to_anchor=(0.5, 1))

@@ -92,7 +92,8 @@ def _trace_task(keep: Keep, trial: TrialSpec) -> None:
             raise broken(model, "build", f"a weight of type {jnp.result_type(weight)}", "floating")
     keep(network, model, "build")
     _check_needs(task, model, network)
-    _trace_network(task, network)
+    with _naming(model, network):
+        _trace_network(task, network)
 
     inputs = _given(task, "sample_inputs", key, trial.batch_size)
     check_batch(task, "sample_inputs", inputs, trial.batch_size)
@@ -110,6 +111,17 @@ def _trace_task(keep: Keep, trial: TrialSpec) -> None:
             value = curve(network, inputs, seeds)
         check_array(task, "abilities", f"curves[{name!r}]", value, np.number)
     _trace_outcomes(trial, network)
+
+
+@contextlib.contextmanager
+def _naming(model: Model, network: Network) -> Iterator[None]:
+    """Name the model in an error about a network that it borrows from another module."""
+    try:
+        yield
+    except ContractError as error:
+        if type(network).__module__ == type(model).__module__:
+            raise
+        raise ContractError(f"{error} (the network of the model {model.name})") from error
 
 
 def _check_needs(task: Task, model: Model, network: Network) -> None:

@@ -89,7 +89,8 @@ class Boards(Grids[BoardPanel]):
         return [*((name, Line2D([], [], color=color, **star)) for name, color in stars), *walks]
 
     def remarks(self) -> list[str]:
-        return ["Above: steps of both episodes", f"one training, {self.trainings()}", *self.best]
+        minus = "minus the " if self.panel.unit < 0 else ""
+        return [f"Above: {minus}steps of both episodes", f"one training, {self.trainings()}", *self.best]
 
 
 def _walks(cells: Sequence[int], target: int, longest: int) -> list[list[int]]:

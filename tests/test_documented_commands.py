@@ -1,0 +1,83 @@
+"""The commands of the documents, page after page in one folder: each ends well, and says what the page shows.
+
+Other tests run the commands of README, docs/adding-*.md, docs/how-do-i.md and docs/trackers.md, and all snippets of
+Python. docs/cluster.md needs a cluster, and docs/gridworld.md hours.
+"""
+
+import re
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+import sweeper
+from sweeper.__main__ import app
+from sweeper.space import search_space
+from sweeper.store.store import Store
+from sweeper.sweeps.sweep_plan import unchecked_plan
+from tests import guides
+from tests.filled_stores import swept
+from tests.results import failure, outcomes, result
+
+PAGES = ("store", "networks", "report", "life-cycle")
+"""The last deletes the sweep that the others ask about."""
+
+NOT_HERE = (" --watch", " evaluate ")
+"""One has no end, and README's test evaluates networks."""
+
+DRAWN = "trial: {}\npanels: [{kind: curve, name: a, x: q, metric: success, split: baseline}]\n"
+
+COMMAND = re.compile(r"^    python -m (sweeper.*(?:\n {20,}.*)*)", re.MULTILINE)
+
+
+def commands(page: str) -> list[list[str]]:
+    """The words of each command of a document, from the name of the command on."""
+    found = COMMAND.findall((guides.DOCS / f"{page}.md").read_text())
+    words = [shlex.split(each, comments=True) for each in found if not any(word in each for word in NOT_HERE)]
+    return [[*first.split(".")[1:], *rest] for first, *rest in words]
+
+
+@pytest.fixture
+def trial(project) -> str:
+    """The beginning of the id of a trial of the sweep `coloring`, in a folder with the stores of the documents."""
+    settings = [
+        {"baseline": baseline, "objective": {"q": q, "m": 10}, "seed": seed}
+        for baseline, q, seed in [("AE_R", 1, 0), ("Aq_R", 3, 0), ("Aq_R", 3, 1), ("Aq_R", 10, 0), ("Aq_R", 10, 1)]
+    ]
+    store, may, june = map(Store.open, ("results", "results-of-may", "results-of-june"))
+    made = [
+        result(setting, outcomes=outcomes(), metrics={"success": success, "success_worst5": success / 2})
+        for setting, success in zip(settings, (0.8, 0.4, 0.6, 0.7, 0.9), strict=True)
+    ]
+    first, *_ = swept(store, *made, failure({"seed": 7}), name="coloring", text=DRAWN)
+    swept(store, *(result(setting | {"steps": 600}) for setting in settings), name="coloring-longer")
+    swept(may, *made, name="coloring")
+    swept(june, *made[:3], name="coloring")
+    return first[:6]
+
+
+@pytest.mark.long  # draws, and writes a page
+def test_the_commands_of_the_documents_run_in_their_order(trial, project):
+    said = {}
+    for page in PAGES:
+        for words in commands(page):
+            typed = [trial if word == "3f2a" else word for word in words]
+            done = CliRunner().invoke(app, typed)
+            assert done.exit_code == 0, f"{page}: {typed}\n{done.output}"
+            said[" ".join(words)] = done.output
+    assert len(said) > 20
+    for name in ("network.safetensors", "curves.csv", "page.html"):
+        assert (project / name).stat().st_size > 100
+    tagged = sweeper.sql("select success from trials where list_contains(tags, 'stuck')")
+    assert tagged["success"].tolist() == [0.4]
+    assert {each.name for each in Store.existing("results").sweeps()} == {"coloring", "coloring-longer"}
+    assert set(sweeper.sql("select status from all_trials")["status"]) == {"finished"}, "failed trials were deleted"
+
+
+@pytest.mark.slow
+def test_the_example_of_the_language_plans_what_its_page_shows(project):
+    page = guides.DOCS / "search-space.md"
+    (project / "example.yaml").write_text(guides.blocks("yaml", page)[0])
+    ((command, (*shown, rest)),) = guides.commands(guides.blocks("console", page)[0])
+    assert (command, rest) == ("python -m sweeper.run search_spaces/example.yaml --dry-run", "  …")
+    assert str(unchecked_plan(search_space.read("example.yaml"), "results")).splitlines() == shown
