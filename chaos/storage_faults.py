@@ -186,31 +186,28 @@ def clock_jumped(attack: Attack, times: int) -> Finding:
 class LateFiles(LocalFiles):
     """Files of a network disk: a machine may see the listing of a moment ago, and no file where there is one."""
 
-    draw: random.Random
-
-    @functools.cached_property
-    def _seen(self) -> dict[str, dict[str, FileState]]:
-        return {}
+    def __init__(self, root: str, draw: random.Random):
+        super().__init__(root, root)
+        self._draw = draw
+        self._seen: dict[str, dict[str, FileState]] = {}
 
     def listing(self, folder: str) -> dict[str, FileState]:
-        if folder not in self._seen or self.draw.random() < 0.5:
+        if folder not in self._seen or self._draw.random() < 0.5:
             self._seen[folder] = super().listing(folder)
         return dict(self._seen[folder])
 
     def read(self, relative: str) -> bytes | None:
-        return None if self.draw.random() < 0.3 else super().read(relative)
+        return None if self._draw.random() < 0.3 else super().read(relative)
 
     def opened(self, relative: str) -> pa.NativeFile | None:
-        return None if self.draw.random() < 0.3 else super().opened(relative)
+        return None if self._draw.random() < 0.3 else super().opened(relative)
 
 
 @fault(times=500)
 def listings_late(attack: Attack, times: int) -> Finding:
     """Machines with late views of a network disk commit the same trials with other numbers, read and compact."""
     store, trials = _committed(attack, max(2, times // 5))
-    machines = [LateFiles.at(store.root) for _ in range(3)]
-    for files in machines:
-        files.draw = attack.draw
+    machines = [LateFiles(store.root, attack.draw) for _ in range(3)]
     for number in range(times):
         machine, key = Store(attack.draw.choice(machines)), attack.draw.choice(list(trials))
         machine.commit(dataclasses.replace(trials[key], metrics={"success": number / times}))

@@ -233,7 +233,7 @@ def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
     from sweeper.trial import jax_settings, patches  # imports JAX, as plug-ins do
 
     present, module = set(sys.modules), modules(kind)[name]
-    files, message = _refused.get(module, ({}, ""))
+    files, message = _refused.get(place, ({}, ""))
     if files and all(_content(file) == content for file, content in files.items()):
         raise PluginError(message)
     before, own = jax_settings.changed(), patches.Attributes()
@@ -253,13 +253,13 @@ def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
         message = (
             f"{place}: the import of the {kind} '{name}' sets {listed}, for all trials of the process; remove that"
         )
-        _refused[module] = {file: _content(file) for file in forgotten}, message
+        _refused[place] = {file: _content(file) for file in forgotten}, message
         raise PluginError(message)
     return plugin
 
 
-_refused: dict[str, tuple[dict[Path, bytes | None], str]] = {}
-"""Plug-ins that have changed something, by module: their own files, and the message.
+_refused: dict[Place, tuple[dict[Path, bytes | None], str]] = {}
+"""Plug-ins that have changed something, by their places: their own files, and the message.
 
 A library that has changed it stays imported, and changes nothing a second time.
 """

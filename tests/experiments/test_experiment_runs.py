@@ -121,7 +121,7 @@ def test_a_metric_that_is_not_finite_costs_itself_and_the_row_says_so(tmp_path):
     (row,) = named(store.trials()).to_pylist()
     assert (row["status"], row["loss"], row["reach"]) == ("finished", None, None)
     assert row["distance"] > 0
-    assert json.loads(row["extra_metrics"]) == {"distance": row["distance"], "loss": None, "reach": None}
+    assert {name for name, value in json.loads(row["extra_metrics"]).items() if value is None} == {"loss", "reach"}
     assert load(row["trial_id"], store).network
     shown, _ = ready_questions.show(store, row["trial_id"])
     assert {name for name, value in zip(shown["name"], shown["value"], strict=True) if value == "not finite"} == {

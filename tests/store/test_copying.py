@@ -190,7 +190,7 @@ def test_what_a_copy_refuses_it_refuses_before_the_first_write(source, local, fo
 @pytest.mark.parametrize("where", ["source", "target"])
 def test_a_copy_reads_files_whatever_a_snapshot_says(source, local, where):
     """A row of a snapshot that says of a failed trial that it finished, and agrees with itself."""
-    source, local = (Store.open(store.url, reading=Reading(few=0, some=0)) for store in (source, local))
+    source, local = (Store.open(store.url, reading=Reading(few=0, some=0, held=0)) for store in (source, local))
     if where == "target":
         copy(source, local)
     liar = source if where == "source" else local

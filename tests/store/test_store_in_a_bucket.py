@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 def test_the_life_of_a_store_in_a_bucket(s3, source, local):
     assert not Store.open(s3.url("life")).exists()
     filled(s3.url("life"))
-    store = pickle.loads(pickle.dumps(Store.open(s3.url("life"), reading=Reading(few=0, some=0))))
+    store = pickle.loads(pickle.dumps(Store.open(s3.url("life"), reading=Reading(few=0, some=0, held=0))))
     assert contents(store) == contents(source)
     assert store.sweeps() == source.sweeps()
     assert sql.table("select count(success) from outcomes", store).to_pylist() == [{"count(success)": 20}]
