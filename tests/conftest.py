@@ -1,6 +1,7 @@
 """Settings that every test shares; they must be in place before jax is first imported."""
 
 import os
+import shutil
 import signal
 import sys
 from importlib.metadata import version
@@ -81,13 +82,22 @@ SLOW_FIXTURES = {"undisturbed", "vega"}
 """A trained pack, and a process that makes JavaScript: a test that asks for one of them is slow."""
 
 
+LONGEST = ("end_to_end/", "test_adding_", "test_notebook.py")
+"""Where the longest tests are, which start sweeps on Ray one after the other."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items):
-    """The slow ones come first, so that all processes of `make test` end together."""
+    """The longest come first and then the slow ones, so that all processes of a run end together."""
     for item in items:
         if not SLOW_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+    def place(item):
+        longest = str(item.path.relative_to(Path(__file__).parent)).startswith(LONGEST)
+        return not longest, item.get_closest_marker("slow") is None
+
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True)
@@ -183,3 +193,9 @@ def s3(tmp_path_factory):
 def local(tmp_path):
     """A store on a disk."""
     return Store.open(tmp_path / "results")
+
+
+@pytest.fixture
+def store(made, tmp_path):
+    """A copy, which a test may change, of the store that a folder of tests has made."""
+    return Store.open(shutil.copytree(made.root, tmp_path / "results"))
