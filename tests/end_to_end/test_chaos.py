@@ -1,6 +1,7 @@
 """The fault suite in short; `make chaos` injects every fault as often as docs/reliability.md says.
 
-A fault that an end-to-end test also injects is `exhaustive`. Two faults are left to `make chaos`. The death of a worker
+A fault that an end-to-end test also injects is `exhaustive`: a driver that is killed, and one beside another, are in
+`test_run`. Two faults are left to `make chaos`. The death of a worker
 loses seconds, which a busy machine cannot promise. A read-only disk ends a sweep as a full one does.
 """
 
@@ -38,8 +39,8 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
 @pytest.mark.parametrize(
     ("fault", "times"),
     [
-        (process_faults.driver_killed, 1),
-        (process_faults.driver_doubled, 1),
+        pytest.param(process_faults.driver_killed, 1, marks=pytest.mark.exhaustive),
+        pytest.param(process_faults.driver_doubled, 1, marks=pytest.mark.exhaustive),
         (process_faults.terminated, 1),
         pytest.param(process_faults.nodes_killed, 3, marks=pytest.mark.exhaustive),
         pytest.param(storage_faults.results_moved, 1, marks=pytest.mark.exhaustive),
