@@ -1,6 +1,7 @@
 """Settings that every test shares; they must be in place before jax is first imported."""
 
 import os
+import shutil
 import signal
 import sys
 from importlib.metadata import version
@@ -192,3 +193,9 @@ def s3(tmp_path_factory):
 def local(tmp_path):
     """A store on a disk."""
     return Store.open(tmp_path / "results")
+
+
+@pytest.fixture
+def store(made, tmp_path):
+    """A copy, which a test may change, of the store that a folder of tests has made."""
+    return Store.open(shutil.copytree(made.root, tmp_path / "results"))

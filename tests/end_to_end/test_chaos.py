@@ -1,7 +1,7 @@
 """The fault suite in short; `make chaos` injects every fault as often as docs/reliability.md says.
 
-A fault that an end-to-end test also injects is `exhaustive`. A read-only disk is left to `make chaos`, as it ends a
-sweep as a full one does.
+A fault that an end-to-end test also injects is `exhaustive`; two drivers are in `test_run`. A read-only disk is left to
+`make chaos`, as it ends a sweep as a full one does.
 """
 
 import shutil
@@ -45,7 +45,7 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
     ("fault", "times"),
     [
         ("killed", 2),
-        ("two-drivers", 1),
+        pytest.param("two-drivers", 1, marks=pytest.mark.exhaustive),
         ("terminated", 1),
         ("arithmetic-changed", 2),
         ("node-of-other-arithmetic", 2),

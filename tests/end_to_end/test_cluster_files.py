@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -144,8 +145,10 @@ def test_a_worker_job_stays_while_slurm_does_not_answer_and_leaves_when_its_head
     meeting.mkdir(parents=True)
     for name, text in (("address", "n1:1"), ("token", "secret")):
         (meeting / name).write_text(text)
+    sleep = shutil.which("sleep")
     scripts = {
-        "ray": "trap 'exit 0' TERM; echo >> ray; sleep infinity & wait",
+        "sleep": f"exec {sleep} 0.1",  # between two looks the job sleeps for seconds
+        "ray": f"echo >> ray; exec {sleep} infinity",
         "squeue": "echo >> asked; case $(cat state) in RUNNING) echo RUNNING;; "
         "silent) echo 'Unable to contact slurm controller' >&2; exit 1;; "
         "*) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1;; esac",

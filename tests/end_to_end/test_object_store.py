@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 
-import obstore
 import pytest
 from typer.testing import CliRunner
 
@@ -38,19 +37,11 @@ def writes(s3, folder):
 
 
 @pytest.mark.slow
-def test_a_commit_is_one_put(s3):
-    assert Store.open(s3.url("commit")).commit(result())
-    assert writes(s3, "commit") == [("PUT", NAME, "")]
-
-
-@pytest.mark.slow
-def test_a_checkpoint_is_one_put(s3):
-    store = Store.open(s3.url("checkpoint"))
+def test_a_commit_and_a_checkpoint_are_one_put_each(s3):
+    store = Store.open(s3.url("puts"))
+    assert store.commit(result())
     store.write_bytes("checkpoints/pack.ckpt", bytes(1_000_000))
-    assert len(store.read_bytes("checkpoints/pack.ckpt")) == 1_000_000
-    store.delete("checkpoints/pack.ckpt")
-    assert store.read_bytes("checkpoints/pack.ckpt") is None
-    assert writes(s3, "checkpoint")[0] == ("PUT", "checkpoints/pack.ckpt", "")
+    assert writes(s3, "puts") == [("PUT", NAME, ""), ("PUT", "checkpoints/pack.ckpt", "")]
 
 
 @pytest.mark.slow
@@ -86,27 +77,6 @@ def test_a_server_that_thinks_for_long_gets_the_time(s3):
         assert store.listing("trials")
     finally:
         s3.slow.unlink()
-
-
-@pytest.mark.slow
-def test_a_finished_trial_that_comes_between_a_look_and_a_put_stays(s3):
-    """The check is part of the PUT: another writer has published between the two."""
-    store, other = Store.open(s3.url("between")), Store.open(s3.url("between"))
-    for earlier in (None, failure()):
-        if earlier is not None:
-            store.delete(NAME)
-            store.commit(earlier)
-        put = obstore.put
-        with pytest.MonkeyPatch.context() as patch:
-
-            def put_after_another(*arguments, put=put, patch=patch, **options):
-                patch.undo()
-                assert other.commit(result(metrics={"success": 0.25}))
-                return put(*arguments, **options)
-
-            patch.setattr(obstore, "put", put_after_another)
-            assert not store.commit(result(status="stopped"))
-        assert store.trials()["success"].to_pylist() == [0.25]
 
 
 @pytest.mark.slow

@@ -190,7 +190,7 @@ def _other(optimizer):
 def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
     """Two lanes with other rates, blocks in reverse order, m that grows, and a state that went through the host."""
     entries = {"objective": {"q": 2.0, "m": 1}, "steps": 3}
-    optimizers = [each | {"population": 20, "final_m": 4} for each in (optimizer, _other(optimizer))]
+    optimizers = [each | {"population": 20, "final_m": 2} for each in (optimizer, _other(optimizer))]
     trials = [_trial(optimizer=each, seed=seed, **entries) for seed, each in enumerate(optimizers)]
     assert evolution.blocks(trials[0]) == 2
 

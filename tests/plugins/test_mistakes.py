@@ -43,7 +43,6 @@ SHAPES = {
     "loss of whole numbers": ({LOSS: "return x.prize"}, "loss"),
     # With 12 inputs and 12 seeds: committed, and wrong.
     "transposed": ({CORRECT: f"({CORRECT}).T"}, "outcomes"),
-    "correct as numbers": ({CORRECT: f"1.0 * ({CORRECT})"}, "outcomes"),
     # A failed row for every trial: dot_general requires contracting dimensions to have the same shape.
     "token_size": ({"return self.doors + self.noise": "return self.doors"}, "loss"),
     "output_size": (

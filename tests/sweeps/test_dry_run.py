@@ -20,20 +20,6 @@ def space(tmp_path: Path) -> Path:
     return path
 
 
-BROKEN = """
-from typing import Literal
-
-from tasks import coloring
-
-class Task(coloring.Task):
-    name: Literal["broken"] = "broken"
-
-    def losses(self, *arguments):
-        print("a task speaks")
-        raise ZeroDivisionError("no such colour")
-"""
-
-
 def _broken(*arguments):
     print("a task speaks")
     raise ZeroDivisionError("no such colour")
@@ -101,8 +87,8 @@ def test_one_trial_is_trained_here_to_debug_it_and_nothing_is_stored(space, caps
 
 
 @pytest.mark.slow
-def test_what_the_task_of_one_trial_prints_and_raises_comes_through(space, project, capsys):
-    (project / "tasks" / "broken.py").write_text(BROKEN)
+def test_what_the_task_of_one_trial_prints_and_raises_comes_through(space, coloring_like, capsys):
+    coloring_like("broken", in_trace="print('a task speaks'); raise ZeroDivisionError('no such colour')")
     with pytest.raises(ZeroDivisionError, match="no such colour"):
         start(space, "trial.task.name=broken", trial="")
     assert "a task speaks" in capsys.readouterr().out

@@ -254,23 +254,11 @@ def test_the_record_of_an_optuna_search_has_all_trials_before_they_are_committed
     assert deletion.of_no_sweep(store).trials == {}
 
 
-BROKEN = """
-from typing import Literal
-from tasks import coloring
-
-class Task(coloring.Task):
-    name: Literal["broken"] = "broken"
-
-    def losses(self, *arguments):
-        raise ZeroDivisionError("no such colour")
-"""
-
-
 @pytest.mark.slow
-def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space, project, tmp_path, monkeypatch):
-    (project / "tasks" / "broken.py").write_text(BROKEN)
+def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space, coloring_like, tmp_path, monkeypatch):
+    coloring_like("broken", in_trace="raise ZeroDivisionError('no such colour')")
     spec = sweeper.read_space(space, {"trial.task.name": "broken"})
-    with pytest.raises(sweeper.UserError, match=r"losses.* ZeroDivisionError: no such colour"):
+    with pytest.raises(sweeper.UserError, match=r"sample_inputs.* ZeroDivisionError: no such colour"):
         sweeper.plan(spec, tmp_path / "results")
     for check in ("check_shapes", "probe"):  # which do not see everything
         monkeypatch.setattr(conformance, check, lambda *_: [])

@@ -1,7 +1,5 @@
 """A store with a sweep of three trials: a finished one, a failed one, and one that is pending."""
 
-import shutil
-
 import pytest
 
 from sweeper.store.store import Store
@@ -17,10 +15,3 @@ def made(tmp_path_factory):
     store.commit(result(trial(0), metrics=METRICS))
     store.commit(failure(trial(1)))
     return store
-
-
-@pytest.fixture
-def store(made, tmp_path):
-    """A copy of it, which a test may change."""
-    shutil.copytree(made.root, tmp_path / "results")
-    return Store.open(tmp_path / "results")
