@@ -57,8 +57,8 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
     store.commit(without)
     told = command("evaluate", trial_id(without.trial), ids[1], "--seeds", 30, "--votes", "30", *results)
     assert told.returncode == 0
-    reason = "left out: 1 trial (has no network: trained with resources.networks: false)"
-    assert reason in told.stdout
+    assert "left out: 1 trial (has no network" in told.stdout
+    assert "resources.networks: false" in told.stdout
 
 
 @pytest.mark.parametrize(
