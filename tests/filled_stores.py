@@ -2,10 +2,9 @@
 
 import dataclasses
 
-from sweeper.store.evaluations import EvaluationResult, commit_evaluation, stored_evaluations
 from sweeper.store.store import Store
 from sweeper.trial.trial import trial_id
-from tests.results import PROVENANCE, STARTED, failure, outcomes, record, result
+from tests.results import PROVENANCE, failure, outcomes, record, result
 
 IDS = [trial_id(result({"seed": seed}).trial) for seed in range(6)]
 
@@ -13,10 +12,9 @@ IDS = [trial_id(result({"seed": seed}).trial) for seed in range(6)]
 def evaluate(store, seed=0, seeds=50, provenance=PROVENANCE):
     seal = store.seals([IDS[seed]])[IDS[seed]]
     trial = result({"seed": seed}).trial
-    protocol = trial.evaluation.model_copy(update={"seeds": seeds})
-    costs = {"evaluation_seconds": 1.0, "cpu_seconds": 1.0, "peak_memory_bytes": 10}
-    done = EvaluationResult(trial, protocol, seal.network, {"success": 0.5}, costs, provenance, "cpu", STARTED)
-    commit_evaluation(store, done)
+    timings = {"evaluation_seconds": 1.0, "cpu_seconds": 1.0, "peak_memory_bytes": 10}
+    made = result({"seed": seed}, provenance=provenance, metrics={"success": 0.5}, timings=timings, network=None)
+    store.commit(dataclasses.replace(made, trial=trial.with_protocol({"seeds": seeds}), of=seal))
 
 
 def filled(path):
@@ -36,7 +34,6 @@ def filled(path):
 def contents(store, ids=None):
     """Everything that a store says of some trials."""
     seals = store.seals(ids)
-    networks = {key: seal.network for key, seal in seals.items()}
     return (
         store.trials(ids).to_pylist(),
         store.curves(ids).sort_by([("trial_id", "ascending"), ("step", "ascending")]).to_pylist(),
@@ -46,7 +43,7 @@ def contents(store, ids=None):
             for key, seal in seals.items()
             if seal.network is not None
         },
-        [evaluation.data for evaluation in stored_evaluations(store, networks)],
+        [store.read_bytes(seal.name) for seal, _ in store.evaluations(seals)],
     )
 
 

@@ -10,6 +10,7 @@ spells out, and lists are tuples. An entry that a trial does not have is None.
 
 import contextlib
 import functools
+import itertools
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 from pydantic_core import from_json
 
-from sweeper.store.evaluations import IN_FILE, evaluations_table, stored_evaluations
+from sweeper.store.schema import EVALUATION_FILE
 from sweeper.store.store import CURVES, TRIALS, Store
 from sweeper.training.kind import Goal, Kind
 from sweeper.trial import plugins
@@ -213,7 +214,7 @@ class Results:
 
         @functools.cache  # panels share it
         def evaluations() -> pd.DataFrame:
-            return named_frame(evaluation_rows(store, trials).to_pandas())
+            return named_frame(evaluations_of(store, trials).to_pandas())
 
         made = cls.of_frame(trials.to_pandas(), outcomes, lambda trial_ids: store.curves(trial_ids).to_pandas())
         return replace(made, evaluations=evaluations)
@@ -257,22 +258,26 @@ class Results:
         return self._distributions[key]
 
 
-OF_EVALUATION = [name for name in IN_FILE.names if name in TRIALS.names and name != "schema_version"]
+OF_EVALUATION = [name for name in EVALUATION_FILE.names if name in TRIALS.names and name != "schema_version"]
 """Columns that an evaluation has under the name that they have in a row of a trial."""
 
 
-def evaluation_rows(store: Store, rows: pa.Table, protocols: Mapping[str, str] | None = None) -> pa.Table:
+def evaluations_of(store: Store, rows: pa.Table) -> pa.Table:
+    """All evaluations of the networks of the trials of some rows, see `evaluation_rows`."""
+    return evaluation_rows(rows, (row for _, row in store.evaluations(store.seals(rows["trial_id"].to_pylist()))))
+
+
+def evaluation_rows(rows: pa.Table, evaluations: Iterable[pa.Table]) -> pa.Table:
     """Evaluations of stored networks as rows like those of trials, so that panels and tables read both alike.
 
     Such a row has the other protocol in its specification, the metrics, costs and origin of the evaluation, and all
-    else of its trial. `rows` are those of the trials; `protocols` may choose one protocol for each of them.
+    else of its trial. `rows` are those of the trials.
     """
     trials = {row["trial_id"]: row for row in rows.to_pylist()}
-    stored = stored_evaluations(store, {key: seal.network for key, seal in store.seals(trials).items()})
-    if protocols is not None:
-        stored = [each for each in stored if protocols[each.seal.trial_id] == each.seal.protocol]
     answer = []
-    for evaluation in evaluations_table(stored).to_pylist():
+    for evaluation in itertools.chain.from_iterable(each.to_pylist() for each in evaluations):
+        if evaluation["trial_id"] not in trials:
+            continue  # deleted meanwhile
         row, metrics = trials[evaluation["trial_id"]], json.loads(evaluation["metrics"])
         spec = json.loads(row["spec"]) | {"evaluation": json.loads(evaluation["protocol"])}
         further = {name: value for name, value in metrics.items() if name not in METRICS}

@@ -26,7 +26,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from sweeper.analysis.ranking import recorded_space
-from sweeper.analysis.results import column, current, evaluation_rows, named
+from sweeper.analysis.results import column, current, evaluations_of, named
 from sweeper.messages import cell
 from sweeper.packs.halving import searches_of, winners_of
 from sweeper.progress import doing
@@ -114,7 +114,7 @@ VIEWS = {
     "trials": View(trials, TRIALS),
     "all_trials": View(lambda store: annotated(store, named(store.trials())), TRIALS),
     "sweeps": View(sweeps, SWEEPS),
-    "evaluations": View(lambda store: annotated(store, named(evaluation_rows(store, current(store.trials())))), TRIALS),
+    "evaluations": View(lambda store: annotated(store, named(evaluations_of(store, current(store.trials())))), TRIALS),
     "curves": View(Store.curves, CURVES),
     "outcomes": View(Store.outcomes, OUTCOMES),
 }

@@ -24,9 +24,9 @@ from sweeper.events import PackProgressed, SweepPlanned, TrialsLost
 from sweeper.messages import message_of, one_line
 from sweeper.packs import pack_run
 from sweeper.packs.network_evaluation import Changes, EvaluationRun
-from sweeper.packs.pack_run import Destination, PackRun
+from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack
-from sweeper.packs.plan import Segment, Work, WorkSource
+from sweeper.packs.plan import Run, Segment, Work, WorkSource
 from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.seal import TrialSeal
@@ -53,8 +53,8 @@ class WorkKind(abc.ABC):
     @abc.abstractmethod
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
-    ) -> PackRun | EvaluationRun:
-        """The run of a pack; `trainer` makes the trainer of a pack in this worker, see also `PackRun`."""
+    ) -> Run:
+        """The run of a pack; `trainer` makes the trainer of a pack in this worker, see also `pack_run.PackRun`."""
 
     @abc.abstractmethod
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:
@@ -73,7 +73,7 @@ class Training(WorkKind):
 
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
-    ) -> PackRun:
+    ) -> Run:
         return pack_run.PackRun(
             work.pack,
             work.pending,
@@ -108,7 +108,7 @@ class NetworkEvaluation(WorkKind):
 
     def run(
         self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
-    ) -> EvaluationRun:
+    ) -> Run:
         return EvaluationRun(work, self.changes, destination.store, destination.provenance)
 
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:

@@ -23,11 +23,10 @@ from sweeper.launch.population import Population
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
 from sweeper.packs.device_memory import out_of_memory
-from sweeper.packs.network_evaluation import EvaluationRun
 from sweeper.packs.orders import Order
-from sweeper.packs.pack_run import Destination, PackRun
+from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack
-from sweeper.packs.plan import Work
+from sweeper.packs.plan import Run, Work
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.training.kinds import trainer_of
@@ -89,7 +88,7 @@ class PackWorker(tune.Trainable):
         """Take up the next pack, as `job.encoded` has made it."""
         jax_settings.put_back()  # the environment of this node, or an earlier pack, may have changed one
         self._encoded = new_config
-        self._run: PackRun | EvaluationRun | None = None
+        self._run: Run | None = None
         self._progress: PackProgressed | None = None
         return True
 
@@ -172,7 +171,7 @@ class PackWorker(tune.Trainable):
         except RayError:
             return "carry on"
 
-    def _started(self, work: Work) -> PackRun | EvaluationRun:
+    def _started(self, work: Work) -> Run:
         """The run of a pack; an `OtherCodeError` if this process does not run the code of the start."""
         if not (used := used_plug_ins(work.pack.trials)) <= self._loaded:
             self._loaded |= used

@@ -4,9 +4,8 @@ As for training, the store is the only memory, so that an interrupted evaluation
 with a network, minus the trials evaluated already. A trial is evaluated by its own protocol with the changes of the
 command line.
 
-An `EvaluationRun` has the interface of `pack_run.PackRun`, so that workers run evaluations like packs. Trials are
-evaluated and committed one by one, and a run that starts again passes over the trials that the same code has committed.
-So an evaluation needs no checkpoint.
+Trials are evaluated and committed one by one, and a run that starts again passes over the trials that the same code has
+committed. So an evaluation needs no checkpoint.
 """
 
 import collections
@@ -17,29 +16,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import pyarrow as pa
 from pydantic import ValidationError
 
 from sweeper.events import PackProgressed
 from sweeper.messages import UserError
 from sweeper.packs import device_memory
 from sweeper.packs.other_code import computed_by_other_code
-from sweeper.packs.plan import Plan, Work, plan
+from sweeper.packs.plan import Plan, Run, Work, plan
 from sweeper.packs.trained_trial import LoadError, current_trial
-from sweeper.store.evaluations import (
-    EvaluationResult,
-    commit_evaluation,
-    protocol_id,
-    stored_evaluation,
-    stored_evaluations,
-)
 from sweeper.store.seal import TrialSeal
-from sweeper.store.store import NoNetworkError, Status, Store
+from sweeper.store.store import NoNetworkError, Status, Store, TrialResult
+from sweeper.store.trial_file import evaluation_seal, protocol_id
 from sweeper.training import arithmetic
 from sweeper.training.kinds import kind_of
 from sweeper.training.named_weights import network_of
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.provenance import Provenance
-from sweeper.trial.record import Spec
 from sweeper.trial.trial import Trial
 
 
@@ -51,20 +44,18 @@ Changes = Mapping[str, Any]
 """Changed entries of the protocols of trials, by name; all others are each trial's own."""
 
 
-def by_protocol(trial: Trial, changes: Changes) -> tuple[Trial, Spec]:
-    """A trial with changes of its protocol, and the protocol; a `ProtocolError` if the changes do not fit the rest.
+def by_protocol(trial: Trial, changes: Changes) -> Trial:
+    """A trial with changes of its protocol; a `ProtocolError` if they do not fit the rest.
 
     The id of the changed trial differs from that of its row, so it is for evaluations alone.
     """
     try:
-        changed = trial.with_protocol(changes)
+        return trial.with_protocol(changes)
     except ValidationError as error:
         message = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise ProtocolError(message) from error
     except ValueError as error:
         raise ProtocolError(str(error)) from error
-    assert changed.protocol is not None
-    return changed, changed.protocol
 
 
 @dataclass(frozen=True)
@@ -72,9 +63,15 @@ class EvaluationPlan:
     """An evaluation held against a store."""
 
     plan: Plan  # the trials with a network, in packs; a trial is done when it has an evaluation
+    evaluations: Mapping[str, pa.Table]  # the rows of the evaluations that are there, by trial
     other_code: Mapping[str, str | None]  # fingerprints of evaluations by other code than this, by trial
-    other_networks: tuple[str, ...]  # trials whose network was trained by other code than this
+    other_networks: Mapping[str, TrialSeal]  # seals of trials whose network was trained by other code than this
     left_out: Mapping[str, int]  # why trials cannot be evaluated: their number by reason
+
+    @property
+    def pending(self) -> list[str]:
+        """Ids of the trials that are to be evaluated."""
+        return [key for work in self.plan.work for key in work.pending]
 
 
 def evaluation_plan(
@@ -97,7 +94,7 @@ def evaluation_plan(
     trials: dict[str, Trial] = {}
     for key in chosen:
         # Rows and seals are two looks at the store, and a commit or a deletion may have come between.
-        reason = _without_network(seals[key]) if key in rows and key in seals else "is not committed"
+        reason = seals[key].without_network if key in rows and key in seals else "is not committed"
         if reason is None:
             try:
                 trial = current_trial(rows[key])
@@ -110,40 +107,31 @@ def evaluation_plan(
                     trials[key] = trial
         if reason is not None:
             left_out[reason] += 1
-    protocols = {key: protocol_id(by_protocol(trial, changes)[1]) for key, trial in trials.items()}
-    done: dict[str, Status] = {}
-    own, other_code = code(), dict[str, str | None]()
-    for stored in stored_evaluations(store, {key: seals[key].network for key in trials}):
-        seal = stored.seal
-        if protocols.get(seal.trial_id) != seal.protocol:
-            continue
-        if seal.fingerprint != own.fingerprint(trials[seal.trial_id]):
-            other_code[seal.trial_id] = seal.fingerprint
-            if recompute_other_code:
-                continue
-        done[seal.trial_id] = "finished"
-    planned = plan(trials.values(), lanes, done, frozenset({"finished"}))
-    other_networks = computed_by_other_code(trials, seals, own)
-    return EvaluationPlan(planned, other_code, tuple(other_networks), left_out)
-
-
-def _without_network(seal: TrialSeal) -> str | None:
-    """Why a committed trial has no network; None if it has a network."""
-    if seal.status == "failed":
-        return "failed"
-    return None if seal.network else "has no network: trained with resources.networks: false"
+    protocols = {key: protocol_id(by_protocol(trial, changes).protocol) for key, trial in trials.items()}
+    stored = store.evaluations({key: seals[key] for key in trials})
+    there = {seal.trial_id: (seal, row) for seal, row in stored if protocols[seal.trial_id] == seal.protocol}
+    own = code()
+    evaluated = {key: seal for key, (seal, _) in there.items()}
+    others = computed_by_other_code(trials, evaluated, own)
+    done: dict[str, Status] = {key: "finished" for key in there if not (recompute_other_code and key in others)}
+    return EvaluationPlan(
+        plan=plan(trials.values(), lanes, done, frozenset({"finished"})),
+        evaluations={key: row for key, (_, row) in there.items()},
+        other_code={key: evaluated[key].fingerprint for key in others},
+        other_networks={key: seals[key] for key in computed_by_other_code(trials, seals, own)},
+        left_out=left_out,
+    )
 
 
 @dataclass
-class EvaluationRun:
+class EvaluationRun(Run):
     """Evaluates the pending trials of a pack by changed protocols, and commits each; `provenance` is in every row."""
 
     work: Work
     changes: Changes
     store: Store
     provenance: Provenance
-    rows: dict[str, Status] = field(default_factory=dict)  # status of every trial that this run has evaluated, by id
-    refused_checkpoint: None = None  # evaluations have no checkpoints
+    rows: dict[str, Status] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.left = list(self.work.pending)
@@ -171,43 +159,39 @@ class EvaluationRun:
             steps_per_second=0.0,
         )
 
-    def checkpoint(self) -> None:
-        """Does nothing: every evaluated trial is committed."""
-
-    def stop_early(self) -> None:
-        """Does nothing: early stopping compares trainings, not evaluations."""
-
     def _evaluated(self, key: str, trial: Trial) -> bool:
         """Whether the trial has an evaluation now."""
-        seal = self.store.seals([key]).get(key)
-        if seal is None or seal.network is None:
+        of = self.store.seals([key]).get(key)
+        if of is None or of.without_network is not None:
             return False
-        digest, (changed, protocol) = seal.network, by_protocol(trial, self.changes)
-        present = stored_evaluation(self.store, trial, protocol)
-        fingerprint = self.provenance.fingerprint(trial)
-        if present is not None and (present.network, present.fingerprint) == (digest, fingerprint):
+        changed = by_protocol(trial, self.changes)
+        if self.store.has(evaluation_seal(of, changed.protocol, self.provenance.fingerprint(trial))):
             return True  # by an earlier worker, which died
         try:
-            network = network_of(trial, self.store.weights(seal))
+            network = network_of(trial, self.store.weights(of))
         except NoNetworkError:
             return False
         device_memory.forget_peak()
+        started = datetime.datetime.now(datetime.UTC)
         begun, cpu_begun = time.monotonic(), time.process_time()
         metrics = kind_of(changed).evaluate(changed, network, changed.steps).metrics
-        result = EvaluationResult(
-            trial=trial,
-            protocol=protocol,
-            network=digest,
+        result = TrialResult(
+            trial=changed,
+            of=of,
+            status="finished",
             metrics=metrics,
-            costs={
+            timings={
                 "evaluation_seconds": time.monotonic() - begun,
                 "cpu_seconds": time.process_time() - cpu_begun,
                 "peak_memory_bytes": device_memory.peak_bytes(),
             },
             provenance=self.provenance,
+            pack_id=self.work.pack.pack_id,
+            lanes=1,
             device=jax.devices()[0].device_kind,
             arithmetic=arithmetic.own(),
+            started=started,
             finished=datetime.datetime.now(datetime.UTC),
         )
-        commit_evaluation(self.store, result)
+        self.store.commit(result)
         return True

@@ -38,10 +38,10 @@ from sweeper.packs.checkpointed_trials import continued_checkpoint
 from sweeper.packs.device_memory import LaneChoice, chosen_lanes, halved, out_of_memory
 from sweeper.packs.pack_training import PackTraining, after_stride, begun, evaluation_points, lane_curves
 from sweeper.packs.packing import Pack, lane, stack
-from sweeper.packs.plan import Segment
+from sweeper.packs.plan import Run, Segment
 from sweeper.space.early_stopping import TRAIN_LOSS, EarlyStopping
 from sweeper.space.resources import Resources
-from sweeper.store.store import Status, Store, StoreError, TrialResult
+from sweeper.store.store import Store, StoreError, TrialResult
 from sweeper.training.kinds import kind_of, trainer_of
 from sweeper.training.named_weights import weights_of
 from sweeper.training.trainer import Trainer, curve_names
@@ -68,7 +68,7 @@ class Destination:
         return cls(store, provenance, resources.checkpoint_seconds, resources.outcomes, resources.networks)
 
 
-class PackRun:
+class PackRun(Run):
     """Trains, evaluates and commits the pending trials of a pack, from its checkpoint if the checkpoint fits."""
 
     def __init__(
@@ -108,7 +108,7 @@ class PackRun:
                 self.training = dataclasses.replace(self.training, lanes=self.lane_choice.lanes)
         # Lanes that have no row yet
         self.pending = [index for index, name in enumerate(self.pack.trial_ids) if name in pending]
-        self.rows: dict[str, Status] = {}  # status of every trial that this run has committed, by id
+        self.rows = {}
         self.began = datetime.datetime.now(datetime.UTC)
         self.saved_step, self.saved_at = self.training.step, time.monotonic()  # of the latest checkpoint
         self.stopped = False  # whether the training ended before its last step, by `stop_early` or by the segment

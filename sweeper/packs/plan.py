@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sweeper.events import PackProgressed
 from sweeper.packs.packing import Pack, cells, packs, structure
 from sweeper.space.sweep_spec import Expansion
 from sweeper.store.store import Status
@@ -52,6 +53,27 @@ class Work:
     def steps(self) -> int:
         """Training steps of the pending trials together, those of earlier segments included."""
         return self.until * len(self.pending)
+
+
+class Run(abc.ABC):
+    """The work on a pack while it is done, in strides; at the end every pending trial is committed."""
+
+    refused_checkpoint: str | None = None  # why a checkpoint is not continued, in a few words
+    rows: dict[str, Status]  # status of every trial that this run has committed, by id
+
+    @abc.abstractmethod
+    def advance(self) -> PackProgressed:
+        """One stride; a run whose phase is `done` does nothing."""
+
+    @abc.abstractmethod
+    def progress(self) -> PackProgressed:
+        """Progress of the run."""
+
+    def checkpoint(self) -> None:  # noqa: B027  a run may have nothing to save
+        """Save what the next run of this pack goes on from, beside the trials that are committed."""
+
+    def stop_early(self) -> None:  # noqa: B027  nor anything to end
+        """End the training here, if there is one, and commit the trials as trained so far."""
 
 
 @dataclass(frozen=True)

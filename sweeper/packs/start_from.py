@@ -163,8 +163,10 @@ class _Search:
             why = "failed" if status == "failed" else "was stopped early, and may be trained on to another network"
             return f"trial {name} {why}"
         seals = self._store.seals([name])
-        if name not in seals or seals[name].network is None:
-            return f"trial {name} has no network: it was trained with resources.networks: false"
+        if name not in seals:
+            return f"trial {name} is not in the store any more"
+        if (why := seals[name].without_network) is not None:
+            return f"trial {name} {why}"
         try:
             other = current_trial(dict(row))
         except LoadError as error:

@@ -1,4 +1,4 @@
-"""The committed trials of a store: rows and curves of all of them, or of some.
+"""The committed trials of a store, and the evaluations of their networks: rows and curves of all of them, or of some.
 
 Each trial is one file, of which the wanted columns are read. A reading of the whole store lists the files, takes from
 the snapshot what it holds of exactly these files, and reads the others; if those are many, it replaces the snapshot for
@@ -16,12 +16,13 @@ import itertools
 import logging
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal
 
 import pyarrow as pa
 
 from sweeper.store import snapshots
 from sweeper.store.files import DurableFiles, FileState, StoreError, in_threads
-from sweeper.store.schema import SNAPSHOT_FILE, TRIAL_FILE, named_trial, trial_file_name
+from sweeper.store.schema import EVALUATION_FILE, SNAPSHOT_FILE, TRIAL_FILE, named_trial, trial_file_name
 from sweeper.store.seal import DamagedError, TrialSeal, row_of, set_aside, text_of, unsealed
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ def read(
         partitions = [inner for outer in files.folders("trials") for inner in files.folders(outer)]
         names = [f"{folder}/{key}.parquet" for key in wanted for folder in partitions]
         return _sorted(rows_in(files, [name for name in names if named_trial(name)], columns))
-    listed = _trials(files.listing("trials"), wanted)
+    listed = of_trials(files, "trials", wanted)
     if wanted is not None and len(listed) <= reading.some:
         return _sorted(rows_in(files, list(listed), columns))
     held, names = _held(files, listed, columns, reading)
@@ -70,12 +71,12 @@ def read(
 
 def read_files(files: DurableFiles, columns: Sequence[str], trial_ids: Collection[str] | None = None) -> pa.Table:
     """As `read`, from the files alone."""
-    return _sorted(rows_in(files, list(_trials(files.listing("trials"), trial_ids)), columns))
+    return _sorted(rows_in(files, list(of_trials(files, "trials", trial_ids)), columns))
 
 
 def compact(files: DurableFiles, reading: Reading = Reading()) -> int:
     """Replace the snapshot by one of all trials; returns how many of them it lacked."""
-    listed = _trials(files.listing("trials"), None)
+    listed = of_trials(files, "trials")
     rows, lacked = _whole(files, listed, reading)
     if lacked:
         snapshots.write(files, listed, rows)
@@ -87,14 +88,13 @@ def verify(files: DurableFiles) -> list[str]:
 
     A snapshot that says something else of a trial than the trial's file is deleted, with a warning.
     """
-    listed = _trials(files.listing("trials"), None)
+    listed = of_trials(files, "trials")
     sound = in_threads(lambda name: row_in(files, name, TRIAL_FILE.names) is not None, list(listed))
     held, _ = snapshots.held(files, listed, snapshots.ROWS.names)
     for start in range(0, held.num_rows, JOINED):
         if _agreeing(files, listed, held.slice(start, JOINED)) is None:
             break
-    trials = [trial for name in listed if (trial := named_trial(name))]
-    return sorted(trial_id for (_, _, trial_id), whole in zip(trials, sound, strict=True) if not whole)
+    return sorted(key for name, whole in zip(listed, sound, strict=True) if not whole and (key := named_trial(name)))
 
 
 def _held(
@@ -153,23 +153,35 @@ def _sorted(rows: pa.Table) -> pa.Table:
     return rows if ids == sorted(ids) else rows.combine_chunks().sort_by("trial_id")  # one snapshot has them sorted
 
 
-def _trials(listed: Mapping[str, FileState], wanted: Collection[str] | None) -> dict[str, FileState]:
-    """The listed files of trials; others are warned of."""
+def of_trials(
+    files: DurableFiles, folder: Literal["trials", "evaluations"], wanted: Collection[str] | None = None
+) -> dict[str, FileState]:
+    """The files of trials, or of evaluations, or of those of the listed trials; others are warned of."""
     names = {}
-    for name, state in listed.items():
-        trial = named_trial(name)
-        if trial is None:
+    for name, state in files.listing(folder).items():
+        trial_id = named_trial(name)
+        if trial_id is None:
             logger.warning("%r is not a file of this store: ignored", name)
-        elif wanted is None or trial[2] in wanted:
+        elif wanted is None or trial_id in wanted:
             names[name] = state
     return names
 
 
+def evaluations(files: DurableFiles, seals: Mapping[str, TrialSeal]) -> list[tuple[TrialSeal, pa.Table]]:
+    """Seals and rows of the evaluations of the networks that trials have, by the seals of the trials, in the order of
+    their names.
+    """
+    names = sorted(of_trials(files, "evaluations", seals))
+    found = in_threads(lambda name: row_in(files, name, EVALUATION_FILE.names), names)
+    return [each for each in found if each is not None and each[0].network == seals[each[0].trial_id].network]
+
+
 def row_in(files: DurableFiles, name: str, columns: Iterable[str]) -> tuple[TrialSeal, pa.Table] | None:
-    """The seal and some columns of a trial's file; None if it is gone, or damaged and set aside."""
+    """The seal and some columns of a file of a trial or an evaluation; None if it is gone, or damaged and set aside."""
 
     def parse(file: pa.NativeFile) -> tuple[TrialSeal, pa.Table]:
-        seal, row = unsealed(file, TrialSeal, name), row_of(file, TRIAL_FILE, columns)
+        seal = unsealed(file, TrialSeal, name)
+        row = row_of(file, seal.schema, columns)
         for column in ("trial_id", "status"):
             if column in row.column_names and row[column][0].as_py() != getattr(seal, column):
                 raise DamagedError(f"contradicts its seal in the column {column!r}")

@@ -18,13 +18,11 @@ import pyarrow as pa
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.store.annotations import add_annotations, annotations_of
-from sweeper.store.evaluations import StoredEvaluation, evaluation_file, stored_evaluations
 from sweeper.store.files import in_threads
-from sweeper.store.schema import TRIAL_FILE
 from sweeper.store.seal import DamagedError, TrialSeal, row_of, set_aside, unsealed
 from sweeper.store.store import Store, StoreError, stands
 from sweeper.store.sweep_records import copy_records, latest_starts
-from sweeper.store.trial_file import outcome_values, sealed_row
+from sweeper.store.trial_file import outcome_values, sealed_evaluation, sealed_row
 from sweeper.trial.provenance import without_folders
 
 
@@ -74,14 +72,10 @@ def copy(
     done = {seal.trial_id: seal for seal in in_threads(copied, missing, "copying trials") if seal is not None}
     damaged = sorted({seal.trial_id for seal in missing} - done.keys())
     there |= done
-    of_networks = [
-        each for each in evaluations if (seal := there.get(each.seal.trial_id)) and seal.network == each.seal.network
-    ]
-    for seal, data, row in of_networks:
-        shown = _without_folders(row) if hide_folders else row
-        target.write_bytes(seal.name, data if shown is row else evaluation_file(shown, seal))
+    of_networks = [seal for seal in evaluations if (of := there.get(seal.trial_id)) and of.network == seal.network]
+    evaluated = sum(seal is not None for seal in in_threads(copied, of_networks, "copying evaluations"))
     add_annotations(target.files, annotations, seals.keys() & there.keys())
-    return Copied(len(done), len(seals) - len(missing), len(of_networks), [*damaged, *damaged_notes])
+    return Copied(len(done), len(seals) - len(missing), evaluated, [*damaged, *damaged_notes])
 
 
 def _check_names(seals: Mapping[str, TrialSeal], outcomes: Kept) -> None:
@@ -97,20 +91,22 @@ def _check_names(seals: Mapping[str, TrialSeal], outcomes: Kept) -> None:
 
 
 def _copied(source: Store, target: Store, seal: TrialSeal, outcomes: Kept, hide_folders: bool) -> TrialSeal | None:
-    """Copy a trial; the seal of the copy, or None if the trial is damaged or gone."""
+    """Copy a trial or an evaluation; the seal of the copy, or None if it is damaged or gone."""
     data = source.files.read(seal.name)
     try:
         if data is None:
             return None
         seal = unsealed(pa.BufferReader(data), TrialSeal, seal.name)
-        row = row_of(pa.BufferReader(data), TRIAL_FILE, TRIAL_FILE.names)
+        row = row_of(pa.BufferReader(data), seal.schema, seal.schema.names)
     except DamagedError as error:
         set_aside(source.files, seal.name, error)
         return None
     wanted = outcomes.get(seal.trial_id, ()) if isinstance(outcomes, Mapping) else outcomes
     kept = tuple(name for name in seal.outcomes if wanted is None or name in wanted)
     shown = _without_folders(row) if hide_folders else row
-    if kept != seal.outcomes or shown is not row:
+    if seal.protocol is not None:
+        data = data if shown is row else sealed_evaluation(seal, shown)
+    elif kept != seal.outcomes or shown is not row:
         values = {name: column for name, column in outcome_values(row).items() if name in kept}
         seal = dataclasses.replace(seal, outcomes=kept)
         (whole,) = shown.drop_columns(["curves", "outcomes", "network"]).to_pylist()
@@ -128,8 +124,7 @@ def _without_folders(row: pa.Table) -> pa.Table:
     return row if hidden == commands else row.set_column(index, row.field(index), pa.array(hidden, pa.string()))
 
 
-def _lacking_evaluations(source: Store, target: Store, seals: Mapping[str, TrialSeal]) -> list[StoredEvaluation]:
+def _lacking_evaluations(source: Store, target: Store, seals: Mapping[str, TrialSeal]) -> list[TrialSeal]:
     """The evaluations of the source's networks that the target lacks."""
-    networks = {key: seal.network for key, seal in seals.items()}
-    present = {seal.name for seal, _, _ in stored_evaluations(target, networks)}
-    return [each for each in stored_evaluations(source, networks) if each.seal.name not in present]
+    present = {seal.name for seal, _ in target.evaluations(seals)}
+    return [seal for seal, _ in source.evaluations(seals) if seal.name not in present]

@@ -12,10 +12,11 @@ The starts of a sweep go at the end: until then the same deletion can be asked f
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from sweeper.events import Status
 from sweeper.store.annotations import Subject, remove_annotations
 from sweeper.store.committed_trials import rows_in
 from sweeper.store.files import DurableFiles
-from sweeper.store.schema import Status, evaluated_trial, named_trial
+from sweeper.store.schema import named_trial
 from sweeper.store.store import Store
 from sweeper.store.sweep_records import (
     SweepRecord,
@@ -78,15 +79,15 @@ def delete(store: Store, deletion: Deletion) -> int:
     files = store.files
     remove_annotations(files, Subject(trial_ids=deletion.planned))
     for name in files.listing("trials"):
-        trial = named_trial(name)
-        if trial is not None and trial[2] in deletion.trials:
-            status = None if deletion.sweep else deletion.trials[trial[2]]
+        trial_id = named_trial(name)
+        if trial_id is not None and trial_id in deletion.trials:
+            status = None if deletion.sweep else deletion.trials[trial_id]
             files.delete(name, keep=lambda name=name, status=status: _is_another(files, name, status))
     # Listed before the trials are: an evaluation comes after its trial.
     evaluations, left = files.listing("evaluations"), 0
-    there = {trial[2] for name in files.listing("trials") if (trial := named_trial(name))}
+    there = set(map(named_trial, files.listing("trials")))
     for name in evaluations:
-        trial_id = evaluated_trial(name)
+        trial_id = named_trial(name)
         if trial_id is not None and trial_id not in there:
             files.delete(name)
             left += trial_id not in deletion.planned
@@ -114,9 +115,6 @@ def _planned(records: Iterable[SweepRecord]) -> set[str]:
 
 def _size(store: Store, trial_ids: Collection[str]) -> int:
     """Bytes of the files of trials and of their evaluations."""
-    size = 0
-    for folder in ("trials", "evaluations"):
-        for name, state in store.files.listing(folder).items():
-            trial = named_trial(name)
-            size += state.size if (trial[2] if trial else evaluated_trial(name)) in trial_ids else 0
-    return size
+    listings = map(store.files.listing, ("trials", "evaluations"))
+    states = [each for listing in listings for each in listing.items()]
+    return sum(state.size for name, state in states if named_trial(name) in trial_ids)

@@ -1,4 +1,4 @@
-"""The schema of a store: the names and columns of its files, statuses, and the result that a worker commits.
+"""The schema of a store: the names and columns of its files.
 
 The schema is declared here and has a version. All files of trials have the same columns, whatever their task. Names of
 columns and metrics are a contract with every query that was ever written.
@@ -8,21 +8,14 @@ To add a column to `trials`: add its name and type to `columns.COLUMNS` of the r
 module changes; old and new files are read together.
 """
 
-import dataclasses
-import datetime
 import re
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from sweeper.events import Status
 from sweeper.store.files import StoreError
-from sweeper.trial.columns import COLUMNS, TIMINGS
+from sweeper.trial.columns import COLUMNS
 from sweeper.trial.plugins import IDENTIFIER
-from sweeper.trial.provenance import Provenance
-from sweeper.trial.trial import Trial
 
 SCHEMA_VERSION = 1
 """Grows when a column changes its meaning or goes away; a new column that may be null needs no new version."""
@@ -65,35 +58,17 @@ metric that was not finite. Such a metric is in `extra_metrics` too, also one wi
 """
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TrialResult:
-    """The result of a trial, as a worker commits it."""
-
-    trial: Trial
-    status: Status
-    # Those in `METRICS` get a column; null is stored of one that is not finite
-    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    curves: Sequence[tuple[int, str, float]] = ()  # step, metric and value of every point
-    # Values by name, one for every evaluation input in order, stored in single precision; None if they are not kept
-    outcomes: Mapping[str, np.ndarray] | None = None
-    network: Mapping[str, np.ndarray] | None = None  # the weights of the network by name; None if they are not kept
-    timings: Mapping[str, float] = dataclasses.field(default_factory=dict)  # some or all of `TIMINGS`
-    # For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training)
-    error: Mapping[str, Any] | None = None
-    provenance: Provenance  # where the result comes from
-    pack_id: str
-    lanes: int  # number of trials that one program trained at once
-    device: str  # the device of the training, such as "cpu" or "NVIDIA H100"
-    # Digests of the arithmetics of the processes that trained it, with spaces in between; None if none could be asked
-    arithmetic: str | None = None
-    started: datetime.datetime  # when the work on the trial began, with a time zone
-    finished: datetime.datetime  # when it ended
-
-    def __post_init__(self) -> None:
-        if unknown := sorted(set(self.timings) - set(TIMINGS)):
-            raise ValueError(f"unknown timings {unknown}; known are {', '.join(TIMINGS)}")
-        if (self.status == "failed") != (self.error is not None):
-            raise ValueError(f"a trial has an error if and only if it failed, not {self.status} with {self.error}")
+EVALUATION_FILE = pa.schema([
+    ("trial_id", pa.string()), ("protocol", pa.string()), ("metrics", pa.string()), ("network", pa.string()),
+    ("evaluation_seconds", pa.float64()), ("cpu_seconds", pa.float64()), ("peak_memory_bytes", pa.int64()),
+    ("device", pa.string()), ("commit", pa.string()), ("dirty", pa.bool_()), ("lock_hash", pa.string()),
+    ("versions", pa.string()), ("command", pa.string()), ("fingerprint", pa.string()),
+    ("finished", pa.timestamp("us", tz="UTC")), ("schema_version", pa.int64()), ("arithmetic", pa.string()),
+    ("sources", pa.string()),
+])  # fmt: skip
+"""Columns of the file of an evaluation, those in which it differs from its trial: `protocol` and `metrics` are JSON,
+`network` is the digest of the network.
+"""
 
 
 def check_version(version: Any, what: str) -> None:
@@ -108,9 +83,8 @@ def check_version(version: Any, what: str) -> None:
 
 TRIAL_ID = r"[0-9a-f]{20}"
 
-_PLACE = rf"task=({IDENTIFIER})/baseline=({IDENTIFIER})"
-_TRIAL = re.compile(rf"trials/{_PLACE}/({TRIAL_ID})\.parquet")
-_EVALUATION = re.compile(rf"evaluations/{_PLACE}/({TRIAL_ID})-{TRIAL_ID}\.parquet")
+_PLACE = rf"task={IDENTIFIER}/baseline={IDENTIFIER}"
+_FILE = re.compile(rf"(?:trials/{_PLACE}/({TRIAL_ID})|evaluations/{_PLACE}/({TRIAL_ID})-{TRIAL_ID})\.parquet")
 
 SNAPSHOT_FILE = "snapshots/trials.parquet"
 
@@ -124,11 +98,7 @@ def evaluation_file_name(task: str, baseline: str, trial_id: str, protocol: str)
     return f"evaluations/task={task}/baseline={baseline}/{trial_id}-{protocol}.parquet"
 
 
-def named_trial(name: str) -> tuple[str, str, str] | None:
-    """Task, baseline and id of the trial whose file has this name; None for any other name."""
-    return (match[1], match[2], match[3]) if (match := _TRIAL.fullmatch(name)) else None
-
-
-def evaluated_trial(name: str) -> str | None:
-    """The trial whose evaluation has this name; None for any other name."""
-    return match[3] if (match := _EVALUATION.fullmatch(name)) else None
+def named_trial(name: str) -> str | None:
+    """The trial whose file, or file of an evaluation, has this name; None for any other name."""
+    match = _FILE.fullmatch(name)
+    return None if match is None else match[1] or match[2]

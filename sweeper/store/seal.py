@@ -25,16 +25,17 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import from_json
 
+from sweeper.events import Status
 from sweeper.messages import one_line, printable
 from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.row_checks import check_row
 from sweeper.store.schema import (
+    EVALUATION_FILE,
     SCHEMA_VERSION,
     SNAPSHOT_FILE,
-    Status,
+    TRIAL_FILE,
     check_version,
     evaluation_file_name,
-    named_trial,
     trial_file_name,
 )
 
@@ -57,45 +58,43 @@ class DamagedError(Exception):
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSeal:
     """The seal of the file of a trial: how it ended, after how many steps, computed by which code (None if that is not
-    known), with which outcomes, and with which network (its digest; None without one)."""
+    known), with which outcomes, and with which network (its digest; None without one).
+
+    Or that of an evaluation of the network by another protocol (its id).
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    kind: Literal["trial"] = "trial"
+    kind: Literal["trial", "evaluation"] = "trial"
     schema_version: int = SCHEMA_VERSION
     trial_id: str
     task: str
     baseline: str
-    status: Status
+    status: Status = "finished"
     steps: int = 0
     fingerprint: str | None = None
     outcomes: tuple[str, ...] = ()
     network: str | None = None
+    protocol: str | None = None
 
     @property
     def name(self) -> str:
         """The file, relative to the root of the store."""
+        if self.protocol is not None:
+            return evaluation_file_name(self.task, self.baseline, self.trial_id, self.protocol)
         return trial_file_name(self.task, self.baseline, self.trial_id)
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationSeal:
-    """The seal of an evaluation: by which protocol (its id), of which network (its digest), by which code."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
-
-    kind: Literal["evaluation"] = "evaluation"
-    schema_version: int = SCHEMA_VERSION
-    trial_id: str
-    task: str
-    baseline: str
-    protocol: str
-    network: str
-    fingerprint: str | None
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the file."""
+        return TRIAL_FILE if self.protocol is None else EVALUATION_FILE
 
     @property
-    def name(self) -> str:
-        return evaluation_file_name(self.task, self.baseline, self.trial_id, self.protocol)
+    def without_network(self) -> str | None:
+        """Why there is no network, in words that end a sentence about the trial; None if there is one."""
+        if self.status == "failed":
+            return "failed, and has no network"
+        return None if self.network else "has no network: it was trained with resources.networks: false"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +111,12 @@ class SnapshotSeal:
         return SNAPSHOT_FILE
 
 
-Seal = TypeVar("Seal", TrialSeal, EvaluationSeal, SnapshotSeal)
+Seal = TypeVar("Seal", TrialSeal, SnapshotSeal)
 
-_FORMS: dict[type, TypeAdapter[Any]] = {form: TypeAdapter(form) for form in (TrialSeal, EvaluationSeal, SnapshotSeal)}
+_FORMS: dict[type, TypeAdapter[Any]] = {form: TypeAdapter(form) for form in (TrialSeal, SnapshotSeal)}
 
 
-def text_of(seal: TrialSeal | EvaluationSeal | SnapshotSeal) -> str:
+def text_of(seal: TrialSeal | SnapshotSeal) -> str:
     """The seal as JSON, without the digest."""
     return json.dumps(dataclasses.asdict(seal), separators=(",", ":"))
 
@@ -129,9 +128,7 @@ def seal_of(text: str) -> TrialSeal:
 # Write
 
 
-def sealed(
-    table: pa.Table, seal: TrialSeal | EvaluationSeal | SnapshotSeal, options: dict[str, Any], rows: int | None = None
-) -> bytes:
+def sealed(table: pa.Table, seal: TrialSeal | SnapshotSeal, options: dict[str, Any], rows: int | None = None) -> bytes:
     """A parquet file of a table, sealed.
 
     `rows` is the size of a row group (by default all rows are one), `options` are those of pyarrow's writer.
@@ -228,7 +225,7 @@ def set_aside(files: DurableFiles, name: str, reason: object) -> None:
     If it is that of a trial, the trial is pending again. A file that cannot be moved stays, and readers leave it out.
     """
     trouble = f"damaged: {name!r} {printable(one_line(str(reason)))}"
-    pending = named_trial(name) is not None
+    pending = name.startswith("trials/")
     moved = "its trial was set aside in quarantine/ and is pending again" if pending else "set aside in quarantine/"
     try:
         files.move(name, f"quarantine/{name}")

@@ -22,7 +22,7 @@ names and columns, `trial_file` the file of a trial, `row_checks` what a row may
 
 import logging
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -33,6 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import safetensors.numpy
 
+from sweeper.events import Status
 from sweeper.messages import redacted
 from sweeper.store import committed_trials, trial_file
 from sweeper.store.committed_trials import Reading
@@ -47,12 +48,11 @@ from sweeper.store.schema import (
     PARTITION,
     SCHEMA_VERSION,
     TRIALS,
-    Status,
-    TrialResult,
     trial_file_name,
 )
 from sweeper.store.seal import DamagedError, TrialSeal, seal_of, unsealed
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
+from sweeper.store.trial_file import TrialResult
 from sweeper.trial.trial import Trial, trial_id
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Store:
     # Write
 
     def commit(self, result: TrialResult) -> bool:
-        """Publish a trial with its curves, outcomes and network as one file, atomically and durably.
+        """Publish a trial with its curves, outcomes and network, or an evaluation, as one file, atomically and durably.
 
         May be called again for the same trial, from any process, at any time. Returns whether the file was published;
         False if there is one that stands. A network that is too large, or could not be read back, is a `ValueError`.
@@ -139,7 +139,7 @@ class Store:
         return self._retries.until_done(lambda: self.publish(seal, data))
 
     def publish(self, seal: TrialSeal, data: bytes) -> bool:
-        """Write the file of a trial, unless there is one that stands; see `commit`."""
+        """Write a file, unless there is one that stands; see `commit`."""
         return self._files.write(seal.name, data, keep=lambda present: _stands(present, seal))
 
     def supersede(self, trial_ids: Iterable[str]) -> None:
@@ -189,6 +189,19 @@ class Store:
         """The training curves of all committed trials, or of those listed, with the columns of `CURVES`."""
         return trial_file.points(self._read(["trial_id", *PARTITION.names, "curves"], trial_ids))
 
+    def evaluations(self, seals: Mapping[str, TrialSeal]) -> list[tuple[TrialSeal, pa.Table]]:
+        """Seals and rows of the evaluations of networks, by the seals of their trials.
+
+        If a trial has been trained again, evaluations of its old network are left out. The rows have the columns of
+        `schema.EVALUATION_FILE`.
+        """
+        return committed_trials.evaluations(self._files, seals)
+
+    def has(self, seal: TrialSeal) -> bool:
+        """Whether there is a sound file with this very seal."""
+        found = committed_trials.row_in(self._files, seal.name, seal.schema.names)
+        return found is not None and found[0] == seal
+
     def outcomes(self, trial_ids: Iterable[str] | None = None) -> pa.Table:
         """Per-input outcomes of all committed trials that kept them, or of those listed.
 
@@ -231,10 +244,8 @@ class Store:
 
     def network(self, seal: TrialSeal) -> bytes:
         """The network of a committed trial as a safetensors file; a `NoNetworkError` if there is no sound one."""
-        if seal.status == "failed":
-            raise NoNetworkError("failed, and has no network")
-        if seal.network is None:
-            raise NoNetworkError("has no network: it was trained with resources.networks: false")
+        if (why := seal.without_network) is not None:
+            raise NoNetworkError(why)
         found = committed_trials.row_in(self._files, seal.name, [NETWORK_COLUMN.name])
         if found is None or found[0].network != seal.network:
             raise NoNetworkError("has no network any more: its file is damaged, or was replaced")
@@ -309,12 +320,14 @@ def _stands(present: bytes | None, new: TrialSeal) -> bool:
 
 
 def stands(old: TrialSeal, new: TrialSeal) -> bool:
-    """Whether a committed trial stays when another result of the same trial arrives.
+    """Whether a committed trial stays when another result of the same trial arrives. An evaluation never stays.
 
     The better status stays, of two that finished the first. A stopped one gives way to one that was trained longer,
     even if that failed in the end: else a sweep that needs the later steps would train them at every start. A failure
     is replaced by whatever comes later.
     """
+    if new.protocol is not None:
+        return False
     if old.status == "stopped" and new.status != "finished":
         return old.steps >= new.steps
     return old.status == "finished"

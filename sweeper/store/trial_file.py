@@ -4,6 +4,8 @@ The file has one row (`schema.TRIAL_FILE`): the network and the outcomes, which 
 columns of `trials`, so that most readers need the end of the file alone.
 """
 
+import dataclasses
+import datetime
 import hashlib
 import json
 import math
@@ -15,22 +17,24 @@ import pyarrow as pa
 import safetensors.numpy
 from safetensors import SafetensorError
 
+from sweeper.events import Status
 from sweeper.store.row_checks import check_names
 from sweeper.store.schema import (
     CURVES,
     CURVES_COLUMN,
+    EVALUATION_FILE,
     METRICS_COLUMN,
     NETWORK_COLUMN,
     OUTCOMES_COLUMN,
     ROW,
     SCHEMA_VERSION,
     TRIAL_FILE,
-    TrialResult,
 )
 from sweeper.store.seal import TrialSeal, sealed
 from sweeper.trial.columns import METRICS, TIMINGS
-from sweeper.trial.record import canonical
-from sweeper.trial.trial import trial_id
+from sweeper.trial.provenance import Provenance
+from sweeper.trial.record import Spec, canonical
+from sweeper.trial.trial import Trial, trial_id
 
 LARGEST_NETWORK = 2**30  # bytes of the largest network that is kept
 
@@ -45,12 +49,47 @@ POINT_ENCODING = {f"{_POINT}.step": "DELTA_BINARY_PACKED", f"{_POINT}.value": "B
 # Write
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrialResult:
+    """The result of a trial, or of an evaluation of its network by another protocol, as a worker commits it."""
+
+    trial: Trial
+    # Of an evaluation: the seal of the trial whose network was evaluated; `trial` then has the other protocol
+    of: TrialSeal | None = None
+    status: Status
+    # Those in `METRICS` get a column; null is stored of one that is not finite
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    curves: Sequence[tuple[int, str, float]] = ()  # step, metric and value of every point
+    # Values by name, one for every evaluation input in order, stored in single precision; None if they are not kept
+    outcomes: Mapping[str, np.ndarray] | None = None
+    network: Mapping[str, np.ndarray] | None = None  # the weights of the network by name; None if they are not kept
+    timings: Mapping[str, float] = dataclasses.field(default_factory=dict)  # some or all of `TIMINGS`
+    # For a failed trial: its `kind`, `message` and `step` (None if it failed outside of training)
+    error: Mapping[str, Any] | None = None
+    provenance: Provenance  # where the result comes from
+    pack_id: str
+    lanes: int  # number of trials that one program trained at once
+    device: str  # the device of the training, such as "cpu" or "NVIDIA H100"
+    # Digests of the arithmetics of the processes that trained it, with spaces in between; None if none could be asked
+    arithmetic: str | None = None
+    started: datetime.datetime  # when the work on the trial began, with a time zone
+    finished: datetime.datetime  # when it ended
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.timings) - set(TIMINGS)):
+            raise ValueError(f"unknown timings {unknown}; known are {', '.join(TIMINGS)}")
+        if (self.status == "failed") != (self.error is not None):
+            raise ValueError(f"a trial has an error if and only if it failed, not {self.status} with {self.error}")
+
+
 def trial_file(result: TrialResult) -> tuple[TrialSeal, bytes]:
-    """The file of a trial, and its seal; a `ValueError` about a network, or names, that cannot be kept."""
+    """The file of a result, and its seal; a `ValueError` about a network, or names, that cannot be kept."""
     named = {"metrics": result.metrics, "outcomes": result.outcomes or ()}
     named["curves"] = dict.fromkeys(name for _, name, _ in result.curves)
     for what, names in named.items():
         check_names(names, what)
+    if result.of is not None:
+        return _evaluation(result, result.of)
     trial, key = result.trial, trial_id(result.trial)
     network = None if result.network is None else network_bytes(result.network)
     outcomes = {} if result.outcomes is None else _outcomes(result.outcomes)
@@ -64,6 +103,40 @@ def trial_file(result: TrialResult) -> tuple[TrialSeal, bytes]:
         network=None if network is None else network_digest(network),
     )
     return seal, sealed_row(seal, _row(key, result), _curves(result.curves), outcomes, network)
+
+
+def _evaluation(result: TrialResult, of: TrialSeal) -> tuple[TrialSeal, bytes]:
+    protocol = result.trial.protocol
+    seal = evaluation_seal(of, protocol, result.provenance.fingerprint(result.trial))
+    own = {
+        "protocol": json_text(canonical(protocol)),
+        "metrics": json_text(finite(result.metrics)),
+        "network": of.network,
+    }
+    return seal, sealed_evaluation(seal, pa.Table.from_pylist([_row(of.trial_id, result) | own], EVALUATION_FILE))
+
+
+def evaluation_seal(of: TrialSeal, protocol: Spec | None, fingerprint: str | None) -> TrialSeal:
+    """The seal of an evaluation of the network of a trial by a protocol, computed by the code with a fingerprint."""
+    return TrialSeal(
+        kind="evaluation",
+        trial_id=of.trial_id,
+        task=of.task,
+        baseline=of.baseline,
+        network=of.network,
+        protocol=protocol_id(protocol),
+        fingerprint=fingerprint,
+    )
+
+
+def protocol_id(protocol: Spec | None) -> str:
+    """Twenty hexadecimal digits that name a protocol."""
+    return hashlib.sha256(json_text(canonical(protocol)).encode()).hexdigest()[:20]
+
+
+def sealed_evaluation(seal: TrialSeal, row: pa.Table) -> bytes:
+    """The file of an evaluation, from its row with the columns `EVALUATION_FILE`."""
+    return sealed(row, seal, {"use_dictionary": False, "write_statistics": False, "compression": "none"})
 
 
 def sealed_row(

@@ -17,14 +17,13 @@ from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, inflected, typed
 from sweeper.packs import other_code, start_from
-from sweeper.packs.network_evaluation import Changes, EvaluationPlan, by_protocol, evaluation_plan
+from sweeper.packs.network_evaluation import Changes, EvaluationPlan, evaluation_plan
 from sweeper.packs.plan import ListedWork
 from sweeper.progress import doing
 from sweeper.space import search_space
 from sweeper.space.resources import Resources
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.store.evaluations import protocol_id
-from sweeper.store.store import NoNetworkError, Store
+from sweeper.store.store import Store
 from sweeper.sweeps import on_cluster
 from sweeper.sweeps.on_cluster import Interrupted
 from sweeper.sweeps.output import Output
@@ -32,8 +31,6 @@ from sweeper.trial import fingerprint, jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial import Trial, used_plug_ins
-
-MAX_READ = 100  # at most so many networks are read to say why they were not evaluated
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -60,9 +57,9 @@ class PlannedEvaluation:
     def lines(self) -> list[str]:
         """How many networks are evaluated, how many are to be, and how many trials cannot be."""
         evaluation, plan = self.evaluation, self.evaluation.plan
-        counts = f"{len(plan.committed):,} evaluated · {_left(evaluation):,} to evaluate"
+        counts = f"{len(plan.committed):,} evaluated · {len(evaluation.pending):,} to evaluate"
         lines = [f"{self.name}: {counted(len(plan.trials), 'network')} · {counts}"]
-        seals = self.store.seals(evaluation.other_networks) if evaluation.other_networks else {}
+        seals = evaluation.other_networks
         for words, keys in other_code.by_words({key: seal.fingerprint for key, seal in seals.items()}).items():
             commits = other_code.commits(self.store, keys, seals)
             verb = inflected(len(keys), "is", "are")
@@ -153,6 +150,7 @@ def evaluate(
     store, code = planned.store, planned.origin.code
     assert code is not None
     with contextlib.ExitStack() as stack:
+        losses: list[events.TrialsLost] = []
         interruption = interruption or stack.enter_context(on_cluster.answering_signals("raise"))
         if planned.evaluation.plan.work:
             with doing("importing Ray"):
@@ -165,32 +163,17 @@ def evaluate(
             job = launch.Job(source, lambda: event, store, planned.origin, planned.resources, kind, concurrency)
             output = output or Output.plain()
             hearing = listeners.listeners(output.out, store, planned.origin.command, interruption.ask)
-            on_cluster.launched(job, address, hearing, output, interruption)
+            losses, _ = on_cluster.launched(job, address, hearing, output, interruption)
         now = evaluation_plan(store, planned.trials, planned.changes, lambda: code, None, planned.recompute_other_code)
         if interruption.signum is not None:
-            raise Interrupted(interruption.signum, _left(now), planned.origin.command)
-    trials, changes = planned.trials, planned.changes
-    protocols = {key: protocol_id(by_protocol(trial, changes)[1]) for key, trial in trials.items()}
-    frame = named_frame(evaluation_rows(store, store.trials(protocols), protocols).to_pandas())
-    left = _left(now) + sum(now.left_out.values())
-    reasons = collections.Counter(now.left_out) + (unreadable_networks(store, now) if left else collections.Counter())
-    return EvaluationResult(len(planned.trials), frame, left, reasons, planned.metrics)
-
-
-def unreadable_networks(store: Store, planned: EvaluationPlan) -> collections.Counter[str]:
-    """Why the first networks that are not evaluated yet cannot be read: the number of trials by reason."""
-    pending = [key for work in planned.plan.work for key in work.pending][:MAX_READ]
-    reasons: collections.Counter[str] = collections.Counter()
-    for seal in store.seals(pending).values():
-        try:
-            store.network(seal)
-        except NoNetworkError as error:
-            reasons[str(error)] += 1
-    return reasons
-
-
-def _left(plan: EvaluationPlan) -> int:
-    return sum(len(work.pending) for work in plan.plan.work)
+            raise Interrupted(interruption.signum, len(now.pending), planned.origin.command)
+    rows = evaluation_rows(store.trials(now.evaluations), now.evaluations.values())
+    frame = named_frame(rows.to_pandas())
+    reasons = collections.Counter(now.left_out)
+    for loss in losses:
+        reasons[loss.reason] += len(set(loss.trial_ids).intersection(now.pending))
+    left = len(now.pending) + sum(now.left_out.values())
+    return EvaluationResult(len(planned.trials), frame, left, +reasons, planned.metrics)
 
 
 def _planned_ids(spec: SweepSpec, store: Store) -> Iterable[str]:

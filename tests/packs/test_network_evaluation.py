@@ -8,15 +8,17 @@ from pydantic import TypeAdapter
 
 from sweeper.analysis import figures, sql
 from sweeper.analysis.results import Results
+from sweeper.events import TrialsLost
 from sweeper.learned_algorithms import evaluation
 from sweeper.packs.network_evaluation import EvaluationRun, ProtocolError, by_protocol, evaluation_plan
 from sweeper.packs.pack_run import Destination, run_pack
 from sweeper.packs.packing import Pack
 from sweeper.panels.kinds import Panels
-from sweeper.store.evaluations import protocol_id, stored_evaluations
 from sweeper.store.files import DurableFiles
 from sweeper.store.store import Store
-from sweeper.sweeps.evaluation import plan_evaluation, unreadable_networks
+from sweeper.store.trial_file import protocol_id
+from sweeper.sweeps import evaluation as sweep_evaluation
+from sweeper.sweeps import on_cluster
 from sweeper.trial import provenance
 from sweeper.trial.trial import trial_id
 from tests.damage import DAMAGES, flipped
@@ -138,8 +140,8 @@ def test_networks_that_other_code_has_trained_are_told(store):
     for other in others:
         store.commit(other)
     keys = tuple(trial_id(other.trial) for other in others)
-    assert planned(store, (*IDS, *keys)).other_networks == keys
-    counts, *told = plan_evaluation([*IDS, *keys], PROTOCOL, store.root).lines()
+    assert planned(store, (*IDS, *keys)).other_networks.keys() == set(keys)
+    counts, *told = sweep_evaluation.plan_evaluation([*IDS, *keys], PROTOCOL, store.root).lines()
     assert counts.startswith("evaluation: 5 networks")
     assert [line.split("(")[0].strip() for line in told] == [
         "1 network is of other code", "1 network is of an older scheme of fingerprints"
@@ -154,7 +156,7 @@ def test_trials_without_a_network_are_counted_by_reason(store):
     plan = planned(store, [*IDS, *others])
     assert list(plan.plan.trials) == list(IDS)
     assert sorted(plan.left_out.values()) == [1, 1, 1]
-    assert {reason.split(":")[0] for reason in plan.left_out} == {"failed", "is not committed", "has no network"}
+    assert {reason.split()[0] for reason in plan.left_out} == {"failed,", "is", "has"}
 
 
 def test_a_trial_that_is_committed_or_deleted_while_the_plan_is_made_is_left_out(store, monkeypatch):
@@ -181,11 +183,13 @@ def test_a_damaged_network_is_passed_over_and_its_trial_is_set_aside(store):
     assert planned(store).left_out == {"is not committed": 1}
 
 
-def test_a_network_that_is_damaged_meanwhile_is_a_reason(store):
-    plan = planned(store)
-    spoil(store, IDS[1])
-    assert list(unreadable_networks(store, plan).values()) == [1]
-    assert evaluate(store) == 2
+def test_what_a_launch_has_lost_is_a_reason(store, monkeypatch):
+    evaluate(store, trial_ids=IDS[:1])
+    loss = TrialsLost("pack", IDS, "the disk is full")
+    monkeypatch.setattr(on_cluster, "launched", lambda *job: ([loss], False))
+    result = sweep_evaluation.evaluate(sweep_evaluation.plan_evaluation(IDS, PROTOCOL, store.root))
+    assert (result.complete, result.left, result.reasons) == (False, 2, {"the disk is full": 2})
+    assert list(result.evaluations["trial_id"]) == [IDS[0]]
 
 
 def test_evaluations_of_an_old_network_do_not_count(full):
@@ -226,7 +230,7 @@ def test_an_evaluation_in_the_place_of_another_and_strange_files_do_not_count(fu
     first, second = (next(name for name in full.listing("evaluations") if key in name) for key in IDS[:2])
     full.write_bytes(first, full.read_bytes(second))
     full.write_bytes("evaluations/notes.txt", b"x")
-    assert len(stored_evaluations(full, {key: seal.network for key, seal in full.seals().items()})) == 2
+    assert len(full.evaluations(full.seals())) == 2
     assert first in caplog.text
     assert "'evaluations/notes.txt'" in caplog.text
 
@@ -250,8 +254,8 @@ def test_a_crash_before_and_after_every_write_loses_one_evaluation_at_most(store
 
 def test_protocols_have_ids_by_what_they_say():
     trial = TRIALS[0]
-    assert protocol_id(by_protocol(trial, {})[1]) == protocol_id(trial.evaluation)
-    assert protocol_id(by_protocol(trial, {"seeds": 11})[1]) != protocol_id(trial.evaluation)
+    assert protocol_id(by_protocol(trial, {}).protocol) == protocol_id(trial.evaluation)
+    assert protocol_id(by_protocol(trial, {"seeds": 11}).protocol) != protocol_id(trial.evaluation)
 
 
 # Panels

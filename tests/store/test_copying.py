@@ -11,8 +11,7 @@ import pytest
 from sweeper.store.annotations import Subject, annotate, read_annotations
 from sweeper.store.committed_trials import Reading
 from sweeper.store.copying import Copied, copy
-from sweeper.store.evaluations import evaluations_table, stored_evaluations
-from sweeper.store.seal import EvaluationSeal, TrialSeal, sealed, unsealed
+from sweeper.store.seal import TrialSeal, sealed, unsealed
 from sweeper.store.store import Store, StoreError
 from tests.damage import flipped, lie
 from tests.filled_stores import IDS, contents, evaluate, sound
@@ -130,8 +129,8 @@ def test_commands_lose_their_folders(tmp_path, local):
     copy(source, local, hide_folders=True)
     assert local.trials()["command"].to_pylist() == [SHOWN] * 2
     assert [start.provenance.command for start in local.sweeps()] == [SHOWN]
-    evaluations = stored_evaluations(local, {key: seal.network for key, seal in local.seals().items()})
-    assert evaluations_table(evaluations)["command"].to_pylist() == [SHOWN]
+    ((_, evaluation),) = local.evaluations(local.seals())
+    assert evaluation["command"].to_pylist() == [SHOWN]
     rest = [name for name in source.trials().column_names if name != "command"]
     assert local.trials().select(rest) == source.trials().select(rest)
     assert sound(local)
@@ -177,9 +176,8 @@ def test_what_a_copy_refuses_it_refuses_before_the_first_write(source, local, fo
     if folder in ("annotations", "sweeps/quick"):
         data = source.read_bytes(name).replace(b'"schema_version": 1', b'"schema_version": 99')
     else:
-        form = TrialSeal if folder == "trials" else EvaluationSeal
         file = pa.BufferReader(source.read_bytes(name))
-        made = dataclasses.replace(unsealed(file, form, name), schema_version=99)
+        made = dataclasses.replace(unsealed(file, TrialSeal, name), schema_version=99)
         data = sealed(pq.ParquetFile(file).read().replace_schema_metadata(None), made, {})
     source.write_bytes(name, data)
     with pytest.raises(StoreError, match="99"):
