@@ -67,7 +67,7 @@ ROUNDING = 8 * float(np.finfo(np.float32).eps)  # relative error of the sums of 
 
 def equal_but_rounding(one: float, other: float) -> bool:
     """Whether two values of a metric differ by rounding alone, so that their difference means nothing."""
-    return abs(one - other) <= ROUNDING * max(abs(one), abs(other))
+    return bool(abs(one - other) <= ROUNDING * max(abs(one), abs(other)))
 
 
 class Kind(abc.ABC, Generic[T]):
