@@ -47,7 +47,7 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.ranking import Goal, best_first, goal_of, recorded_space
-from sweeper.analysis.results import Results, foreign_columns, named, subject_of
+from sweeper.analysis.results import Results, foreign_columns, kind_of_row, named, specs_of_tasks
 from sweeper.analysis.results import extra_metrics as extra_metrics_of
 from sweeper.analysis.settings_table import settings
 from sweeper.analysis.sweeps import (
@@ -94,7 +94,7 @@ from sweeper.trial.entry_names import (
 )
 from sweeper.trial.record import canonical
 from sweeper.trial.start_from import OF_A_SEED
-from sweeper.trial.trial import Trial
+from sweeper.trial.trial import Trial, first_part
 
 logger = logging.getLogger(__name__)
 
@@ -417,15 +417,15 @@ def _metrics(trials: pd.DataFrame, asked: Sequence[str]) -> list[str]:
     """The metrics that any trial has: those that kinds list and those asked for, else some of those that there are."""
     further = sorted({name for extra in trials["extra_metrics"] for name in extra_metrics_of(extra)})
     measured = {name for name in trials if trials[name].notna().any()}.union(further) - {*TIMINGS}
-    subjects = map(subject_of, trials.drop_duplicates("task")["spec"])
-    listed = dict.fromkeys(name for kind, part in subjects for name in kind.of_trials(part, asked))
+    of_kinds = [kind_of_row(spec).of_trials(first_part(spec), asked) for spec in specs_of_tasks(trials)]
+    listed = dict.fromkeys(itertools.chain(*of_kinds))
     return [name for name in listed if name in measured] or further[:MAX_VARYING]
 
 
 def _is_share(metric: str, trials: pd.DataFrame) -> bool:
     """Whether all trials with this metric have a share."""
-    measured = trials[trials[metric].notna()].drop_duplicates("task")["spec"]
-    return all(subject_of(spec).kind.meaning(metric).is_share for spec in measured)
+    measured = trials[trials[metric].notna()]
+    return all(kind_of_row(spec).meaning(metric).is_share for spec in specs_of_tasks(measured))
 
 
 def _differing(trials: pd.DataFrame) -> list[str]:

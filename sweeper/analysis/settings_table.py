@@ -7,6 +7,7 @@ A metric may be 0 for some training seeds and 1 for others (`Meaning.jumps`), su
 of a 0 and a 1 describes no training, so the cell then says "0 to 1".
 """
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,12 +16,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.results import subject_of
+from sweeper.analysis.results import kind_of_row, specs_of_tasks
 from sweeper.analysis.table import format_of, narrowed
 from sweeper.messages import counted, typed
 from sweeper.tables import titled
 from sweeper.training.kind import equal_but_rounding
 from sweeper.trial.entry_names import NAMELESS, by_entries, column_name, value_order, varying
+from sweeper.trial.trial import first_part
 
 MAX_ROWS = 100  # largest number of settings in a table
 MAX_VARYING = 8  # largest number of columns for entries that differ between settings
@@ -89,8 +91,8 @@ class Setting:
         """The metric over the training seeds; None if no trial has it."""
         if metric not in self.rows:
             return None
-        kind = subject_of(self.rows["spec"].iloc[0]).kind
-        return mean_of(map(float, self.rows[metric]), kind.meaning(metric).jumps)
+        meaning = kind_of_row(self.rows["spec"].iloc[0]).meaning(metric)
+        return mean_of(map(float, self.rows[metric]), meaning.jumps)
 
 
 def settings(trials: pd.DataFrame) -> list[Setting]:
@@ -110,8 +112,8 @@ def settings(trials: pd.DataFrame) -> list[Setting]:
 
 def metrics_of(trials: pd.DataFrame, asked: Sequence[str] = ()) -> list[str]:
     """The metrics of a table of these trials, the most important first; each has a value in some trial."""
-    subjects = map(subject_of, trials.drop_duplicates("task")["spec"])
-    names = dict.fromkeys(name for kind, part in subjects for name in kind.of_settings(part, trials, asked))
+    listed = [kind_of_row(spec).of_settings(first_part(spec), trials, asked) for spec in specs_of_tasks(trials)]
+    names = dict.fromkeys(itertools.chain(*listed))
     columns = [name for name in names if name in trials and pd.api.types.is_numeric_dtype(trials[name])]
     return [name for name in columns if trials[name].notna().any()]
 
