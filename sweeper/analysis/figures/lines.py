@@ -29,7 +29,6 @@ from sweeper.analysis.figures.selection import NoData, column, kind_of
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results, task_of
 from sweeper.messages import counted
-from sweeper.panels.axes import label_of
 from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.panel import LinesPanel
 from sweeper.panels.series import PublishedCurve
@@ -152,7 +151,7 @@ class Lines(Drawing[LinesT], abc.ABC):
             ax.axhline(value, zorder=1.5, **self._exact_style(at, look))
         ax.set_yscale(scale)
         metric = self.panel.metric or self.panel.tail
-        ax.set_ylabel(y.label or (label_of(self.metric(metric), y.percent) if metric else "(%)" * y.percent))
+        ax.set_ylabel(y.label or (self.metric(metric).axis_label(y.percent) if metric else "(%)" * y.percent))
         ax.grid(True)
         self.dress(ax)
         if y.limits and scale == y.scale:
