@@ -17,9 +17,9 @@ from sweeper.messages import UserError, counted, did_you_mean, nearest_name, red
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import latest_starts
 from sweeper.tables import Amount, table, titled, value_text
-from sweeper.training.kind import equal_but_rounding
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import column_name, value_order, varying
+from sweeper.trial.metrics import equal_but_rounding
 
 
 class Side(NamedTuple):

@@ -425,7 +425,7 @@ def _metrics(trials: pd.DataFrame, asked: Sequence[str]) -> list[str]:
 def _is_share(metric: str, trials: pd.DataFrame) -> bool:
     """Whether all trials with this metric have a share."""
     measured = trials[trials[metric].notna()]
-    return all(kind_of_row(spec).meaning(metric).is_share for spec in specs_of_tasks(measured))
+    return all(kind_of_row(spec).is_share(metric) for spec in specs_of_tasks(measured))
 
 
 def _differing(trials: pd.DataFrame) -> list[str]:

@@ -28,8 +28,9 @@ from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
 from sweeper.store.store import Store, SweepRecord
 from sweeper.tables import value_text
-from sweeper.training.kind import Goal, equal_but_rounding
+from sweeper.training.kind import Goal
 from sweeper.trial.entry_names import column_name, varying
+from sweeper.trial.metrics import equal_but_rounding
 from sweeper.trial.trial import with_unwritten
 
 SHOWN_SETTINGS = 20  # largest number of settings that are shown to people

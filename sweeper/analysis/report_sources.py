@@ -149,6 +149,6 @@ def drawn_outcomes(store: Store, sweeps: Collection[str] = ()) -> dict[str, set[
     latest = latest_starts(store.sweeps(), sweeps)
     for name in sweeps or latest:
         for panel in recorded_panels(latest[name]):
-            if panel.SOURCE in ("outcome", "walk"):
+            if panel.SOURCE not in ("column", "curve"):
                 figures.drawing(panel, noted.only(latest[name].trial_ids))
     return dict(drawn)

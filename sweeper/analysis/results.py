@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -142,12 +142,6 @@ def specs_of_tasks(trials: pd.DataFrame) -> list[str]:
 def task_of(spec: str) -> Any:
     """The task of a specification; None if it has none, this checkout does not have it, or not with these fields."""
     return first_part(spec) if "task" in record_of(from_json(spec)).PARTS else None
-
-
-def own_goals(spec: str) -> Mapping[str, Literal["min", "max"]]:
-    """The metrics that an experiment declares, the most important first, and their directions; none of other kinds."""
-    experiment = first_part(spec) if "experiment" in record_of(from_json(spec)).PARTS else None
-    return {} if experiment is None else experiment.metrics
 
 
 def goals_of(trials: pd.DataFrame) -> Sequence[Goal]:

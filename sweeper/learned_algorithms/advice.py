@@ -22,12 +22,13 @@ import numpy as np
 import pandas as pd
 
 from sweeper.learned_algorithms.contracts import Abilities
-from sweeper.learned_algorithms.metrics import SUCCESS, Metric, estimate_of
+from sweeper.learned_algorithms.metrics import SUCCESS, estimate_of
 from sweeper.learned_algorithms.trial_spec import Baseline
 from sweeper.learned_algorithms.vote_bounds import MARGINS, rivals_of, votes_needed
 from sweeper.learned_algorithms.voting import sizes_of
 from sweeper.tables import MISSING, Amount, table, value_text
 from sweeper.trial.entry_names import by_entries, column_name, entries, value_order, varying
+from sweeper.trial.metrics import Metric
 from sweeper.trial.trial import first_part
 
 NEARLY = 0.98  # a tail within 1 - NEARLY of the best tail, relative to its size, counts as equally good
@@ -205,7 +206,7 @@ def _reached(trials: pd.DataFrame, vote: str, sizes: Iterable[int]) -> dict[int,
     """
     reached: dict[int, tuple[float, float]] = {}
     for size in sizes:
-        for metric in (Metric(estimate_of(vote), votes=size), Metric(vote, votes=size)):
+        for metric in (Metric(estimate_of(vote), number=size), Metric(vote, number=size)):
             average, tail = _values(trials, metric.name), _values(trials, metric.tail.name)
             if average and tail:
                 none = metric.tail.has_no_mean(min(tail), max(tail))

@@ -18,9 +18,9 @@ from typing import ClassVar, Literal, NamedTuple
 import jax
 from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray, PyTree
 
-from sweeper.learned_algorithms.metrics import Metric
 from sweeper.trial import vectorisation
 from sweeper.trial.contract_checks import made_of
+from sweeper.trial.metrics import Metric
 from sweeper.trial.record import Spec
 
 # Networks

@@ -20,12 +20,13 @@ from jaxtyping import Array, Bool, Float
 
 from sweeper.learned_algorithms import voting
 from sweeper.learned_algorithms.contracts import Abilities, Network, Outcomes
-from sweeper.learned_algorithms.metrics import SUCCESS, Metric, estimate_of, metric_named
+from sweeper.learned_algorithms.metrics import FAILED_INPUTS, SUCCESS, estimate_of, metric_named
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.learned_algorithms.voting import Share
 from sweeper.training import compilation
 from sweeper.trial import vectorisation
 from sweeper.trial.contract_checks import ROUNDING, attributed, broken, check_array, check_batch
+from sweeper.trial.metrics import Metric
 
 Column = Share | Float[Array, " input"]
 
@@ -142,8 +143,10 @@ def metrics(
         if name in with_worst:
             made.append(metric._replace(statistic="worst"))
         if metric == SUCCESS:
-            made += [SUCCESS._replace(statistic="worst5"), SUCCESS._replace(statistic="failed")]
+            made.append(SUCCESS._replace(statistic="worst5"))
         values_by_metric |= {each: each.over_inputs(values) for each in made}
+        if metric == SUCCESS:
+            values_by_metric[FAILED_INPUTS] = float((values == 0).mean())
         if name in halves:
             held_out = metric._replace(statistic="heldout")
             values_by_metric[held_out] = held_out.held_out(halves[name].astype(np.float64))
@@ -235,10 +238,10 @@ def _add_votes(measured: Measured, trial: TrialSpec, inputs: Any, outcomes: Outc
     for name, rule in rules.rules.items():
         for group in named:
             votes = voting.vote_success(rules, inputs, outcomes.answers, group, rule)
-            measured.columns[Metric(name, votes=group).name] = votes
+            measured.columns[Metric(name, number=group).name] = votes
         for size in sizes:
             estimate = voting.single_votes(outcomes.correct) if size == 1 else estimates[rule][size]
-            column = Metric(estimate_of(name), votes=size).name
+            column = Metric(estimate_of(name), number=size).name
             (measured.columns if size in named else measured.only_metrics)[column] = estimate.by_input
             measured.groups[column] = estimate.by_group
 

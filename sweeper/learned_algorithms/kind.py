@@ -1,5 +1,6 @@
 """Learned algorithms: networks that are trained on the losses of inputs and seeds r, and evaluated over both."""
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,12 +12,21 @@ from sweeper.learned_algorithms.checks import shapes as by_shapes
 from sweeper.learned_algorithms.checks import suite, values
 from sweeper.learned_algorithms.checks.examples import examples
 from sweeper.learned_algorithms.contracts import Abilities, Task
-from sweeper.learned_algorithms.metrics import LOSS, OWN_COLUMNS, SUCCESS, estimate_of, metric_named
+from sweeper.learned_algorithms.metrics import (
+    FAILED_INPUTS,
+    LOSS,
+    OWN_COLUMNS,
+    SUCCESS,
+    estimate_of,
+    is_share,
+    metric_named,
+)
 from sweeper.learned_algorithms.trainers import trainer_by_optimizer
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.training.kind import Checks, Goal, Keep, Kind, Meaning, Names, Results, Traced
+from sweeper.training.kind import Checks, Goal, Keep, Kind, Names, Results, Traced
 from sweeper.training.trainer import Trainer
 from sweeper.trial import plugins
+from sweeper.trial.metrics import Metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,18 +78,17 @@ class LearnedAlgorithms(Kind[TrialSpec]):
         abilities = _abilities(part)
         tail = abilities.tail_metric
         extreme = tail == SUCCESS.tail and tail.name in trials and trials[tail.name].isin([0, 1]).any()
-        steady = [WORST.name, SUCCESS._replace(statistic="failed").name] if extreme else []
+        steady = [WORST.name, FAILED_INPUTS.name] if extreme else []
         own = [measure.name for measure in abilities.measures]
         return [abilities.tail, tail.name, *steady, *_largest_vote(trials), SUCCESS.name, LOSS.name, *asked, *own]
 
     def of_trials(self, part: Task | None, asked: Sequence[str]) -> list[str]:
         votes = ("majority_30", "majority_30_p5")
-        every = (SUCCESS.name, SUCCESS.tail.name, WORST.name, "failed_inputs", *votes, LOSS.name, LOSS.tail.name)
+        every = (SUCCESS.name, SUCCESS.tail.name, WORST.name, FAILED_INPUTS.name, *votes, LOSS.name, LOSS.tail.name)
         return [*every, *asked, *(measure.name for measure in _abilities(part).measures)]
 
-    def meaning(self, metric: str) -> Meaning:
-        named = metric_named(metric)
-        return Meaning(named.is_share, named.jumps)
+    def is_share(self, metric: str) -> bool:
+        return is_share(metric_named(metric))
 
     def advice(self, trials: "pd.DataFrame") -> "Mapping[str, Callable[[], pd.DataFrame]]":
         from sweeper.learned_algorithms import advice  # no training needs pandas
@@ -88,6 +97,23 @@ class LearnedAlgorithms(Kind[TrialSpec]):
             advice.SEEDS_TITLE: lambda: advice.seeds_table(trials),
             advice.VOTES_TITLE: lambda: advice.votes_table(trials),
         }
+
+    def metric(self, name: str) -> Metric:
+        return metric_named(name)
+
+    def exact_values(self, part: Any) -> Mapping[str, float]:
+        return {} if part is None else _exact_values(part)
+
+    def panels(self) -> tuple[type, ...]:
+        from sweeper.learned_algorithms.figures.panels import BoardPanel, VotesPanel  # no numerics, as `drawings`
+
+        return VotesPanel, BoardPanel
+
+    def drawings(self) -> Mapping[str, type]:
+        from sweeper.learned_algorithms.figures.boards import Boards
+        from sweeper.learned_algorithms.figures.votes import VoteCurves
+
+        return {"votes": VoteCurves, "board": Boards}
 
     def checks_by_shapes(self, trial: TrialSpec, keep: Keep) -> Checks:
         task, objective = trial.task.name, trial.objective.name
@@ -119,14 +145,19 @@ def _abilities(task: Task | None) -> Abilities:
 
 def _largest_vote(trials: "pd.DataFrame") -> list[str]:
     """The metric of the largest vote that all trials took: estimated from all seeds r, or of disjoint groups."""
-    metrics = [metric for metric in map(metric_named, map(str, trials)) if metric.votes is not None]
+    metrics = [metric for metric in map(metric_named, map(str, trials)) if metric.number is not None]
     votes = [metric for metric in metrics if (metric.quantity, metric.statistic) == ("majority", "mean")]
     if not votes:
         return []
-    most = max(votes, key=lambda metric: metric.votes or 0)
+    most = max(votes, key=lambda metric: metric.number or 0)
     disjoint, estimated = most.name, most._replace(quantity=estimate_of(most.quantity)).name
     everywhere = estimated in trials and bool((trials[estimated].notna() | trials[disjoint].isna()).all())
     return [estimated if everywhere else disjoint]
+
+
+@functools.cache  # solving a task may take seconds, and many panels ask for the same task
+def _exact_values(task: Task) -> Mapping[str, float]:
+    return task.abilities().exact_values()
 
 
 KIND = LearnedAlgorithms()

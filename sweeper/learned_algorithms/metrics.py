@@ -1,17 +1,14 @@
-"""Metrics: what is measured of every input, and by which statistic over the inputs.
-
-A metric is a record. The name of its column is made from the record and read back into it here, and nowhere else:
+"""The metrics of learned algorithms: what the names of `sweeper.trial.metrics` do not tell about them.
 
     success  success_p5  success_worst  success_worst_heldout  failed_inputs  majority_30_p5  votes_30_se  loss_p95
+
+The number in a name is that of the votes.
 """
 
-import re
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
 
-import numpy as np
-
-Statistic = Literal["mean", "percentile", "pooled", "worst", "heldout", "worst5", "failed", "error"]
+from sweeper.trial import metrics
+from sweeper.trial.metrics import Metric
 
 OWN_COLUMNS = (
     "success", "success_p5", "success_worst5", "failed_inputs", "sampled", "sampled_p5", "majority_5", "majority_5_p5",
@@ -19,139 +16,23 @@ OWN_COLUMNS = (
 )  # fmt: skip
 """Metrics with a column of their own in a store."""
 
-_SUFFIXES: dict[str, tuple[Statistic, bool | None]] = {
-    "p5": ("percentile", True), "p95": ("percentile", False), "p5_pooled": ("pooled", True),
-    "p95_pooled": ("pooled", False), "worst": ("worst", None), "worst_heldout": ("heldout", None),
-    "worst5": ("worst5", None), "se": ("error", None),
-}  # fmt: skip
-"""The statistic of a name with this ending, and whether high values are the good ones, if the ending tells."""
-
-_NAME = re.compile(rf"(.+?)(?:_({'|'.join(_SUFFIXES)}))?")
-_OF_VOTES = re.compile(r"(.+)_(\d+)")
-
-
-class Metric(NamedTuple):
-    """A quantity that every input has, and a statistic over the inputs."""
-
-    quantity: str  # such as `success` or `loss`; of votes the rule, such as `majority`
-    # The mean; the percentile of the bad tail, the 5th or the 95th, of one training or of the inputs of all training
-    # seeds of its setting together; the worst input; the input that is worst by one half of the seeds r, by the other
-    # half; the mean over the worst 5 % of the inputs; the share of inputs of value 0; or the standard error of the mean
-    # over seeds r
-    statistic: Statistic = "mean"
-    votes: int | None = None  # number of seeds r that vote; None if none do
-    high_is_good: bool = True  # whether high values of the quantity are the good ones
-
-    @property
-    def name(self) -> str:
-        """The name of the metric's column."""
-        if self.statistic == "failed":
-            return FAILED_INPUTS
-        wanted = [(self.statistic, None), (self.statistic, self.high_is_good)]
-        suffix = next((text for text, meaning in _SUFFIXES.items() if meaning in wanted), "")
-        votes = "" if self.votes is None else str(self.votes)
-        return "_".join(filter(None, (self.quantity, votes, suffix)))
-
-    @property
-    def percentile(self) -> int:
-        """Which percentile is the bad tail."""
-        return 5 if self.high_is_good else 95
-
-    @property
-    def tail(self) -> "Metric":
-        """The bad tail of the same quantity."""
-        return self._replace(statistic="percentile")
-
-    @property
-    def mode(self) -> Literal["min", "max"]:
-        """Whether the metric is to become small or large."""
-        return "max" if self.high_is_good and self.statistic not in ("failed", "error") else "min"
-
-    @property
-    def jumps(self) -> bool:
-        """Whether the metric is 0 or 1 for a model that always gives the same answer."""
-        return self.statistic == "percentile" and self.high_is_good
-
-    def has_no_mean(self, lowest: float, highest: float) -> bool:
-        """Whether the mean of values from `lowest` to `highest` describes no training: one has 0 and another 1."""
-        return self.jumps and (lowest, highest) == (0, 1)
-
-    @property
-    def is_share(self) -> bool:
-        """Whether the metric is a share of inputs or of seeds, shown as per cent."""
-        return self.quantity.startswith(("success", "sampled", "majority", "votes", "any_seed"))
-
-    def label(self, flipped: bool = False) -> str:
-        """In words, such as "5th percentile"; `flipped` where a panel shows high values as low ones."""
-        if self.statistic not in ("percentile", "pooled"):
-            return self.name
-        of_all = ", of all seeds together" * (self.statistic == "pooled")
-        return f"{100 - self.percentile if flipped else self.percentile}th percentile{of_all}"
-
-    def over_inputs(self, values: np.ndarray) -> float:
-        """The statistic of float64 values, one per input (of all training seeds, if `pooled`).
-
-        Percentiles interpolate linearly.
-        """
-        match self.statistic:
-            case "mean":
-                return float(values.mean())
-            case "percentile" | "pooled":
-                return float(np.percentile(values, self.percentile))
-            case "worst":
-                return float(values.min() if self.high_is_good else values.max())
-            case "worst5":
-                return float(np.sort(values)[: max(1, round(0.05 * len(values)))].mean())
-            case "failed":
-                return float((values == 0).mean())
-            case "heldout" | "error":
-                raise ValueError(f"{self.name} is not made from the values of the inputs alone")
-
-    def held_out(self, halves: np.ndarray) -> float:
-        """The value of the worst input, chosen by one half of the seeds r and judged by the other, `[half, input]`.
-
-        The worst of many noisy values looks worse than it is. Judged by other seeds, the chosen input has no such bias;
-        its true value is that of the worst input or a better one. Both halves choose, inputs that are equally bad share
-        the judgement, and the result is the mean.
-        """
-        judged = []
-        for chosen, judge in (halves, halves[::-1]):
-            worst = chosen.min() if self.high_is_good else chosen.max()
-            judged.append(judge[chosen == worst].mean())
-        return float(np.mean(judged))
-
-
-FAILED_INPUTS = "failed_inputs"
 SUCCESS = Metric("success")
 LOSS = Metric("loss", high_is_good=False)
-LOW_IS_GOOD = {"loss", "best_seed_loss", "variance", "wrong_entropy", "train_loss"}
-"""Quantities of the protocol whose low values are the good ones; a task says it of its own."""
+FAILED_INPUTS = Metric("failed_inputs", high_is_good=False)  # the share of inputs of success 0
 
-_TRAINING = {"tail_loss": LOSS.tail}
-"""Training curves with names of their own."""
+_LOW_IS_GOOD = ("loss", "best_seed_loss", "variance", "wrong_entropy", "train_loss", "failed_inputs")
+_QUANTITIES = {name: Metric(name, high_is_good=False) for name in _LOW_IS_GOOD}
+"""Quantities of the protocol whose low values are the good ones; a task says it of its own."""
 
 
 def metric_named(name: str, own: Mapping[str, Metric] = {}) -> Metric:
-    """The metric of a column, of votes also without their number; a name without a known ending is a quantity itself.
+    """The metric of a column or a curve, of votes also without their number; `own` are the quantities of a task."""
+    return LOSS.tail if name == "tail_loss" else metrics.metric_named(name, {**_QUANTITIES, **own})
 
-    `own` are the quantities of a task, by name.
-    """
-    if name == FAILED_INPUTS:
-        return SUCCESS._replace(statistic="failed")
-    if name in _TRAINING:
-        return _TRAINING[name]
-    match = _NAME.fullmatch(name)
-    assert match is not None, "a name has a character"
-    quantity, suffix = match.groups()
-    metric = own.get(quantity)
-    if metric is None:
-        of_votes = _OF_VOTES.fullmatch(quantity)
-        base, votes = (of_votes[1], int(of_votes[2])) if of_votes else (quantity, None)
-        metric = Metric(base, votes=votes, high_is_good=base not in LOW_IS_GOOD)
-    statistic, high_is_good = _SUFFIXES.get(suffix or "", ("mean", None))
-    return metric._replace(
-        statistic=statistic, high_is_good=metric.high_is_good if high_is_good is None else high_is_good
-    )
+
+def is_share(metric: Metric) -> bool:
+    """Whether a metric is a share of inputs or of seeds, shown as per cent."""
+    return metric.quantity.startswith(("success", "sampled", "majority", "votes", "any_seed", "failed_inputs"))
 
 
 def estimate_of(vote: str) -> str:

@@ -34,7 +34,7 @@ bound.
 import math
 
 from sweeper.learned_algorithms.contracts import Voting, VotingRule
-from sweeper.learned_algorithms.metrics import Metric
+from sweeper.trial.metrics import Metric
 
 MARGINS: dict[VotingRule, str] = {"joint": Metric("margin").tail.name, "partwise": Metric("part_margin").tail.name}
 """The metric of the margin that decides a vote, by the rule of the vote: its 5th percentile over the inputs."""

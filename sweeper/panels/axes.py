@@ -1,11 +1,9 @@
 """Axes of panels, and the types of values that all records of panels share."""
 
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from sweeper.learned_algorithms.metrics import Statistic, metric_named
 from sweeper.trial.field_types import infinity
 
 Color = Literal["red", "blue", "purple", "green", "teal", "lime", "orange", "black"]
@@ -38,69 +36,43 @@ ColumnLimits = Annotated[
 """Limits; each end may be a column of the trials, such as `task_horizon`."""
 
 
-_WORDS: dict[str, tuple[Statistic, ...]] = {
-    "worst 5 %": ("worst5",), "worst input": ("worst", "heldout"), "th percentile": ("percentile", "pooled"),
-}  # fmt: skip
-"""The words of this package for statistics over inputs."""
-
-
-def label_of(metric: str, percent: bool = False) -> str:
-    """The label of an axis that shows a metric, such as "5th percentile of success (%)"."""
-    named = metric_named(metric)
-    quantity = named._replace(statistic="mean").name.replace("_", " ")
-    words = next((words for words, statistics in _WORDS.items() if named.statistic in statistics), "")
-    if words == "th percentile":
-        text = f"{named.percentile}{words} of {quantity}"
-    else:
-        text = f"{quantity[0].upper()}{quantity[1:]} of the {words}" if words else metric
-    return text + " (%)" * percent
-
-
-def contradiction(label: str, metrics: Iterable[str | None]) -> str | None:
-    """What is wrong with a label that has our words for another statistic than that of any metric it stands for."""
-    drawn = {metric: metric_named(metric).statistic for metric in metrics if metric}
-    for words, statistics in _WORDS.items():
-        if words in label.lower() and drawn and not set(statistics) & set(drawn.values()):
-            right = " or ".join(f"'{label_of(metric)}'" for metric in drawn)
-            return f"'{label}' is not what {' and '.join(drawn)} is: {right}; without a label the metric gives it"
-    return None
-
-
 class Declaration(BaseModel):
     """A record that says what to draw: frozen, and without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Axis(Declaration):
-    """The column on the horizontal axis; in YAML its bare name is enough. Infinity gets a place of its own at the end.
+class Categories(Declaration):
+    """The column on a horizontal axis, whose values stand side by side; in YAML its bare name is enough."""
+
+    column: Name
+    label: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written_out(cls, value: Any) -> Any:
+        return {"column": value} if isinstance(value, str) else value
+
+
+class Axis(Categories):
+    """The column on a horizontal axis of numbers. Infinity gets a place of its own at the end.
 
     Trials in which the column is empty stand at `empty`; without `empty` they are left out.
     """
 
-    column: Name
-    label: str = ""
     scale: Literal["linear", "log"] = "linear"
     empty: Finite | None = None
 
 
-class Categories(Declaration):
-    """A horizontal axis on which the values of the column stand side by side, in order, at equal distances."""
-
-    column: Name
-    label: str = ""
-
-
-class Points(Declaration):
+class Points(Categories):
     """The horizontal axis of points of single trials: a column, or the value of a training curve after so many steps.
 
-    In YAML the bare name of a column will do. `percent` draws a share as per cent.
+    `percent` draws a share as per cent.
     """
 
     column: Name | None = None
     curve: Name | None = None
     step: Annotated[int, Field(ge=1)] | None = None
-    label: str = ""
     scale: Literal["linear", "log"] = "linear"
     percent: bool = False
 
@@ -115,15 +87,6 @@ class Points(Declaration):
     def text(self) -> str:
         """Such as "width", or "train_loss at step 4,000"."""
         return self.column or f"{self.curve} at step {self.step:,}"
-
-
-def _column_shorthand(value: Any) -> Any:
-    return {"column": value} if isinstance(value, str) else value
-
-
-ColumnAxis = Annotated[Axis, BeforeValidator(_column_shorthand)]
-PointAxis = Annotated[Points, BeforeValidator(_column_shorthand)]
-ColumnCategories = Annotated[Categories, BeforeValidator(_column_shorthand)]
 
 
 class ValueAxis(Declaration):

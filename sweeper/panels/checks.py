@@ -5,42 +5,17 @@ the start of a sweep. A report does not check names: it draws what the rows of t
 """
 
 import functools
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from sweeper.learned_algorithms.metrics import metric_named
-from sweeper.messages import did_you_mean, nearest_name
-from sweeper.panels.axes import Declaration, Points, contradiction
-from sweeper.panels.kinds import MetricSource, Panel
+from sweeper.panels.axes import Declaration, Points
+from sweeper.panels.names import Names, column_mistake, curve_mistake, task_mistake
+from sweeper.panels.panel import Panel
 from sweeper.panels.series import Series
-from sweeper.trial.columns import COLUMNS, METRICS
-from sweeper.trial.entry_names import CARRIED, column_name, meant
-
-_OF_SOME_TRIALS = {*METRICS, "extra_metrics", *(name for name in COLUMNS if name.startswith("error_"))} - {"train_loss"}
-
-_ROW_COLUMNS = tuple(name for name in COLUMNS if name not in _OF_SOME_TRIALS)
-"""Columns that every finished row of a store has, beside the metrics of the evaluation."""
-
-_ENTRIES = (*CARRIED.items(), ("batch_size", "batch_size"))
-"""Entries of which a row has a column, with the column; the trials of a kind have some of them."""
+from sweeper.trial.metrics import WORDS, Metric
 
 Location = tuple[str | int, ...]  # keys and places from the list of panels down to a name
-
-
-class Names(Protocol):
-    """The names that trials will have. To list metrics and outcomes may take seconds, so they are read when needed."""
-
-    tasks: list[str]
-    paths: list[str]
-
-    @property
-    def metrics(self) -> list[str]: ...
-
-    @property
-    def outcomes(self) -> list[str]: ...
-
-    @property
-    def curves(self) -> list[str]: ...
+TASK = ("task", "task.name")  # columns of which every value is known before a trial runs
+Mistake = Callable[[Names, str], str | None]  # why no trial has the name; None if one has it
 
 
 def mistakes(panels: Sequence[Panel], declared: Sequence[str], names: Names) -> Iterator[tuple[Location, str]]:
@@ -51,50 +26,19 @@ def mistakes(panels: Sequence[Panel], declared: Sequence[str], names: Names) -> 
     by_name = {panel.name: panel for panel in panels}
     for index, declared_name in enumerate(declared):
         panel = by_name.get(declared_name) or next(panel for panel in panels if panel.figure == declared_name)
-        for location, name, source in _references(panel):
-            if message := _mistake(names, name, source):
-                yield (index, *location), message
-        for location, label in _labels(panel):
-            if not is_text(label):
-                yield (index, *location), rf"{label!r} holds no valid formula between its $ (a dollar sign is \$)"
-        for location, label, metrics in _claims(panel):
-            if message := contradiction(label, metrics):
-                yield (index, *location), message
-        for location, task in _tasks(panel):
-            if task not in names.tasks:
-                yield (index, *location), f"no trial has the task '{task}' (known: {', '.join(names.tasks)})"
+        yield from (((index, *location), message) for location, message in _mistakes_in(panel, names))
 
 
-def _mistake(names: Names, name: str, source: MetricSource) -> str | None:
-    listed = None
-    match source:
-        case "column":
-            return _mistake_in_column(names, name)
-        case "votes":
-            metrics = map(metric_named, names.metrics)
-            what, known = "votes", [metric._replace(votes=None).name for metric in metrics if metric.votes is not None]
-        case "curve":
-            what, known = "training curve", names.curves
-        case "outcome":
-            what, known = "outcome", names.outcomes
-        case "walk":
-            listed = [outcome for outcome in names.outcomes if outcome.endswith("_0_0")]
-            what, known = "outcome", [*names.outcomes, *(walk.removesuffix("_0_0") for walk in listed)]
-    if name in known:
-        return None
-    hint = did_you_mean(nearest_name(name, known))
-    return f"unknown {what} '{name}'{hint} (known: {', '.join(dict.fromkeys(known if listed is None else listed))})"
-
-
-def _mistake_in_column(names: Names, name: str) -> str | None:
-    of_entries = [path for path, column in _ENTRIES if column == column_name(name)]
-    columns = list(map(column_name, names.paths))
-    if of_entries and not set(of_entries) & set(names.paths):
-        return f"no trial has a value in the column '{name}'{meant(name, columns)}"
-    known = [*_ROW_COLUMNS, *names.metrics, *columns]
-    metric = metric_named(name)
-    of_inputs = metric.statistic == "pooled" and metric._replace(statistic="mean").name in names.outcomes
-    return None if of_inputs or column_name(name) in known else f"unknown column '{name}'{meant(name, known)}"
+def _mistakes_in(panel: Panel, names: Names) -> Iterator[tuple[Location, str]]:
+    for location, name, mistake in _references(panel):
+        if message := mistake(names, name):
+            yield location, message
+    for location, label in _labels(panel):
+        if not is_text(label):
+            yield location, rf"{label!r} holds no valid formula between its $ (a dollar sign is \$)"
+    for location, label, metrics in _claims(panel):
+        if message := _contradiction(label, map(names.metric, filter(None, metrics))):
+            yield location, message
 
 
 def _parts(panel: Panel) -> list[tuple[Location, Panel | Series]]:
@@ -102,24 +46,26 @@ def _parts(panel: Panel) -> list[tuple[Location, Panel | Series]]:
     return [((), panel), *((("series", place), series) for place, series in enumerate(panel.series))]
 
 
-def _references(panel: Panel) -> Iterator[tuple[Location, str, MetricSource]]:
-    """The names in a panel, with their places and where the values come from."""
+def _references(panel: Panel) -> Iterator[tuple[Location, str, Mistake]]:
+    """The names in a panel, with their places, and how to tell whether the trials have them."""
     for location, part in _parts(panel):
-        for name in part.where:
-            yield (*location, "where", name), name, "column"
+        for name, value in part.where.items():
+            yield (*location, "where", name), name, column_mistake
+            tasks = value if isinstance(value, list) else [value]
+            yield from (((*location, "where", name), str(task), task_mistake) for task in tasks if name in TASK)
         if part.best is not None:
-            yield (*location, "best", "metric"), part.best.metric, "column"
+            yield (*location, "best", "metric"), part.best.metric, column_mistake
         # The metrics of evaluations depend on protocols that are not chosen yet.
         for field in () if panel.draws_evaluations else ("metric", "tail"):
             if name := getattr(part, field, None):
-                yield (*location, field), name, panel.SOURCE
+                yield (*location, field), name, panel.mistake
     for field in ("split", *panel.COLUMNS):
         value = getattr(panel, field)
         if isinstance(value, Points) and value.curve:
-            yield (field, "curve"), value.curve, "curve"
+            yield (field, "curve"), value.curve, curve_mistake
         for name in value if isinstance(value, tuple) else (getattr(value, "column", value),):
             if isinstance(name, str):
-                yield (field,), name, "column"
+                yield (field,), name, column_mistake
 
 
 def _labels(record: Declaration) -> Iterator[tuple[Location, str]]:
@@ -142,13 +88,15 @@ def _claims(panel: Panel) -> Iterator[tuple[Location, str, Sequence[str | None]]
         yield ("series", place, "label"), series.label, panel.metrics(series)
 
 
-def _tasks(panel: Panel) -> Iterator[tuple[Location, Any]]:
-    """The tasks that conditions ask for, with their places."""
-    for location, part in _parts(panel):
-        for key in {"task", "task.name"} & part.where.keys():
-            value = part.where[key]
-            for task in value if isinstance(value, list) else [value]:
-                yield (*location, "where", key), task
+def _contradiction(label: str, metrics: Iterable[Metric]) -> str | None:
+    """What is wrong with a label that has our words for another statistic than that of any metric it stands for."""
+    drawn = list(dict.fromkeys(metrics))
+    for words in dict.fromkeys(WORDS.values()):
+        if words in label.lower() and drawn and words not in [WORDS.get(metric.statistic) for metric in drawn]:
+            right = " or ".join(f"'{metric.axis_label()}'" for metric in drawn)
+            shown = " and ".join(metric.name for metric in drawn)
+            return f"'{label}' is not what {shown} is: {right}; without a label the metric gives it"
+    return None
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """Series of panels: which trials a curve, histogram or map shows, and the published values beside it.
 
 A series takes the trials whose columns equal `where` (the panel's and its own; a list means any of its values). A
-column is one of the view `trials`, such as `q`, `baseline` or `success`; the column of the entry `task.vertices` is
+column is one of the view `trials`, such as `seed`, `status` or a metric; the column of the entry `task.vertices` is
 `task_vertices`, and may be written either way.
 """
 
@@ -57,7 +57,7 @@ class PublishedCurve(Declaration):
 
 
 class PublishedHistogram(Declaration):
-    """Published shares of inputs in the bin that holds a success, and the place of the fullest bin; all in 0..1."""
+    """Published shares of inputs in the bin that holds a value, and the place of the fullest bin; all in 0..1."""
 
     series: Name
     source: Name

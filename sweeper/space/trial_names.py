@@ -17,6 +17,7 @@ from sweeper.training.kind import Names
 from sweeper.training.kinds import kind_of, trainer_of
 from sweeper.training.trainer import curve_names
 from sweeper.trial.contract_checks import ContractError
+from sweeper.trial.metrics import Metric, metric_named
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial, leaf_values, trial_of
 
@@ -57,6 +58,10 @@ class TrialNames:
         for trial in self.trials:
             first_of_network.setdefault(trial.plugin_names[:2], trial)
         return list(map(_names, first_of_network.values()))
+
+    def metric(self, name: str) -> Metric:
+        """What the kind of the trials knows of a metric or a curve."""
+        return kind_of(self.trials[0]).metric(name) if self.trials else metric_named(name)
 
     @property
     def curves(self) -> list[str]:

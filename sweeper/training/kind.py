@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 
 from sweeper.training.trainer import Trainer
 from sweeper.trial import plugins
+from sweeper.trial.metrics import Metric, metric_named
 from sweeper.trial.trial import Trial
 
 if TYPE_CHECKING:
@@ -53,21 +54,6 @@ class Goal(NamedTuple):
     def text(self) -> str:
         """Such as "highest accuracy"."""
         return f"{'highest' if self.mode == 'max' else 'lowest'} {self.metric}"
-
-
-class Meaning(NamedTuple):
-    """How people read the values of a metric."""
-
-    is_share: bool = False  # a number between 0 and 1 that is shown as per cent
-    jumps: bool = False  # it is 0 for some training seeds and 1 for others: a mean of the two describes no training
-
-
-ROUNDING = 8 * float(np.finfo(np.float32).eps)  # relative error of the sums of a trial, which are in float32
-
-
-def equal_but_rounding(one: float, other: float) -> bool:
-    """Whether two values of a metric differ by rounding alone, so that their difference means nothing."""
-    return bool(abs(one - other) <= ROUNDING * max(abs(one), abs(other)))
 
 
 class Kind(abc.ABC, Generic[T]):
@@ -138,12 +124,33 @@ class Kind(abc.ABC, Generic[T]):
         """The metrics of a list of trials, as `of_settings`."""
         return [*(goal.metric for goal in self.goals(part, ())), *asked]
 
-    def meaning(self, metric: str) -> Meaning:
-        """How people read the values of a metric of this name."""
-        return Meaning()
+    def is_share(self, metric: str) -> bool:
+        """Whether a metric of this name is a number between 0 and 1 that is shown as per cent."""
+        return False
 
     def advice(self, trials: "pd.DataFrame") -> "Mapping[str, Callable[[], pd.DataFrame]]":
         """Tables that a report draws from finished trials of this kind, with named columns; by their titles."""
+        return {}
+
+    # Figures
+
+    def metric(self, name: str) -> Metric:
+        """What the name of a metric, or of a training curve, stands for."""
+        return metric_named(name)
+
+    def exact_values(self, part: Any) -> Mapping[str, float]:
+        """Values by name that are known without a training, such as the best possible.
+
+        `part` is the record of the first part of a trial, None if this checkout does not have it.
+        """
+        return {}
+
+    def panels(self) -> tuple[type, ...]:
+        """Kinds of panel that only these trials have: records that extend `sweeper.panels.panel.Panel`."""
+        return ()
+
+    def drawings(self) -> Mapping[str, type]:
+        """How these are drawn: by the kind of panel a subclass of `sweeper.analysis.figures.drawing.Drawing`."""
         return {}
 
     # Contracts

@@ -47,7 +47,7 @@ NO_NUMERICS = (
     "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.store", "sweeper.trial.code_files",
     "sweeper.trial.contract_checks", "sweeper.trial.kinds", "sweeper.trial.loaded_code", "sweeper.trial.patches",
     "sweeper.trial.plugins",
-    *(f"{module.rpartition('.')[0]}.checks" for module in KINDS.values()),
+    *(f"{module.rpartition('.')[0]}.{room}" for module in KINDS.values() for room in ("checks", "figures")),
 )  # fmt: skip
 """Modules and packages that compute no numbers although numerics import them, but for what `NUMERICS` names."""
 

@@ -11,8 +11,8 @@ from typing import Any
 KINDS: Mapping[str, str] = {"experiment": "sweeper.training.experiments", "task": "sweeper.learned_algorithms.kind"}
 """The module of every kind of trial, by the entry that only its trials have; the last is meant without one.
 
-A module has its kind as `KIND`, a `sweeper.training.kind.Kind`. Its imports compute numbers, but for a module `checks`
-beside it.
+A module has its kind as `KIND`, a `sweeper.training.kind.Kind`. Its imports compute numbers, but for modules `checks`
+and `figures` beside it.
 """
 
 

@@ -1,37 +1,14 @@
-"""A metric's name is made from its record, and gives the record back."""
+"""The protocol's names give their metrics, and metrics their names."""
 
-import itertools
-
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sweeper.learned_algorithms.metrics import LOSS, SUCCESS, Metric, metric_named
-
-STATISTICS = ("mean", "percentile", "pooled", "worst", "heldout", "worst5", "error")
-ENDINGS = ("worst", "heldout", "pooled", "se")
-PARTS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=8)
-WORDS = (PARTS | st.tuples(PARTS, PARTS).map("_".join)).filter(
-    lambda word: word not in ("failed_inputs", "tail_loss") and word.rpartition("_")[2] not in ENDINGS
-)
-
-
-@pytest.mark.slow
-@given(WORDS, st.sampled_from(STATISTICS), st.none() | st.integers(0, 1000), st.booleans())
-def test_a_name_gives_its_metric_back(quantity, statistic, votes, high_is_good):
-    metric = Metric(quantity, statistic, votes, high_is_good)
-    own = Metric(quantity, votes=votes, high_is_good=high_is_good)
-    assert metric_named(metric.name, {own.name: own}) == metric._replace(
-        quantity=quantity, votes=votes, high_is_good=high_is_good
-    )
-    assert metric_named(metric.name).name == metric.name, "also where the task is not known"
-
+from sweeper.learned_algorithms.metrics import FAILED_INPUTS, LOSS, SUCCESS, metric_named
+from sweeper.trial.metrics import Metric
 
 NAMES = {
     "success": (SUCCESS, "max", False),
     "success_p5": (SUCCESS.tail, "max", True),
-    "failed_inputs": (SUCCESS._replace(statistic="failed"), "min", False),
+    "failed_inputs": (FAILED_INPUTS, "min", False),
     "loss_p95": (LOSS.tail, "min", False),
     "loss_worst": (LOSS._replace(statistic="worst"), "min", False),
     "loss_p95_pooled": (LOSS._replace(statistic="pooled"), "min", False),
@@ -50,31 +27,9 @@ def test_names_of_the_protocol(name):
     assert (metric.mode, metric.jumps) == (mode, jumps)
 
 
-def test_a_task_says_which_of_its_values_are_good():
-    cost = Metric("cost", high_is_good=False)
-    assert cost.tail.name == "cost_p95"
-    assert metric_named("cost_worst", {"cost": cost}).over_inputs(np.array([1.0, 3.0, 2.0])) == 3
-    assert metric_named("cost_worst").over_inputs(np.array([1.0, 3.0, 2.0])) == 1
+def test_a_task_says_more_of_its_own_quantities():
+    assert metric_named("cost_worst", {"cost": Metric("cost", high_is_good=False)}).mode == "min"
 
 
-@pytest.mark.parametrize("high_is_good", [True, False])
-def test_the_held_out_worst_input_has_no_bias(high_is_good):
-    """Against all draws of two seeds from three: an input's values by each seed are its row."""
-    metric = Metric("success", "heldout", high_is_good=high_is_good)
-    values = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    true, worst = values.mean(axis=1), Metric("success", "worst", high_is_good=high_is_good)
-    drawn, naive, promised = [], [], []
-    for first, second in itertools.product(range(3), repeat=2):
-        drawn.append(metric.held_out(values[:, [first, second]].T))
-        naive.append(worst.over_inputs(values[:, [first, second]].mean(axis=1)))
-        limit = values[:, first].min() if high_is_good else values[:, first].max()
-        promised.append(true[values[:, first] == limit].mean())
-    assert np.mean(drawn) == pytest.approx(np.mean(promised))  # the true value of the inputs that seem the worst
-    sign = 1 if high_is_good else -1
-    assert sign * np.mean(naive) < sign * worst.over_inputs(true) <= sign * np.mean(drawn)
-
-
-def test_labels_are_words_for_tails():
+def test_a_training_curve_may_be_a_tail():
     assert metric_named("tail_loss").label() == "95th percentile"
-    assert LOSS.tail.label(flipped=True) == "5th percentile"
-    assert SUCCESS.label() == "success"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from models.transformer import Model
 from sweeper.learned_algorithms.contracts import Network
 from sweeper.learned_algorithms.contracts import Task as BaseTask
-from sweeper.learned_algorithms.metrics import Metric
 from sweeper.trial import vectorisation
+from sweeper.trial.metrics import Metric
 from tasks import recall
 from tasks.recall import FILLINGS, Inputs, Task
 from tasks.recall.polynomial_logits import table_logits

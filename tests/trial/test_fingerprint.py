@@ -78,6 +78,8 @@ CHANGES = [
     ("objectives/cvar.py", "0.0, 1.0", "0.0, 2.0", {"tail"}),
     ("sweeper/learned_algorithms/objective.py", "axis=1", "axis=0", set(ALL)),
     ("sweeper/learned_algorithms/objective_contract.py", "] = 10", "] = 11", set(ALL)),
+    ("sweeper/learned_algorithms/figures/votes.py", "ERRORS = 2.0", "ERRORS = 3.0", set()),
+    ("sweeper/trial/metrics.py", "0.05 * len", "0.06 * len", set(ALL)),
     ("sweeper/trial/trial.py", "NUMERICS_VERSION = 1", "NUMERICS_VERSION = 2", set(ALL)),
     ("sweeper/store/schema.py", "SCHEMA_VERSION = 1", "SCHEMA_VERSION = 2", set()),
     ("sweeper/packs/pack_training.py", "CURVE_POINTS = 200", "CURVE_POINTS = 100", set(ALL)),

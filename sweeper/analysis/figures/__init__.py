@@ -1,7 +1,8 @@
 """Panels drawn from a store as PNG and PDF.
 
 A kind is a subclass of `drawing.Drawing`, and `layout` puts drawings on a canvas. A new kind is one more subclass and
-one more line in `KINDS`, beside its record in `sweeper.panels.kinds`.
+one more line in `KINDS`, beside its record in `sweeper.panels.kinds`; a kind of trial may have more of its own
+(`sweeper.training.kind.Kind.drawings`).
 
 Every panel is drawn alone; panels that name the same `figure` are drawn side by side as well, also those of several
 search spaces. Series without data are named in the notes of the `FigureReport`; their published values are drawn all
@@ -9,27 +10,28 @@ the same. Panels without data in any series are not drawn. A panel that cannot b
 sweep or a report.
 """
 
-import contextlib
+import functools
 import hashlib
-import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import pandas as pd
+
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.drawing import Drawing, Note
-from sweeper.analysis.figures.grids import Boards, CellMaps
+from sweeper.analysis.figures.grids import CellMaps
 from sweeper.analysis.figures.histogram import HeatMaps, Histograms
 from sweeper.analysis.figures.layout import DOTS_PER_INCH, compose, save
 from sweeper.analysis.figures.lines import Curves, Histories
 from sweeper.analysis.figures.scatter import Scatters
 from sweeper.analysis.figures.style import PALETTES, PaletteName, plain
-from sweeper.analysis.figures.success_of_votes import VoteCurves
 from sweeper.analysis.results import Results
-from sweeper.panels.kinds import Panel
+from sweeper.panels.panel import Panel
 from sweeper.progress import each
 from sweeper.trial import plugins, provenance
+from sweeper.trial.kinds import kinds
 
 __all__ = [
     "DOTS_PER_INCH", "PALETTES", "FigureReport", "Note", "PaletteName", "attempted", "draw", "draw_together", "drawing",
@@ -45,12 +47,10 @@ FAILED = "could not be drawn"  # the beginning of a note about a figure whose dr
 KINDS: dict[str, type[Drawing]] = {
     "curve": Curves,
     "history": Histories,
-    "votes": VoteCurves,
     "histogram": Histograms,
     "scatter": Scatters,
     "heatmap": HeatMaps,
     "cells": CellMaps,
-    "board": Boards,
 }
 
 
@@ -77,7 +77,12 @@ def note_lines(notes: Iterable[Note]) -> list[tuple[tuple[str, ...], str]]:
 
 def drawing(panel: Panel, results: Results) -> Drawing:
     """The panel with its numbers."""
-    return KINDS[panel.kind](panel, results)
+    return _drawings()[panel.kind](panel, results)
+
+
+@functools.cache
+def _drawings() -> dict[str, type[Drawing]]:
+    return KINDS | {name: drawn for kind in kinds() for name, drawn in kind.drawings().items()}
 
 
 def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper") -> FigureReport:
@@ -147,16 +152,10 @@ def _written(row: Sequence[Drawing], name: str, path: Path, palette: PaletteName
 
 
 def _content(row: Sequence[Drawing], palette: str) -> str:
-    """A digest of all that a figure depends on: its panels, the rows of its trials, and the code that draws them.
-
-    A row names the time of its run, so that other curves and outcomes make another row.
-    """
+    """A digest of all that a figure depends on: its panels, their numbers, what is said of them, and the code."""
     digest = hashlib.blake2b(f"{palette}{provenance.drawing_code(plugins.PACKAGE)}".encode(), digest_size=16)
     for part in row:
         digest.update(part.panel.model_dump_json().encode())
-        digest.update(part.trials.to_csv().encode())
-        for task in part.trials["task"].unique():  # whose exact values are drawn
-            with contextlib.suppress(plugins.PluginError):  # not here
-                folder = Path(inspect.getfile(plugins.load("task", task))).parent
-                digest.update(provenance.drawing_code(folder).encode())
+        digest.update(pd.util.hash_pandas_object(part.frame, index=False).to_numpy().tobytes())
+        digest.update(repr((part.title(), part.remarks(), part.exact)).encode())
     return digest.hexdigest()

@@ -17,13 +17,14 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures.selection import NoData, best_settings, chosen, mixed, series_of
+from sweeper.analysis.figures.selection import NoData, best_settings, chosen, kind_of, mixed, series_of
 from sweeper.analysis.figures.style import FAINT, Look, plain
 from sweeper.analysis.results import Results
 from sweeper.messages import typed
 from sweeper.panels.axes import Color
-from sweeper.panels.kinds import Panel
+from sweeper.panels.panel import Panel
 from sweeper.panels.series import Series
+from sweeper.trial.metrics import Metric
 
 WIDTH = 2.75  # width of axes in inches, unless a kind gives another
 MOST_DIFFERENT = 4  # most entries that a footer names where trials that differ are merged; the notes name all
@@ -58,10 +59,10 @@ class Drawing(abc.ABC, Generic[PanelT]):
         self.published: Sequence[Any] = getattr(panel, "published", ())
         self.results = results.of_evaluations() if panel.draws_evaluations else results
         self.notes: list[Note] = []
-        self.merged: list[str] = []  # entries in which trials of a series differ that are not alike
-        self.merging: list[str] = []  # the series with such trials
+        self.differing: dict[str, list[str]] = {}  # entries in which trials differ that are not alike, by series
         self.best: list[str] = []  # the drawn setting of each series that shows the best of several
         self.declared: Sequence[Series] = ()
+        self.exact: list[tuple[int, str, float]] = []  # values known without a training: place, label, value drawn
         parts: list[pd.DataFrame] = []
         trials = [self.results.trials[:0]]
         try:
@@ -84,14 +85,12 @@ class Drawing(abc.ABC, Generic[PanelT]):
                 self.best.append(f"{plain(series.label)}: {settings}")
             mentioned = [*self.axis_columns(), *panel.where, *series.where]
             if different := mixed(rows, mentioned, self.alike()):
-                named = "; ".join(different)
-                self.merging.append(series.label)
-                self.note(series.label, f"merges trials that differ in {named}")
-                many = len(different) > MOST_DIFFERENT
-                self.merged.append(f"{len(different)} entries differ; see the notes" if many else named)
-        self.merged = list(dict.fromkeys(self.merged))
-        self.frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
+                self.differing[series.label] = different
+                self.note(series.label, f"merges trials that differ in {'; '.join(different)}")
+        self.frame = self.arranged(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS))
         self.trials = pd.concat(trials[1:] or trials).drop_duplicates("trial_id")
+        for remark in self.scale_remarks():
+            self.note("", remark)
 
     def _chosen(self, series: Series) -> tuple[pd.DataFrame, str]:
         """The trials of a series, and a sentence about the setting that is the best of several."""
@@ -120,6 +119,10 @@ class Drawing(abc.ABC, Generic[PanelT]):
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         """A metric of some trials: `seed`, `value`, `trial_id`, and columns of the kind; `NoData` if none has it."""
 
+    def arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The numbers of all series in an order and with columns of the kind."""
+        return frame
+
     @abc.abstractmethod
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         """Draw into axes of the given `widths`, from left to right."""
@@ -137,9 +140,20 @@ class Drawing(abc.ABC, Generic[PanelT]):
         """Columns that are not entries of a trial, and that should be equal within a series."""
         return ()
 
+    def scales(self) -> Sequence[tuple[str, str]]:
+        """The scales of axes that depend on the values, each with a remark on values that it cannot show."""
+        return ()
+
+    def scale_remarks(self) -> list[str]:
+        return [remark for _, remark in self.scales() if remark]
+
     def widths(self) -> Sequence[float]:
         """Width in inches of each of the axes; their height is `layout.HEIGHT`."""
         return [WIDTH]
+
+    def metric(self, name: str) -> Metric:
+        """What the kind of the drawn trials, of which there are some, knows of a metric."""
+        return kind_of(self.trials).metric(name)
 
     def labels(self) -> list[str]:
         """The labels of the series that have numbers, in the order of the panel."""
@@ -162,6 +176,13 @@ class Drawing(abc.ABC, Generic[PanelT]):
         """Shade and marker of every series, by label."""
         places = enumerate(self.colors().items())
         return {label: (look.shade(color, place), look.marker(place)) for place, (label, color) in places}
+
+    @property
+    def merged(self) -> list[str]:
+        """The entries in which trials of a series differ, for a title or footer."""
+        many = "{} entries differ; see the notes".format
+        texts = (many(len(each)) if len(each) > MOST_DIFFERENT else "; ".join(each) for each in self.differing.values())
+        return list(dict.fromkeys(texts))
 
     def title(self) -> str:
         """The title of the panel, which says if points are means over trials that differ."""
@@ -206,15 +227,11 @@ class Drawing(abc.ABC, Generic[PanelT]):
         self, reference: Any, metric: str, at: float | None, published: float, behind: pd.DataFrame, **others: Any
     ) -> Comparison:
         """A published value beside what was measured, by the rows of the frame `behind` it."""
-        seeds = behind.groupby("seed")["value"].mean() if len(behind) else pd.Series(dtype=float)
+        seeds = behind.groupby("seed")["value"].mean()
         steps = self.trials.loc[self.trials["trial_id"].isin(behind["trial_id"]), "steps"].unique()
-        numbers: dict[str, Any] = {
-            "measured": float(seeds.mean()) if len(seeds) else None,
-            "lowest": float(seeds.min()) if len(seeds) else None,
-            "highest": float(seeds.max()) if len(seeds) else None,
-            "seeds": len(seeds),
-            "steps": tuple(sorted(map(int, steps))),
-        }
+        numbers: dict[str, Any] = {"seeds": len(seeds), "steps": tuple(sorted(map(int, steps)))}
+        for name, statistic in (("measured", "mean"), ("lowest", "min"), ("highest", "max")):
+            numbers[name] = float(seeds.agg(statistic)) if len(seeds) else None
         about = {"panel": self.panel.name, "series": plain(reference.series), "source": reference.source}
         return Comparison(metric=metric, at=at, published=published, **about, **numbers | others)
 

@@ -1,7 +1,7 @@
-"""Inputs as cells of a grid: maps of an outcome, and boards with the walks of an agent; row 1 is at the bottom.
+"""Inputs as cells of a grid; row 1 is at the bottom.
 
-Each map and each board is one training, because a mean over several would blur what each of them does: where one walk
-never leads and another always does, the mean shows a cell that both see now and then.
+Each map is one training, because a mean over several would blur what each of them does: where one walk never leads and
+another always does, the mean shows a cell that both see now and then.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from sweeper.analysis.figures import style
@@ -19,7 +18,8 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, column, mixed
 from sweeper.analysis.figures.style import Look
 from sweeper.messages import counted
-from sweeper.panels.kinds import BoardPanel, CellsPanel, GridPanel
+from sweeper.panels.kinds import CellsPanel
+from sweeper.panels.panel import GridPanel
 
 WIDTHS = (0.9, 4.1)  # least and largest width in inches of a map, which otherwise follows from its number of cells
 NUMBERED = 8  # largest number of rows and columns whose values are also written into the cells
@@ -28,7 +28,7 @@ GridT = TypeVar("GridT", bound=GridPanel)
 
 
 class Grids(Drawing[GridT]):
-    """What maps and boards share; the frame has the size of the grid in the columns `rows` and `columns`."""
+    """What maps share; the frame has the size of the grid in the columns `rows` and `columns`."""
 
     def one_training(self, rows: pd.DataFrame) -> pd.DataFrame:
         """The only trial of the panel's training seed, or of the lowest training seed, with the size of its grid."""
@@ -109,96 +109,6 @@ class CellMaps(Grids[CellsPanel]):
         cells = self.frame.groupby("series").agg({"value": "count", "rows": "first", "columns": "first"})
         hatched = (cells["value"] < cells["rows"] * cells["columns"]).any()
         return [f"One training each, {self.trainings()}", *["hatched: no input"] * bool(hatched), *self.best]
-
-
-# Boards
-
-WALKS = (("#1b2a6b", 4.0), ("#35d0e6", 1.6))
-"""Colour and width of the two walks: as far apart in lightness as in hue, so that no reader needs the hue."""
-
-TARGET = "#e3000f"
-
-
-class Boards(Grids[BoardPanel]):
-    """Where an agent walks to one target, on one board for each of several seeds r.
-
-    The first walk is a thick dark line, the second a thin bright one on top of it. A black star marks the start, a red
-    one the target. Above stands the number of steps of both walks, in the panel's unit, beneath it the seed r. A row of
-    the frame is a visited cell, by seed `r` and `walk`; its `value` is the number of the cell.
-    """
-
-    NAME = "Boards"
-
-    def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-        panel, trial = self.panel, self.one_training(rows)
-        height, width = int(trial["rows"].iloc[0]), int(trial["columns"].iloc[0])
-        longest = whole_number(rows[rows["trial_id"].isin(trial["trial_id"])], panel.longest)
-        row, place = panel.target
-        target = (row - 1) * width + place - 1
-        if row > height or place > width or target < panel.first:
-            raise NoData(f"row {row}, column {place} is no input of a grid of {height} x {width}")
-        paths = [self._path(trial["trial_id"].iloc[0], f"{metric}_{seed}", target) for seed in range(panel.boards)]
-        visited = [
-            (seed, walk, cell)
-            for seed, path in enumerate(paths)
-            for walk, cells in enumerate(_walks(path, target, longest))
-            for cell in cells
-        ]
-        if not visited:
-            raise NoData(f"no outcome '{metric}_0_0' of its inputs was stored")
-        return pd.DataFrame(visited, columns=["r", "walk", "value"]).merge(trial, how="cross")
-
-    def _path(self, trial_id: str, name: str, target: int) -> list[int]:
-        """The cells reached step by step with one seed r; none if they were not stored."""
-        cells: list[int] = []
-        while (stored := self.results.outcomes(trial_id, f"{name}_{len(cells)}")) is not None:
-            cell = stored[target - self.panel.first]
-            if np.isnan(cell) or cell < 0:
-                break
-            cells.append(int(cell))
-        return cells
-
-    def maps(self) -> Iterator[tuple[str, pd.DataFrame]]:
-        for (label, _), part in self.frame.groupby(["series", "r"], sort=False):
-            steps = style.number((len(part) - part["walk"].nunique()) / self.panel.unit)
-            yield f"{label}\n{steps}" if len(self.labels()) > 1 else steps, part
-
-    def paint(self, axes: Sequence[Axes], look: Look) -> None:
-        for ax, (label, part) in zip(axes, self.maps(), strict=True):
-            height, width = part.iloc[0][["rows", "columns"]]
-            for axis, size in ((ax.xaxis, width), (ax.yaxis, height)):
-                axis.set_ticks(np.arange(size + 1) + 0.5, [""] * (size + 1))
-            ax.set(xlim=(0.5, width + 0.5), ylim=(0.5, height + 0.5), xlabel=f"seed {part['r'].iloc[0]}")
-            ax.tick_params(length=0)
-            ax.grid(True, color="#c8c8c8", linewidth=0.7)
-            ax.spines[:].set_visible(True)
-            for (_, walk), (color, thickness) in zip(part.groupby("walk"), WALKS, strict=False):
-                row, place = np.divmod(walk["value"].to_numpy(), width)
-                (line,) = ax.plot(place + 1, row + 1, color=color, linewidth=thickness, zorder=3)
-                line.set(solid_joinstyle="round", solid_capstyle="round")
-            for (row, place), color in (((1, 1), "black"), (self.panel.target, TARGET)):
-                edge = {"markeredgecolor": "white", "markeredgewidth": 0.6}
-                ax.plot(place, row, marker="*", markersize=11, color=color, zorder=6, **edge)
-            style.above(ax, label, 0.5, 4, fontsize=9, color="black")
-
-    def legend(self, look: Look) -> list[tuple[str, Artist]]:
-        star = {"linestyle": "none", "marker": "*", "markersize": 8}
-        walks = [(f"episode {at + 1}", Line2D([], [], color=color, linewidth=w)) for at, (color, w) in enumerate(WALKS)]
-        stars = (("start", "black"), ("target", TARGET))
-        return [*((name, Line2D([], [], color=color, **star)) for name, color in stars), *walks]
-
-    def remarks(self) -> list[str]:
-        return ["Above: steps of both episodes", f"one training, {self.trainings()}", *self.best]
-
-
-def _walks(cells: Sequence[int], target: int, longest: int) -> list[list[int]]:
-    """The walks of a path, each from cell 0: a walk ends on the target or after its longest number of steps."""
-    walks = [[0]]
-    for cell in cells:
-        walks[-1].append(cell)
-        if cell == target or len(walks[-1]) > longest:
-            walks.append([0])
-    return [walk for walk in walks if len(walk) > 1]
 
 
 def whole_number(trials: pd.DataFrame, name: str) -> int:

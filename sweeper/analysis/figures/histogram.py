@@ -1,4 +1,4 @@
-"""Histograms over inputs: which share of the inputs has which success.
+"""Histograms over inputs: which share of the inputs has which value of an outcome, such as an accuracy.
 
 Overlaid, each training seed makes a histogram of its own; the bars are their mean, and where there are several the
 single seeds stand as faint markers. Published shares are crosses, a published place of the fullest bin a triangle on
@@ -33,7 +33,7 @@ from sweeper.panels.series import PublishedHistogram
 from sweeper.trial.entry_names import value_order
 
 BIN = ["low", "high"]
-PERCENTS = [0, 20, 40, 60, 80, 100]  # ticks of a success
+PERCENTS = [0, 20, 40, 60, 80, 100]  # ticks of an outcome
 
 
 class Histograms(Drawing[HistogramPanel]):
@@ -52,7 +52,7 @@ class Histograms(Drawing[HistogramPanel]):
             mean, edges = bars["mean"].to_numpy() * y.factor, 100 * self._edges(label)
             ax.stairs(mean, edges, fill=True, facecolor=to_rgba(shade, 0.3), zorder=2)
             # Bins that are empty in every seed get no outline: a line along zero says nothing and hides others.
-            ax.stairs(np.where(mean > 0, mean, np.nan), edges, color=shade, linewidth=1.1, baseline=0, zorder=3)
+            ax.stairs(np.where(mean > 0, mean, np.nan), edges, color=shade, linewidth=1.1, zorder=3)
             if bars["count"].max() > 1:
                 seen = seeds[seeds["value"] > 0]
                 style.dots(ax, 100 * _centre(seen), seen["value"] * y.factor, shade, marker, 2.6, alpha=0.45, zorder=4)
@@ -65,7 +65,7 @@ class Histograms(Drawing[HistogramPanel]):
                 on_axis = {"transform": ax.get_xaxis_transform(), "clip_on": False, "zorder": 7}
                 edge = {"markeredgecolor": "white", "markeredgewidth": 0.6}
                 ax.plot([reference.peak * 100], [0.03], "v", markersize=5.5, color=shade, **edge, **on_axis)
-        ax.set(xlim=(-2, 102), xticks=PERCENTS, xlabel=self.panel.label, ylabel=y.label, yscale=y.scale)
+        ax.set(xlim=(-2, 102), xticks=PERCENTS, xlabel=outcome_label(self), ylabel=y.label, yscale=y.scale)
         if y.limits:
             ax.set_ylim(*y.limits)
         elif y.scale == "linear":
@@ -107,6 +107,12 @@ class Histograms(Drawing[HistogramPanel]):
             mean = seeds.groupby(BIN)["value"].mean().reset_index().assign(seed=0)
             measured = {} if part.empty else {"measured": _peaks(mean)[0]}
             yield self.compared(reference, "fullest bin", None, reference.peak, peaks, percent=True, **measured)
+
+
+def outcome_label(drawing: "Histograms | HeatMaps") -> str:
+    """The label of the axis of the outcome, such as "Right answers (%)"."""
+    words = drawing.frame["metric"].iloc[0].replace("_", " ")
+    return drawing.panel.label or f"{words[0].upper()}{words[1:]} (%)"
 
 
 def _centre(bins: pd.DataFrame) -> pd.Series:
@@ -174,7 +180,7 @@ class HeatMaps(Drawing[HeatmapPanel]):
             ax.set(yticks=PERCENTS, xlabel=self.panel.x.label or self.panel.x.column)
             ax.tick_params(labelleft=ax is axes[0])
             ax.spines[["top", "right"]].set_visible(True)
-        axes[0].set_ylabel(self.panel.label)
+        axes[0].set_ylabel(outcome_label(self))
         style.color_bar(axes, mesh, "Fraction of inputs")
 
     def legend(self, look: Look) -> list[tuple[str, Artist]]:
@@ -192,8 +198,8 @@ class HeatMaps(Drawing[HeatmapPanel]):
 
 # Bins that the values of a column can fill
 
-# A success is a share of seeds or of votes, so that it has few values: votes of 5 among 100 seeds reach multiples of
-# 5 % only, and leave every fifth bin of 4 % empty. Such a column gets one bin for each of its values.
+# An outcome is often a share of few samples, and so has few values: a share of 20 reaches multiples of 5 % only, and
+# leaves every fifth bin of 4 % empty. Such a column gets one bin for each of its values.
 
 BINS = 25  # number of equal bins, unless a panel gives another or the values cannot fill them
 

@@ -4,14 +4,15 @@ A point is the mean over training seeds, and a band shows their spread. On lines
 stands as a faint marker, because runs differ by seed and a mean alone hides it. Published values are crosses in the
 series' colour, also of series of which nothing is measured yet.
 
-Exact values, such as what no agent can beat, are known to the task (`Abilities.exact_values`) and horizontal lines.
-They are those of the very trials that a panel draws, so a line can never stand beside curves of another size of the
-task. If the trials of a panel have tasks of several sizes, each exact value gets a line.
+Exact values, such as what no training can beat, are horizontal lines. The kind of the trials knows them
+(`Kind.exact_values`), of the very trials that a panel draws, so a line can never stand beside curves of another size of
+the task. If the trials of a panel have tasks of several sizes, each exact value gets a line.
 """
 
 import abc
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,16 +25,16 @@ from matplotlib.ticker import NullLocator
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import style
 from sweeper.analysis.figures.drawing import Drawing, by_seed, mark, over_seeds
-from sweeper.analysis.figures.selection import NoData, column
+from sweeper.analysis.figures.selection import NoData, column, kind_of
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results, own_goals, task_of
-from sweeper.learned_algorithms.contracts import Task
-from sweeper.learned_algorithms.metrics import Metric, metric_named
+from sweeper.analysis.results import Results, task_of
 from sweeper.messages import counted
-from sweeper.panels.axes import label_of
-from sweeper.panels.kinds import CurvePanel, HistoryPanel, LinesPanel
+from sweeper.panels.kinds import CurvePanel, HistoryPanel
+from sweeper.panels.panel import LinesPanel
 from sweeper.panels.series import PublishedCurve
 from sweeper.trial.columns import TIMINGS
+from sweeper.trial.kinds import kind_with
+from sweeper.trial.metrics import Metric
 
 DASHED = (0, (3.2, 1.6))  # line style of a tail
 
@@ -48,42 +49,49 @@ LINE_AND_X = ["series", "metric", "tail", "x"]
 
 LinesT = TypeVar("LinesT", bound=LinesPanel)
 Line = tuple[str, str, bool]  # series, metric, and whether it is the tail
-Place = Callable[[float], float]  # from x to its place on the axis
 
 
 class Lines(Drawing[LinesT], abc.ABC):
     """A panel of lines; its kinds differ in their horizontal axis."""
 
     def __init__(self, panel: LinesT, results: Results) -> None:
-        """As of every kind, and with a note on every exact value that is missing, and values that no axis can show."""
+        """As of every kind, and with a note on every exact value that is missing."""
         super().__init__(panel, results)
-        tails = {(series.label, panel.metrics(series)[1]) for series in self.declared}
-        pairs = zip(self.frame["series"], self.frame["metric"], strict=True)
-        self.frame["tail"] = [pair in tails for pair in pairs]
-        places = {series.label: place for place, series in enumerate(self.declared)}
-        order = self.frame["series"].map(places).astype(float), self.frame["x"].astype(float)
-        self.frame = self.frame.iloc[np.lexsort(order[::-1])]
-        self.seeds = by_seed(self.frame, LINE_AND_X)
-        self.points = self._points()
-        for remark in self.scale_remarks():
-            self.note("", remark)
         self.exact = list(self._exact_lines())
         for place, exact in enumerate(panel.yardsticks):
             if len(self.frame) and place not in {known for known, _, _ in self.exact}:
-                self.note(exact.label, f"the task has no exact '{exact.value}'")
+                self.note(exact.label, f"the trials have no exact '{exact.value}'")
 
-    def _points(self) -> pd.DataFrame:
-        """Statistics over training seeds by line and x; NaN, but for the count, where a mean describes no training."""
+    def arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
+        tails = {(series.label, self.panel.metrics(series)[1]) for series in self.declared}
+        frame["tail"] = [pair in tails for pair in zip(frame["series"], frame["metric"], strict=True)]
+        places = {series.label: place for place, series in enumerate(self.declared)}
+        return frame.iloc[np.lexsort((frame["x"].astype(float), frame["series"].map(places).astype(float)))]
+
+    @functools.cached_property
+    def seeds(self) -> pd.DataFrame:
+        return by_seed(self.frame, LINE_AND_X)
+
+    @functools.cached_property
+    def points(self) -> pd.DataFrame:
+        """Mean, count, and the band's edges `min` and `max`, over training seeds by line and x.
+
+        They are NaN, but for the count, where a mean describes no training.
+        """
         points = over_seeds(self.seeds, LINE_AND_X)
+        metrics = {name: self.metric(name) for name in points["metric"].unique()}
         ends = zip(points["metric"], points["min"], points["max"], strict=True)
-        none = [metric_named(metric).has_no_mean(low, high) for metric, low, high in ends]
+        none = [metrics[name].has_no_mean(low, high) for name, low, high in ends]
         points.loc[none, ["mean", "min", "max", "std"]] = np.nan
+        if self.panel.band == "std":
+            deviation = points["std"].fillna(0)
+            points["min"], points["max"] = points["mean"] - deviation, points["mean"] + deviation
         return points
 
     def _exact_lines(self) -> Iterator[tuple[int, str, float]]:
-        """The exact values that the tasks of the trials know: place in the panel, label, value in the unit drawn."""
-        tasks = dict.fromkeys(map(task_of, self.trials["spec"])) if self.panel.yardsticks else ()
-        known = [_exact_values(task) for task in tasks if task is not None]  # pyright: ignore[reportArgumentType]
+        """The exact values of the trials: place in the panel, label, value in the unit drawn."""
+        specs = dict.fromkeys(self.trials["spec"]) if self.panel.yardsticks else ()
+        known = [kind_with(json.loads(spec)).exact_values(task_of(spec)) for spec in specs]
         for place, exact in enumerate(self.panel.yardsticks):
             for value in dict.fromkeys(values[exact.value] for values in known if exact.value in values):
                 drawn = value * self.panel.y.factor if exact.unit is None else value / exact.unit
@@ -105,11 +113,11 @@ class Lines(Drawing[LinesT], abc.ABC):
             behind = line[np.isclose(line["x"].astype(float), x, rtol=1e-9)]
             yield self.compared(reference, reference.metric, x, published, behind, **scale)
             # Of a percentile also that of all training seeds together, which may be what a paper means.
-            metric = metric_named(reference.metric)._replace(statistic="pooled")
-            if metric_named(reference.metric) != metric.tail or behind["seed"].nunique() < 2:
+            if behind["seed"].nunique() < 2 or (metric := self.metric(reference.metric)).statistic != "percentile":
                 continue
-            if (value := pooled(self.results, behind["trial_id"].unique(), metric)) is not None:
-                yield self.compared(reference, metric.name, x, published, behind.assign(value=value), **scale)
+            together = metric._replace(statistic="pooled")
+            if (value := pooled(self.results, behind["trial_id"].unique(), together)) is not None:
+                yield self.compared(reference, together.name, x, published, behind.assign(value=value), **scale)
 
     # What is painted
 
@@ -117,12 +125,12 @@ class Lines(Drawing[LinesT], abc.ABC):
     def dense(self) -> bool:
         return bool(len(self.points)) and self.points.groupby(["series", "metric"]).size().max() > DENSE
 
-    def places(self) -> Place:
-        """Where each x stands on the axis."""
-        return float
+    def place(self, x: float) -> float:
+        """Where an x stands on the axis."""
+        return float(x)
 
     @abc.abstractmethod
-    def dress(self, axes: Axes, place: Place) -> None:
+    def dress(self, axes: Axes) -> None:
         """Labels, ticks and limits of the horizontal axis."""
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
@@ -130,40 +138,38 @@ class Lines(Drawing[LinesT], abc.ABC):
 
     def paint_series(self, ax: Axes, look: Look, labels: Sequence[str]) -> None:
         """Draw some of the series into axes."""
-        looks, place, y = self.looks(look), self.places(), self.panel.y
+        looks, y = self.looks(look), self.panel.y
         for line, points in self.points.groupby(["series", "metric", "tail"], sort=False):
             if line[0] in labels:
-                self._paint_line(ax, line, points, looks, place)  # pyright: ignore[reportArgumentType]
-        logarithmic = self._scale()[0] == "log"
+                self._paint_line(ax, line, points, looks)  # pyright: ignore[reportArgumentType]
+        scale = self.scales()[0][0]
         for reference in self.published:
             for x, value in sorted(reference.values.items()):
-                if reference.series in labels and (value > 0 or not logarithmic):
-                    style.cross(ax, place(x), value * y.factor, looks[reference.series][0])
+                if reference.series in labels and (value > 0 or scale != "log"):
+                    style.cross(ax, self.place(x), value * y.factor, looks[reference.series][0])
         for at, _, value in self.exact:
             ax.axhline(value, zorder=1.5, **self._exact_style(at, look))
-        ax.set_yscale(self._scale()[0])
+        ax.set_yscale(scale)
         metric = self.panel.metric or self.panel.tail
-        ax.set_ylabel(y.label or (label_of(metric, y.percent) if metric else "(%)" * y.percent))
+        ax.set_ylabel(y.label or (self.metric(metric).axis_label(y.percent) if metric else "(%)" * y.percent))
         ax.grid(True)
-        self.dress(ax, place)
-        if y.limits and self._scale()[0] == y.scale:
+        self.dress(ax)
+        if y.limits and scale == y.scale:
             ends = zip(y.limits, ax.get_ylim(), strict=True)
             low, high = (limit if given is None else given for given, limit in ends)
-            # Lines along a limit, such as a success of 100 %, must be seen whole; those along 0 lie on the axis anyway.
+            # Lines along a limit, such as one of 100 %, must be seen whole; those along 0 lie on the axis anyway.
             pad = 0.03 * (high - low) if y.scale == "linear" else 0.0
             ax.set_ylim(low - pad * (None not in y.limits), high + pad)
 
-    def _paint_line(
-        self, ax: Axes, line: Line, points: pd.DataFrame, looks: dict[str, tuple[str, str]], place: Place
-    ) -> None:
+    def _paint_line(self, ax: Axes, line: Line, points: pd.DataFrame, looks: dict[str, tuple[str, str]]) -> None:
         """The means over seeds, solid with full markers, or dashed with empty ones; single seeds, and their band."""
         (label, metric, tail), (shade, marker), factor = line, looks[line[0]], self.panel.y.factor
-        x, dense = points["x"].map(place).to_numpy(float), self.dense
+        x, dense = points["x"].map(self.place).to_numpy(float), self.dense
         several = points["count"].max() > 1
         # The bands of averages and tails, one upon the other, could not be told apart.
         if several and (dense or not (tail and self._has_average(label))):
-            low, high = self._spread(points)
-            ax.fill_between(x, low, high, color=shade, alpha=0.18 if dense and not tail else 0.1, linewidth=0, zorder=2)
+            low, high, alpha = points["min"] * factor, points["max"] * factor, 0.18 if dense and not tail else 0.1
+            ax.fill_between(x, low, high, color=shade, alpha=alpha, linewidth=0, zorder=2)
         if several and not dense:
             seeds = self.seeds[(self.seeds["series"] == label) & (self.seeds["metric"] == metric)]
             for at, size in (
@@ -171,7 +177,7 @@ class Lines(Drawing[LinesT], abc.ABC):
                 (points["mean"].isna(), {"size": 3.6, "zorder": 5, "markerfacecolor": "white", "markeredgewidth": 0.9}),
             ):
                 shown = seeds[seeds["x"].isin(points.loc[at, "x"])]
-                style.dots(ax, shown["x"].map(place), shown["value"] * factor, shade, marker, **size)
+                style.dots(ax, shown["x"].map(self.place), shown["value"] * factor, shade, marker, **size)
         look: dict[str, Any] = {"linestyle": DASHED, "markerfacecolor": "white"} if tail else {"markerfacecolor": shade}
         if dense:  # lines that coincide must not hide each other's markers
             every = max(1, len(x) // MARKERS)
@@ -186,18 +192,9 @@ class Lines(Drawing[LinesT], abc.ABC):
     def _has_average(self, label: str) -> bool:
         return not self.part(label)["tail"].all()
 
-    def _spread(self, points: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper edge of the band around the points of a line, in the unit that is drawn."""
-        factor = self.panel.y.factor
-        if self.panel.band == "range":
-            return points["min"].to_numpy() * factor, points["max"].to_numpy() * factor
-        mean, deviation = points["mean"].to_numpy() * factor, points["std"].fillna(0).to_numpy() * abs(factor)
-        return mean - deviation, mean + deviation
-
-    def _scale(self) -> tuple[str, str]:
-        """The scale of the vertical axis for means and published values, and a remark on values that it cannot show."""
+    def scales(self) -> list[tuple[str, str]]:
         values = [*self.points["mean"], *self.published_values()]
-        return style.scale_for(self.panel.y.scale, values, "the vertical axis")
+        return [style.scale_for(self.panel.y.scale, values, "the vertical axis")]
 
     def _exact_style(self, place: int, look: Look) -> dict[str, Any]:
         shade = look.shades[self.panel.yardsticks[place].color]
@@ -217,15 +214,11 @@ class Lines(Drawing[LinesT], abc.ABC):
         if len(tails):
             if not self.frame["tail"].all():
                 entries.append(("average", Line2D([], [], **faint)))
-            named = ", ".join(dict.fromkeys(metric_named(metric).label(flipped) for metric in tails))
+            named = ", ".join(dict.fromkeys(self.metric(metric).label(flipped) for metric in tails))
             entries.append((named, Line2D([], [], linestyle=DASHED, **faint)))
         if self.published:
             entries.append(("published", mark("x")))
         return [*entries, *((label, Line2D([], [], **self._exact_style(at, look))) for at, label, _ in self.exact)]
-
-    def scale_remarks(self) -> list[str]:
-        """Remarks on values that the axes cannot show."""
-        return [remark for _, remark in [self._scale()] if remark]
 
     def seeds_remark(self) -> str:
         """How many training seeds the points have."""
@@ -250,7 +243,7 @@ class Curves(Lines[CurvePanel]):
     NAME = "Curves"
 
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-        x, empty, measured = column(rows, self.panel.x.column), self.panel.x.empty, metric_named(metric)
+        x, empty, measured = column(rows, self.panel.x.column), self.panel.x.empty, kind_of(rows).metric(metric)
         places = rows[x] if empty is None else rows[x].astype(float).fillna(empty)
         if measured.statistic != "pooled":
             return metric_values(rows, metric, places)
@@ -264,23 +257,26 @@ class Curves(Lines[CurvePanel]):
         metrics = {metric for series in self.declared for metric in self.panel.metrics(series)}
         return ("device", "lanes") if metrics & set(TIMINGS) else ()
 
-    def _every_x(self) -> list[float]:
+    @functools.cached_property
+    def every_x(self) -> list[float]:
         """All x, measured or published."""
         return sorted({*self.frame["x"], *(float(x) for each in self.published for x in each.values)})
 
-    def _x_scale(self) -> str:
-        """Logarithmic only where each value has a place: 0 stands before the others, as infinity stands after them."""
-        finite = [x for x in self._every_x() if np.isfinite(x)]
-        return self.panel.x.scale if min(finite, default=1) >= 0 and max(finite, default=1) > 0 else "linear"
+    @functools.cached_property
+    def log(self) -> bool:
+        """Whether the axis is logarithmic: only if each value has a place, 0 before the others and infinity after."""
+        finite = [x for x in self.every_x if np.isfinite(x)]
+        return self.panel.x.scale == "log" and min(finite, default=1) >= 0 and max(finite, default=1) > 0
 
-    def places(self) -> Place:
-        finite, log = [x for x in self._every_x() if np.isfinite(x)] or [1.0], self._x_scale() == "log"
-        beyond = _beyond(finite, log)
-        before = 1 / _beyond([1 / x for x in reversed(finite) if x > 0] or [1.0], log)
-        return lambda x: before if x == 0 and log else float(x) if np.isfinite(x) else beyond
+    def place(self, x: float) -> float:
+        finite = [x for x in self.every_x if np.isfinite(x)] or [1.0]
+        if not np.isfinite(x):
+            return _beyond(finite, self.log)
+        before = x == 0 and self.log
+        return 1 / _beyond([1 / x for x in reversed(finite) if x > 0] or [1.0], True) if before else float(x)
 
-    def dress(self, axes: Axes, place: Place) -> None:
-        x, log, ticks = self.panel.x, self._x_scale() == "log", {place(x): style.number(x) for x in self._every_x()}
+    def dress(self, axes: Axes) -> None:
+        x, log, ticks = self.panel.x, self.log, {self.place(x): style.number(x) for x in self.every_x}
         low, high = min(ticks), max(ticks)
         reach = ((high / low) ** 0.04 if high > low else 1.3) if log else (high - low) * 0.04 or 0.5
         axes.set_xscale("log" if log else "linear")
@@ -298,8 +294,7 @@ class Curves(Lines[CurvePanel]):
         return [APART] * len(self._apart()) or super().widths()
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
-        place = self.places()
-        counts = {place(x): count for x, count in self.counts().items()} if self._uneven() else {}
+        counts = {self.place(x): count for x, count in self.counts().items()} if self._uneven() else {}
         for ax, label in zip(axes, self._apart() or [""], strict=True):
             self.paint_series(ax, look, [label] if label else list(self.colors()))
             style.seeds_above(ax, counts, 3, named=ax is axes[0])
@@ -328,9 +323,10 @@ class Curves(Lines[CurvePanel]):
         remark = super().seeds_remark()
         return remark if "-" in remark else f"{remark} at every point"
 
-    def scale_remarks(self) -> list[str]:
-        linear = self._x_scale() != self.panel.x.scale
-        return [*super().scale_remarks(), *["the horizontal axis is linear, as it has values of 0 or less"] * linear]
+    def scales(self) -> list[tuple[str, str]]:
+        x = "log" if self.log else "linear"
+        remark = "" if x == self.panel.x.scale else "the horizontal axis is linear, as it has values of 0 or less"
+        return [*super().scales(), (x, remark)]
 
 
 def _beyond(finite: Sequence[float], log: bool) -> float:
@@ -355,7 +351,7 @@ class Histories(Lines[HistoryPanel]):
         points = points[["trial_id", "step", "value"]].rename(columns={"step": "x"})
         return points.astype({"x": float, "value": float}).merge(rows[["trial_id", "seed"]], on="trial_id")
 
-    def dress(self, axes: Axes, place: Place) -> None:
+    def dress(self, axes: Axes) -> None:
         axes.set_xlabel(self.panel.x)
         axes.locator_params(axis="x", nbins=6)
 
@@ -363,16 +359,10 @@ class Histories(Lines[HistoryPanel]):
         return "against the step"
 
     def remarks(self) -> list[str]:
-        # What an experiment evaluates while it trains is a curve as well, of no batch.
-        specs = dict(zip(self.trials["trial_id"], self.trials["spec"], strict=True))
-        lines = self.frame.drop_duplicates(["series", "metric"])
-        own = all(line.metric in own_goals(specs[line.trial_id]) for line in lines.itertuples())
+        # A metric of the trials was evaluated while they trained, on no batch; the training loss is the only exception.
+        evaluated = {*self.trials.columns[self.trials.notna().any()]} - {"train_loss"}
+        own = evaluated.issuperset(self.frame["metric"])
         return [self.seeds_remark(), *["on training batches"] * (not own), *super().remarks()[1:]]
-
-
-@functools.cache  # solving a task may take seconds, and many panels ask for the same task
-def _exact_values(task: Task) -> dict[str, float]:
-    return task.abilities().exact_values()
 
 
 def metric_values(rows: pd.DataFrame, name: str, x: pd.Series) -> pd.DataFrame:

@@ -15,11 +15,9 @@ from sweeper.analysis.figures import style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results
 from sweeper.messages import counted
-from sweeper.panels.axes import label_of
 from sweeper.panels.kinds import ScatterPanel
-from sweeper.training.kind import equal_but_rounding
+from sweeper.trial.metrics import equal_but_rounding
 
 FEWEST = 5  # with fewer points than this a rank correlation says nothing
 
@@ -28,12 +26,6 @@ class Scatters(Drawing[ScatterPanel]):
     """Points of single trials."""
 
     NAME = "Points"
-
-    def __init__(self, panel: ScatterPanel, results: Results) -> None:
-        """As of every kind, and with a note on points that a logarithmic axis cannot show."""
-        super().__init__(panel, results)
-        for remark in self._scale_remarks():
-            self.note("", remark)
 
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         axis = self.panel.x
@@ -52,14 +44,10 @@ class Scatters(Drawing[ScatterPanel]):
         last = points.groupby("trial_id")["value"].last()
         return pd.Series(last.reindex(rows["trial_id"]).to_numpy(np.float64), rows.index)
 
-    def _scales(self) -> list[tuple[str, str]]:
-        """The scales of both axes, and remarks on what they cannot show."""
+    def scales(self) -> list[tuple[str, str]]:
         horizontal = style.scale_for(self.panel.x.scale, self.frame["x"], "the horizontal axis")
         vertical = self.frame["value"].astype(float) * self.panel.y.factor
         return [horizontal, style.scale_for(self.panel.y.scale, vertical, "the vertical axis")]
-
-    def _scale_remarks(self) -> list[str]:
-        return [remark for _, remark in self._scales() if remark]
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,), looks, panel = axes, self.looks(look), self.panel
@@ -67,7 +55,7 @@ class Scatters(Drawing[ScatterPanel]):
             part = self.part(label)
             x, y = part["x"] * (100 if panel.x.percent else 1), part["value"] * panel.y.factor
             style.dots(ax, x, y, *looks[label], 4, alpha=0.6, zorder=3)
-        (x_scale, _), (y_scale, _) = self._scales()
+        (x_scale, _), (y_scale, _) = self.scales()
         ax.set_xscale(x_scale)
         ax.set_yscale(y_scale)
         for axis in [ax.xaxis] * (x_scale == "log") + [ax.yaxis] * (y_scale == "log"):
@@ -75,9 +63,9 @@ class Scatters(Drawing[ScatterPanel]):
             axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: style.number(value)))
             axis.set_minor_formatter(NullFormatter())
-        x_label = label_of(panel.x.column, panel.x.percent) if panel.x.column else panel.x.text()
+        x_label = self.metric(panel.x.column).axis_label(panel.x.percent) if panel.x.column else panel.x.text()
         ax.set_xlabel(panel.x.label or x_label)
-        ax.set_ylabel(panel.y.label or label_of(self.frame["metric"].iloc[0], panel.y.percent))
+        ax.set_ylabel(panel.y.label or self.metric(self.frame["metric"].iloc[0]).axis_label(panel.y.percent))
         ax.grid(True)
         if panel.y.limits and y_scale == panel.y.scale:
             ax.set_ylim(*panel.y.limits)
@@ -92,7 +80,7 @@ class Scatters(Drawing[ScatterPanel]):
         same = any(equal_but_rounding(values.min(), values.max()) for _, values in both.items())
         return (
             None
-            if same or len(both) < FEWEST or label in self.merging
+            if same or len(both) < FEWEST or label in self.differing
             else float(both["x"].rank().corr(both["value"].rank()))
         )
 
@@ -105,7 +93,7 @@ class Scatters(Drawing[ScatterPanel]):
         return f"against {style.plain(self.panel.x.text())}"
 
     def remarks(self) -> list[str]:
-        return ["Each point is a trial", *self._scale_remarks(), *self.choice_remarks()]
+        return ["Each point is a trial", *self.scale_remarks(), *self.choice_remarks()]
 
 
 def _numbers(rows: pd.DataFrame, name: str) -> pd.Series:

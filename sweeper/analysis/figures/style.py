@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 
 from sweeper.messages import counted
 from sweeper.panels.axes import Color
-from sweeper.training.kind import equal_but_rounding
+from sweeper.trial.metrics import equal_but_rounding
 
 PaletteName = Literal["paper", "colorblind"]
 

@@ -19,7 +19,7 @@ from sweeper.learned_algorithms.contracts import (
     StepwiseNetwork,
     Task,
 )
-from sweeper.learned_algorithms.metrics import OWN_COLUMNS, Metric
+from sweeper.learned_algorithms.metrics import OWN_COLUMNS
 from sweeper.learned_algorithms.objective_contract import Batch, Objective
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training.kind import Keep
@@ -33,6 +33,7 @@ from sweeper.trial.contract_checks import (
     place,
     shapes,
 )
+from sweeper.trial.metrics import Metric
 
 
 def check_networks(trial: TrialSpec, keep: Keep) -> None:

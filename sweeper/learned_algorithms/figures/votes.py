@@ -17,14 +17,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from sweeper.analysis.figures import style
-from sweeper.analysis.figures.lines import Lines, Place, metric_values
+from sweeper.analysis.figures.lines import Lines, metric_values
 from sweeper.analysis.figures.selection import NoData
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import task_of
+from sweeper.learned_algorithms.figures.panels import VotesPanel
 from sweeper.learned_algorithms.metrics import estimate_of, metric_named
 from sweeper.learned_algorithms.vote_bounds import MARGINS, rivals_of, success_promised
 from sweeper.messages import counted
-from sweeper.panels.kinds import VotesPanel
 from sweeper.trial.entry_names import entries
 
 TICKS = (1, 3, 10, 30, 100, 300, 1000, 3000)
@@ -68,7 +68,7 @@ class VoteCurves(Lines[VotesPanel]):
                 seen = promised > 0
                 ax.plot(votes[seen], promised[seen] * y.factor, color=looks[label][0], zorder=4, **DOTTED)
 
-    def dress(self, axes: Axes, place: Place) -> None:
+    def dress(self, axes: Axes) -> None:
         ticks = [tick for tick in TICKS if tick <= self.most()]
         axes.set(xscale="log", xlim=(0.9, 1.1 * self.most()), xlabel=self.panel.x)
         axes.set_xticks(ticks, list(map(str, ticks)))
@@ -129,8 +129,8 @@ def votes_of(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def _numbers_of_votes(rows: pd.DataFrame, name: str) -> dict[int, str]:
     """The numbers of votes for which trials have a metric, rising, with its column."""
-    wanted, sizes = metric_named(name), {named: metric_named(named).votes for named in rows.columns}
-    measured = {size: wanted._replace(votes=size).name for size in sorted(set(filter(None, sizes.values())))}
+    wanted, sizes = metric_named(name), {named: metric_named(named).number for named in rows.columns}
+    measured = {size: wanted._replace(number=size).name for size in sorted(set(filter(None, sizes.values())))}
     return {size: named for size, named in measured.items() if named in sizes and rows[named].notna().any()}
 
 

@@ -1,0 +1,158 @@
+"""What all kinds of panel share, and what kinds of lines and of grids share.
+
+A series is one curve, one histogram or one map. Instead of listing its series a panel may `split` by a column: one
+series for every value of the column. Every published value names a series and a metric that its own panel draws.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from sweeper.panels import axes
+from sweeper.panels.axes import Declaration, Name, Text, Unit, ValueAxis
+from sweeper.panels.names import MISTAKES, Names
+from sweeper.panels.series import Best, CurveSeries, PublishedCurve, Series, Where
+from sweeper.trial.field_types import ListOf
+
+FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
+_FileName = Annotated[str, Field(pattern=FILE_NAME, max_length=80)]
+
+
+class Panel(Declaration):
+    """The fields of all kinds.
+
+    Panels with the same `figure` are also drawn side by side. `metric` is drawn of every series that names no other.
+    """
+
+    SOURCE: ClassVar[str] = "outcome"
+    """Where the metrics of the kind come from: "column", "curve" or "outcome"; with another word it has a `mistake`."""
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    """The fields of the kind that name columns of the trials."""
+
+    kind: str
+    name: _FileName
+    title: Text = ""
+    figure: _FileName | None = None
+    metric: Name | None = None
+    where: Where = Field(default={})
+    best: Best | None = None
+    series: ListOf[Series] = ()
+    split: Name | None = None
+
+    @model_validator(mode="after")
+    def _has_series(self) -> "Panel":
+        check_series(self.series, self.split)
+        for series in self.series:
+            if not any(self.metrics(series)):
+                raise ValueError(f"series: '{series.label}' has no metric, and the panel gives none")
+        if self.split and not any(self.metrics(None)):
+            raise ValueError("metric: a panel with 'split' needs one")
+        return self
+
+    @property
+    def draws_evaluations(self) -> bool:
+        """Whether the rows are those of evaluations of stored networks; else they are those of trials."""
+        return False
+
+    def metrics(self, series: Series | None) -> tuple[str | None, ...]:
+        """The metrics drawn of a series, or of each series into which the panel is split."""
+        return ((series and series.metric) or self.metric,)
+
+    def mistake(self, names: Names, metric: str) -> str | None:
+        """Why no trial will have a metric that the panel draws; None if one has it."""
+        return MISTAKES[self.SOURCE](names, metric)
+
+
+class Published(Panel):
+    """A panel with published numbers, each of which belongs to a series by its label."""
+
+    published: ListOf[Any] = ()
+
+    @model_validator(mode="after")
+    def _has_published_series(self) -> "Published":
+        labels = [series.label for series in self.series]
+        for reference in self.published:
+            if labels and reference.series not in labels:
+                raise ValueError(f"published: there is no series '{reference.series}' (known: {', '.join(labels)})")
+        return self
+
+
+def check_series(series: Sequence[Any], split: str | None) -> None:
+    """Refuse series beside a split, neither of the two, and labels that are used twice."""
+    if bool(series) == bool(split):
+        raise ValueError("series or split: give exactly one")
+    labels = [part.label for part in series]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(f"series: the label '{label}' is used twice")
+
+
+class Yardstick(Declaration):
+    """A horizontal line at an exact value of the panel's trials: `value` is its name (`Kind.exact_values`).
+
+    `unit` is the exact number that is drawn as 1; by default it is the unit of the vertical axis.
+    """
+
+    value: Name
+    label: Name
+    color: axes.Color = "black"
+    unit: Unit | None = None
+
+
+class LinesPanel(Published):
+    """Lines of averages and tails, with a band over the training seeds."""
+
+    y: ValueAxis = ValueAxis()
+    tail: Name | None = None
+    series: ListOf[CurveSeries] = ()
+    band: Literal["range", "std"] = "range"
+    yardsticks: ListOf[Yardstick] = ()
+    published: ListOf[PublishedCurve] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "LinesPanel":
+        if self.tail and self.tail == self.metric:
+            raise ValueError(f"tail: '{self.tail}' is already the metric")
+        for reference in self.published:
+            for series in self.series or (None,):
+                drawn = self.metrics(series)
+                if (series is None or series.label == reference.series) and reference.metric not in drawn:
+                    names = " and ".join(filter(None, drawn))
+                    raise ValueError(f"published: '{reference.series}' draws {names}, not '{reference.metric}'")
+        return self
+
+    def metrics(self, series: Series | None) -> tuple[str | None, str | None]:
+        """The columns of the solid and of the dashed line of a series.
+
+        A series that names one of its two lines does not take the other from the panel: `metric: x` alone has no tail,
+        so that the panel's tail never stands beside another metric's average.
+        """
+        if isinstance(series, CurveSeries) and (series.metric or series.tail):
+            return series.metric, series.tail
+        return self.metric, self.tail
+
+
+class RowLinesPanel(LinesPanel):
+    """Lines of the rows of trials, or of evaluations of their networks."""
+
+    rows: Literal["trials", "evaluations"] = "trials"
+
+    @property
+    def draws_evaluations(self) -> bool:
+        return self.rows == "evaluations"
+
+
+class GridPanel(Panel):
+    """Inputs as cells of a grid.
+
+    Cells are counted from 0, row by row from below, each row from the left. `rows` and `columns` are columns of the
+    trials that give the size of the grid. Input 0 is the cell `first`. Only the training with the training seed `seed`
+    is drawn, by default the lowest, because a mean over several trainings would blur all of them.
+    """
+
+    rows: Name
+    columns: Name
+    first: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0)] | None = None

@@ -1,0 +1,77 @@
+"""Figures of a kind of trial that declares nothing about them: names alone say what a metric is."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sweeper.analysis.figures import _drawings, drawing
+from sweeper.analysis.results import Results
+from sweeper.panels.kinds import KINDS, CostPanel
+from tests.analysis.made_up_figures import labels, painted, panel, points
+
+
+@pytest.fixture
+def results():
+    """Two seeds of two rates, each with the right answers of its four inputs."""
+    rows = [
+        {
+            "trial_id": f"{rate}-{seed}", "status": "finished", "task": "digits", "baseline": "experiment",
+            "seed": seed, "steps": 10, "extra_metrics": json.dumps({"accuracy": rate, "accuracy_p5": float(seed)}),
+            "spec": json.dumps({"experiment": {"name": "digits", "rate": rate}, "steps": 10, "seed": seed}),
+        }
+        for rate in (0.25, 0.75) for seed in (0, 1)
+    ]  # fmt: skip
+    return Results.of_frame(
+        pd.DataFrame(rows), lambda _, name: np.array([0, 0.5, 0.5, 1]) if name == "right_answers" else None
+    )
+
+
+def test_names_of_metrics_give_labels_and_say_where_a_mean_describes_no_training(results):
+    lines = panel(
+        kind="curve", x="experiment_rate", metric="accuracy", tail="accuracy_p5", series=[{"label": "all"}],
+        y={"percent": True}, yardsticks=[{"value": "best", "label": "no digit is missed"}],
+    )  # fmt: skip
+    content = drawing(lines, results)
+    assert points(content)["mean"].to_dict() == {0.25: 0.25, 0.75: 0.75}
+    assert points(content, metric="accuracy_p5")["mean"].isna().all(), "0 of one seed and 1 of the other"
+    assert painted(content)[0].get_ylabel() == "accuracy (%)"
+    assert labels(content) == ["all", "average", "5th percentile"]
+    assert [note.series for note in content.notes] == ["no digit is missed"], "nothing exact is known"
+
+
+@pytest.mark.parametrize("kind", ["experiment", "task"])
+def test_a_metric_that_is_evaluated_while_a_trial_trains_is_of_no_batch(results, kind):
+    """Whatever the kind of trial."""
+
+    def curves(trial_ids):
+        rows = [(trial, 10, metric, 0.5) for trial in trial_ids for metric in ("train_loss", "accuracy")]
+        return pd.DataFrame(rows, columns=["trial_id", "step", "metric", "value"])
+
+    trials = results.trials.assign(train_loss=0.5, spec=results.trials["spec"].str.replace("experiment", kind))
+    for metric, of_batches in (("train_loss", True), ("accuracy", False)):
+        history = panel(kind="history", metric=metric, series=[{"label": "all"}])
+        remarks = drawing(history, Results(trials, results.outcomes, curves)).remarks()
+        assert ("on training batches" in remarks) == of_batches
+
+
+def test_a_histogram_has_the_name_of_its_outcome(results):
+    for kind, axis in (
+        ({"kind": "histogram"}, "get_xlabel"),
+        ({"kind": "heatmap", "x": "experiment_rate"}, "get_ylabel"),
+    ):
+        (axes,) = painted(drawing(panel(metric="right_answers", series=[{"label": "all"}], **kind), results))
+        assert getattr(axes, axis)() == "Right answers (%)"
+
+
+def test_panels_of_another_kind_of_trial_say_what_they_lack(results):
+    content = drawing(panel(kind="votes", series=[{"label": "all"}]), results)
+    assert content.frame.empty
+    assert [note.series for note in content.notes] == ["all"]
+
+
+def test_every_kind_of_panel_is_drawn():
+    names = {record.model_fields["kind"].annotation.__args__[0] for record in KINDS if record is not CostPanel}
+    assert names == set(_drawings())
+    assert {"votes", "board"} <= names, "those of the kinds of trial too"
