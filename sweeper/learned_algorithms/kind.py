@@ -12,7 +12,7 @@ from sweeper.learned_algorithms.checks import shapes as by_shapes
 from sweeper.learned_algorithms.checks import suite, values
 from sweeper.learned_algorithms.checks.examples import examples
 from sweeper.learned_algorithms.contracts import Task
-from sweeper.learned_algorithms.metrics import OWN_COLUMNS, SUCCESS, metric_named
+from sweeper.learned_algorithms.metrics import OWN_COLUMNS, SUCCESS, is_share, metric_named
 from sweeper.learned_algorithms.trainers import trainer_by_optimizer
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
@@ -56,6 +56,9 @@ class LearnedAlgorithms(Kind[TrialSpec]):
 
     def metric(self, name: str) -> Metric:
         return metric_named(name)
+
+    def outcome_label(self, name: str) -> str:
+        return "Success" if is_share(metric_named(name)) else super().outcome_label(name)
 
     def exact_values(self, part: Task | None) -> Mapping[str, float]:
         return {} if part is None else _exact_values(part)
