@@ -101,6 +101,9 @@ class LearnedAlgorithms(Kind[TrialSpec]):
     def metric(self, name: str) -> Metric:
         return metric_named(name)
 
+    def outcome_label(self, name: str) -> str:
+        return "Success" if is_share(metric_named(name)) else super().outcome_label(name)
+
     def exact_values(self, part: Any) -> Mapping[str, float]:
         return {} if part is None else _exact_values(part)
 

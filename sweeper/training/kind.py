@@ -138,6 +138,11 @@ class Kind(abc.ABC, Generic[T]):
         """What the name of a metric, or of a training curve, stands for."""
         return metric_named(name)
 
+    def outcome_label(self, name: str) -> str:
+        """The words for an outcome of inputs on an axis."""
+        words = name.replace("_", " ")
+        return words[0].upper() + words[1:]
+
     def exact_values(self, part: Any) -> Mapping[str, float]:
         """Values by name that are known without a training, such as the best possible.
 
