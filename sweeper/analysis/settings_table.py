@@ -92,7 +92,7 @@ class Setting:
         if metric not in self.rows:
             return None
         kind = kind_of_row(self.rows["spec"].iloc[0])
-        return mean_of(kind.metric(metric), map(float, self.rows[metric]))
+        return mean_of(kind.metric(metric), self.rows[metric].astype(float))
 
 
 def settings(trials: pd.DataFrame) -> list[Setting]:

@@ -184,7 +184,7 @@ def test_words_are_facets_and_numbers_are_not():
     specs = [{"task": {"name": "coloring"}, "seed": seed, "schedule": schedule, "width": seed} for seed, schedule in
              enumerate(("cosine", "constant"))]  # fmt: skip
     listing = trial_table(trials(*({"spec": json.dumps(spec)} for spec in specs)), {})
-    assert words_of(listing) == ["sweep", "status", "task", "baseline", "model", "schedule"]
+    assert words_of(listing) == ["sweep", "status", "task", "model", "baseline", "schedule"]
     roles = listing.attrs["roles"]
     assert [roles[name] for name in ("schedule", "width", "seed", "success")] == [*["setting"] * 3, "metric"]
 
