@@ -147,7 +147,8 @@ def task_of(spec: str) -> Any:
 def goals_of(trials: pd.DataFrame) -> Sequence[Goal]:
     """What at least one trial with named columns is ranked by, the first unless a space says it."""
     spec = trials["spec"].iloc[0]
-    return kind_of_row(spec).goals(first_part(spec), [str(name) for name in trials if trials[name].notna().any()])
+    measured = trials.notna().any()
+    return kind_of_row(spec).goals(first_part(spec), [str(name) for name in measured.index[measured]])
 
 
 def finite_values(store: Store, chosen: Iterable[Trial], metric: str) -> list[float] | None:
