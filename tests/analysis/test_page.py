@@ -113,7 +113,8 @@ def test_keys_in_addresses_are_not_shown(tmp_path):
     assert "secret" not in text
 
 
-def test_a_page_of_experiments_has_their_words_and_none_of_the_paper(tmp_path):
+def test_a_page_of_experiments_has_their_words_and_none_of_the_paper(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["report"])  # which the page tells
     store = Store.open(tmp_path / "store")
     with project(tmp_path, toy=TOY):
         for seed, rate in enumerate((0.1, 0.2)):
