@@ -156,7 +156,7 @@ def node_of_other_arithmetic(attack: Attack, times: int) -> Finding:
     for environment in ({}, OTHER_CPU):
         attack.undisturbed(sweep.file, environment=environment)
     with nodes.nodes() as cluster:
-        working = [cluster.join(num_cpus=1), cluster.join(num_cpus=1, **OTHER_CPU)]
+        working = [cluster.join(num_cpus=1), cluster.join(num_cpus=1, variables=OTHER_CPU)]
         start = sweep.start(address=str(cluster.address))
         while attack.hits < times and sweep.trains(start):
             if busy := nodes.trainers(attack.draw.choice(working)):

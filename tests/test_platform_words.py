@@ -21,7 +21,6 @@ WORDS = re.compile(
 )
 """Whole words, also as parts of identifiers such as `votes_30`."""
 
-
 EXCEPTED = {
     # The folders of a store are `task=…/baseline=…`; for other kinds the second word is the name of the kind
     "store": {"baseline"},
@@ -65,8 +64,9 @@ def _read() -> Iterator[tuple[str, int, str]]:
     of_kinds = {module.split(".")[1] for module in KINDS.values()} - {"training"}
     for file in sorted(SWEEPER.rglob("*.py")):
         place = file.relative_to(SWEEPER)
-        if place.parts[0] not in of_kinds:
-            for line, text in _texts(ast.parse(file.read_text())):
+        code = file.read_text()
+        if place.parts[0] not in of_kinds and WORDS.search(code):
+            for line, text in _texts(ast.parse(code)):
                 yield from ((place.as_posix(), line, word) for word in _words(text))
 
 

@@ -46,9 +46,10 @@ from sweeper.analysis import comparison, figures
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.ranking import Goal, goal_of, recorded_space
-from sweeper.analysis.results import Results, foreign_columns, named, subject_of
+from sweeper.analysis.ranking import Goal, best_first, goal_of, recorded_space
+from sweeper.analysis.results import Results, foreign_columns, kind_of_row, named, specs_of_tasks
 from sweeper.analysis.results import extra_metrics as extra_metrics_of
+from sweeper.analysis.settings_table import settings
 from sweeper.analysis.sweeps import (
     annotation_columns,
     drivers,
@@ -83,7 +84,7 @@ from sweeper.trial.entry_names import (
     FIRST_PARTS,
     LABEL,
     LEADING,
-    by_entries,
+    NAMELESS,
     column_name,
     entries,
     entries_of,
@@ -93,7 +94,7 @@ from sweeper.trial.entry_names import (
 )
 from sweeper.trial.record import canonical
 from sweeper.trial.start_from import OF_A_SEED
-from sweeper.trial.trial import Trial
+from sweeper.trial.trial import Trial, first_part
 
 logger = logging.getLogger(__name__)
 
@@ -317,6 +318,8 @@ def _facts(trials: pd.DataFrame, planned: set[str], comparisons: Sequence[Compar
 LEADING_COLUMNS = tuple(dict.fromkeys(map(column_name, LEADING)))
 """Columns that say what a trial is, of all kinds of trial."""
 
+_NAMELESS = {*map(column_name, NAMELESS)}
+
 _HEADS = {"trial_id": "trial", "wall_seconds": "time", "steps_per_second": "steps/s", "finished": "ended",
           "error_step": "step", "error_kind": "kind", "revision": "commit"}  # fmt: skip
 """Heads of columns that have another name in a store."""
@@ -360,7 +363,8 @@ def trial_table(
         listed = listed.sort_values(goal.metric, ascending=goal.mode == "min", kind="stable")
     listed = listed.reset_index(drop=True)
     differing = [column_name(path) for path in _differing(listed)]
-    settings = [*LEADING_COLUMNS, *differing[:MAX_VARYING], "seed", "steps"]
+    leading = [name for name in LEADING_COLUMNS if name in _NAMELESS or not _one_word(listed[name])]
+    entry_columns = [*leading, *differing[:MAX_VARYING], "seed", "steps"]
     metrics = _metrics(listed, asked_for)
     listed[metrics] = listed[metrics].astype(object).where(listed[metrics].notna(), None)
     notes = []
@@ -373,11 +377,11 @@ def trial_table(
         notes.append(f"Entries that differ too, without a column: {', '.join(left_out)}.")
     costs = ["wall_seconds", "steps_per_second", "device", "finished", "revision"]
     revisions = map(revision_text, listed["commit"], listed["dirty"])
-    shown = listed.assign(revision=list(revisions))[["trial_id", "status", "sweep", *settings, *metrics, *costs]]
+    shown = listed.assign(revision=list(revisions))[["trial_id", "status", "sweep", *entry_columns, *metrics, *costs]]
     shown = shown.rename(columns=_HEADS).assign(**annotation_columns(map(annotations.get, listed["trial_id"])))
     formats = {name: "per cent" if _is_share(name, listed) else "number" for name in metrics}
     titled(shown, "Trials", " ".join(notes), formats | _FORMATS)
-    roles = {name.lower(): "metric" for name in metrics} | {name.lower(): "setting" for name in settings}
+    roles = {name.lower(): "metric" for name in metrics} | {name.lower(): "setting" for name in entry_columns}
     shown.attrs["roles"] = roles
     return without_empty_columns(shown)
 
@@ -404,19 +408,24 @@ def colours(listing: pd.DataFrame, shades: Mapping[str, str], look: Look) -> dic
     return found
 
 
+def _one_word(cells: pd.Series) -> bool:
+    """Whether all trials have the same word."""
+    return len(different := set(cells)) == 1 and all(isinstance(each, str) for each in different)
+
+
 def _metrics(trials: pd.DataFrame, asked: Sequence[str]) -> list[str]:
     """The metrics that any trial has: those that kinds list and those asked for, else some of those that there are."""
     further = sorted({name for extra in trials["extra_metrics"] for name in extra_metrics_of(extra)})
     measured = {name for name in trials if trials[name].notna().any()}.union(further) - {*TIMINGS}
-    subjects = map(subject_of, trials.drop_duplicates("task")["spec"])
-    listed = dict.fromkeys(name for kind, part in subjects for name in kind.of_trials(part, asked))
+    of_kinds = [kind_of_row(spec).of_trials(first_part(spec), asked) for spec in specs_of_tasks(trials)]
+    listed = dict.fromkeys(itertools.chain(*of_kinds))
     return [name for name in listed if name in measured] or further[:MAX_VARYING]
 
 
 def _is_share(metric: str, trials: pd.DataFrame) -> bool:
     """Whether all trials with this metric have a share."""
-    measured = trials[trials[metric].notna()].drop_duplicates("task")["spec"]
-    return all(subject_of(spec).kind.meaning(metric).is_share for spec in measured)
+    measured = trials[trials[metric].notna()]
+    return all(kind_of_row(spec).is_share(metric) for spec in specs_of_tasks(measured))
 
 
 def _differing(trials: pd.DataFrame) -> list[str]:
@@ -676,15 +685,10 @@ def _shared(lines: pd.DataFrame) -> dict[str, Any]:
 
 
 def _best_trials(of_task: pd.DataFrame, goal: Goal) -> pd.DataFrame:
-    """The trials of the settings of a task, the best settings first."""
-
-    def merit(setting: pd.DataFrame) -> float:
-        finished = setting[setting["status"] == "finished"]
-        mean = float(finished[goal.metric].astype(float).mean()) if goal.metric in finished else math.nan
-        return math.inf if math.isnan(mean) else -mean if goal.mode == "max" else mean
-
-    best = pd.concat(sorted([rows for _, rows in by_entries(of_task)], key=merit)[: 2 * LIMITS.settings])
-    return _lines(zip(best["trial_id"], best["status"], map(entries, best["spec"]), strict=True))
+    """The trials of the best settings of a task, the best first; of a setting those that are finished come first."""
+    best = pd.concat([setting.rows for setting in best_first(settings(of_task), goal)])
+    lines = _lines(zip(best["trial_id"], best["status"], map(entries, best["spec"]), strict=True))
+    return lines[lines.groupby("setting", sort=False).ngroup() < 2 * LIMITS.settings]
 
 
 def _unfinished(store: Store, space: SweepSpec | None, committed: Iterable[str]) -> dict[str, tuple[Trial, list[Any]]]:
@@ -710,8 +714,8 @@ def _chart(
     limits: Limits,
 ) -> dict[str, Any]:
     """The settings of one sweep and task as plain data, and a note that says what was left out."""
-    settings = [rows for _, rows in lines.groupby("setting", sort=False)]
-    shown = [rows.head(limits.trials).sort_values("seed") for rows in settings[: limits.settings]]
+    of_settings = [rows for _, rows in lines.groupby("setting", sort=False)]
+    shown = [rows.head(limits.trials).sort_values("seed") for rows in of_settings[: limits.settings]]
     shown.sort(key=lambda rows: list(map(value_order, _shared(rows).values())))
     specs = list(map(_shared, shown))
     paths = varying(specs)
@@ -724,12 +728,12 @@ def _chart(
     if unfinished := sum((rows["status"] == "unfinished").sum() for rows in shown):
         verb = inflected(unfinished, "is", "are")
         notes.append(f"{counted(int(unfinished), 'trial')} {verb} unfinished: dashed, up to the last checkpoint.")
-    if len(settings) > len(shown):
+    if len(of_settings) > len(shown):
         best = lines["best"].max()
         notes.append(
             f"Of more than {len(shown)} settings, the chart has the unfinished ones and then the best: {best}."
         )
-    if any(len(rows) > limits.trials for rows in settings):
+    if any(len(rows) > limits.trials for rows in of_settings):
         notes.append(f"Of more than {limits.trials} trials of a setting, it has {limits.trials}.")
     counts = collections.Counter(
         name for one in series for name, curve in one["curves"].items() for _ in curve["steps"]

@@ -25,7 +25,7 @@ from rich.console import Console
 from sweeper.analysis import comparison, difference, figures, page
 from sweeper.analysis.ranking import Goal, best_first, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
-from sweeper.analysis.results import Results, current, named_frame, subject_of, with_variables
+from sweeper.analysis.results import Results, current, kind_of_row, named_frame, with_variables
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import attempted, markdown, terminal, without_empty_columns
 from sweeper.messages import UserError, counted, printable, printable_lines, redacted
@@ -248,7 +248,7 @@ def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, w
 
 def advice_tables(trials: pd.DataFrame) -> list[pd.DataFrame]:
     """The tables of advice that finished trials allow; a table that could not be made says why."""
-    of_kinds = [subject_of(spec).kind for spec in trials["spec"]]
+    of_kinds = list(map(kind_of_row, trials["spec"]))
     tables = [
         attempted(title, lambda make=make: without_empty_columns(make()))
         for kind in kinds()

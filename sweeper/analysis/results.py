@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -144,17 +144,15 @@ def _spelled_out(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class Subject(NamedTuple):
-    """What tables know of a trial: its kind, and the record of its first part, such as its experiment."""
-
-    kind: Kind[Any]
-    part: Any  # None if this checkout does not have it, or not with these fields
-
-
 @functools.lru_cache(CACHED)
-def subject_of(spec: str) -> Subject:
-    """The subject of a specification."""
-    return Subject(kind_with(from_json(spec)), first_part(spec))
+def kind_of_row(spec: str) -> Kind[Any]:
+    """The kind of a trial of this specification."""
+    return kind_with(from_json(spec))
+
+
+def specs_of_tasks(trials: pd.DataFrame) -> list[str]:
+    """A specification of each task or experiment of some trials."""
+    return trials.drop_duplicates("task")["spec"].tolist()
 
 
 def task_of(spec: str) -> Any:
@@ -162,16 +160,11 @@ def task_of(spec: str) -> Any:
     return first_part(spec) if "task" in record_of(from_json(spec)).PARTS else None
 
 
-def own_goals(spec: str) -> Mapping[str, Literal["min", "max"]]:
-    """The metrics that an experiment declares, the most important first, and their directions; none of other kinds."""
-    experiment = first_part(spec) if "experiment" in record_of(from_json(spec)).PARTS else None
-    return {} if experiment is None else experiment.metrics
-
-
 def goals_of(trials: pd.DataFrame) -> Sequence[Goal]:
     """What at least one trial with named columns is ranked by, the first unless a space says it."""
-    kind, part = subject_of(trials["spec"].iloc[0])
-    return kind.goals(part, [str(name) for name in trials if trials[name].notna().any()])
+    spec = trials["spec"].iloc[0]
+    measured = trials.notna().any()
+    return kind_of_row(spec).goals(first_part(spec), [str(name) for name in measured.index[measured]])
 
 
 def finite_values(store: Store, chosen: Iterable[Trial], metric: str) -> list[float] | None:

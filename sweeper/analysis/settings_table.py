@@ -3,10 +3,11 @@
 Every entry that differs between the settings is a column; entries that all settings share stand in the title. A mean
 never joins trials of different status: a stopped trial was trained for fewer steps, a failed trial has no metrics.
 
-A metric may be 0 for some training seeds and 1 for others (`Meaning.jumps`), such as a percentile over inputs. The mean
+A metric may be 0 for some training seeds and 1 for others (`Metric.jumps`), such as a percentile over inputs. The mean
 of a 0 and a 1 describes no training, so the cell then says "0 to 1".
 """
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,12 +16,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.results import subject_of
+from sweeper.analysis.results import kind_of_row, specs_of_tasks
 from sweeper.analysis.table import format_of, narrowed
 from sweeper.messages import counted, typed
 from sweeper.tables import titled
 from sweeper.trial.entry_names import NAMELESS, by_entries, column_name, value_order, varying
-from sweeper.trial.metrics import equal_but_rounding
+from sweeper.trial.metrics import Metric, equal_but_rounding
+from sweeper.trial.trial import first_part
 
 MAX_ROWS = 100  # largest number of settings in a table
 MAX_VARYING = 8  # largest number of columns for entries that differ between settings
@@ -65,8 +67,8 @@ def _fixed(mean: float, deviation: float) -> str:
     return f"{mean:.{max(digits, 0)}f} ± {deviation:.{max(digits, 0)}f}"
 
 
-def mean_of(values: Iterable[float], may_jump: bool = False) -> Mean | None:
-    """A metric over training seeds with these values; None if no training seed has a value."""
+def mean_of(metric: Metric, values: Iterable[float]) -> Mean | None:
+    """The metric over training seeds with these values; None if no training seed has a value."""
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return None
@@ -74,7 +76,7 @@ def mean_of(values: Iterable[float], may_jump: bool = False) -> Mean | None:
     deviation = statistics.stdev(known) if len(known) > 1 and math.isfinite(highest - lowest) else None
     if deviation is not None and equal_but_rounding(lowest, highest):
         deviation = 0.0
-    return Mean(statistics.fmean(known), deviation, may_jump and (lowest, highest) == (0, 1))
+    return Mean(statistics.fmean(known), deviation, metric.has_no_mean(lowest, highest))
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,8 @@ class Setting:
         """The metric over the training seeds; None if no trial has it."""
         if metric not in self.rows:
             return None
-        kind = subject_of(self.rows["spec"].iloc[0]).kind
-        return mean_of(map(float, self.rows[metric]), kind.meaning(metric).jumps)
+        kind = kind_of_row(self.rows["spec"].iloc[0])
+        return mean_of(kind.metric(metric), self.rows[metric].astype(float))
 
 
 def settings(trials: pd.DataFrame) -> list[Setting]:
@@ -110,8 +112,8 @@ def settings(trials: pd.DataFrame) -> list[Setting]:
 
 def metrics_of(trials: pd.DataFrame, asked: Sequence[str] = ()) -> list[str]:
     """The metrics of a table of these trials, the most important first; each has a value in some trial."""
-    subjects = map(subject_of, trials.drop_duplicates("task")["spec"])
-    names = dict.fromkeys(name for kind, part in subjects for name in kind.of_settings(part, trials, asked))
+    listed = [kind_of_row(spec).of_settings(first_part(spec), trials, asked) for spec in specs_of_tasks(trials)]
+    names = dict.fromkeys(itertools.chain(*listed))
     columns = [name for name in names if name in trials and pd.api.types.is_numeric_dtype(trials[name])]
     return [name for name in columns if trials[name].notna().any()]
 

@@ -23,7 +23,7 @@ from sweeper.learned_algorithms.metrics import (
 )
 from sweeper.learned_algorithms.trainers import trainer_by_optimizer
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.training.kind import Checks, Goal, Keep, Kind, Meaning, Names, Results, Traced
+from sweeper.training.kind import Checks, Goal, Keep, Kind, Names, Results, Traced
 from sweeper.training.trainer import Trainer
 from sweeper.trial import plugins
 from sweeper.trial.metrics import Metric
@@ -90,9 +90,8 @@ class LearnedAlgorithms(Kind[TrialSpec]):
         every = (SUCCESS.name, SUCCESS.tail.name, WORST.name, FAILED_INPUTS.name, *votes, LOSS.name, LOSS.tail.name)
         return [*every, *asked, *(measure.name for measure in _abilities(part).measures)]
 
-    def meaning(self, metric: str) -> Meaning:
-        named = metric_named(metric)
-        return Meaning(is_share(named), named.jumps)
+    def is_share(self, metric: str) -> bool:
+        return is_share(metric_named(metric))
 
     def advice(self, trials: "pd.DataFrame") -> "Mapping[str, Callable[[], pd.DataFrame]]":
         from sweeper.learned_algorithms import advice  # no training needs pandas
@@ -105,7 +104,10 @@ class LearnedAlgorithms(Kind[TrialSpec]):
     def metric(self, name: str) -> Metric:
         return metric_named(name)
 
-    def exact_values(self, part: Task | None) -> Mapping[str, float]:
+    def outcome_label(self, name: str) -> str:
+        return "Success" if is_share(metric_named(name)) else super().outcome_label(name)
+
+    def exact_values(self, part: Any) -> Mapping[str, float]:
         return {} if part is None else _exact_values(part)
 
     def panels(self) -> tuple[type, ...]:

@@ -1,12 +1,10 @@
 """Axes of panels, and the types of values that all records of panels share."""
 
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sweeper.trial.field_types import infinity
-from sweeper.trial.metrics import Metric, Statistic
 
 Color = Literal["red", "blue", "purple", "green", "teal", "lime", "orange", "black"]
 """Names of a palette's colours; a palette gives each name its shade (`sweeper.analysis.figures.style`)."""
@@ -36,34 +34,6 @@ ColumnLimits = Annotated[
     tuple[Finite | Name | None, Finite | Name | None], Field(strict=False), AfterValidator(_rising)
 ]
 """Limits; each end may be a column of the trials, such as `task_horizon`."""
-
-
-_WORDS: dict[str, tuple[Statistic, ...]] = {
-    "worst 5 %": ("worst5",), "worst input": ("worst", "heldout"), "th percentile": ("percentile", "pooled"),
-}  # fmt: skip
-"""The words of this package for statistics over inputs."""
-
-
-def label_of(metric: Metric, percent: bool = False) -> str:
-    """The label of an axis that shows a metric, such as "5th percentile of accuracy (%)"."""
-    quantity = metric._replace(statistic="mean").name.replace("_", " ")
-    words = next((words for words, statistics in _WORDS.items() if metric.statistic in statistics), "")
-    if words == "th percentile":
-        text = f"{metric.percentile}{words} of {quantity}"
-    else:
-        text = f"{quantity[0].upper()}{quantity[1:]} of the {words}" if words else metric.name
-    return text + " (%)" * percent
-
-
-def contradiction(label: str, metrics: Iterable[Metric]) -> str | None:
-    """What is wrong with a label that has our words for another statistic than that of any metric it stands for."""
-    drawn = list(dict.fromkeys(metrics))
-    for words, statistics in _WORDS.items():
-        if words in label.lower() and drawn and not any(metric.statistic in statistics for metric in drawn):
-            right = " or ".join(f"'{label_of(metric)}'" for metric in drawn)
-            names = " and ".join(metric.name for metric in drawn)
-            return f"'{label}' is not what {names} is: {right}; without a label the metric gives it"
-    return None
 
 
 class Declaration(BaseModel):

@@ -5,12 +5,13 @@ the start of a sweep. A report does not check names: it draws what the rows of t
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from sweeper.panels.axes import Declaration, Points, contradiction
+from sweeper.panels.axes import Declaration, Points
 from sweeper.panels.names import Names, column_mistake, curve_mistake, task_mistake
 from sweeper.panels.panel import Panel
 from sweeper.panels.series import Series
+from sweeper.trial.metrics import WORDS, Metric
 
 Location = tuple[str | int, ...]  # keys and places from the list of panels down to a name
 TASK = ("task", "task.name")  # columns of which every value is known before a trial runs
@@ -36,7 +37,7 @@ def _mistakes_in(panel: Panel, names: Names) -> Iterator[tuple[Location, str]]:
         if not is_text(label):
             yield location, rf"{label!r} holds no valid formula between its $ (a dollar sign is \$)"
     for location, label, metrics in _claims(panel):
-        if message := contradiction(label, map(names.metric, filter(None, metrics))):
+        if message := _contradiction(label, map(names.metric, filter(None, metrics))):
             yield location, message
 
 
@@ -85,6 +86,17 @@ def _claims(panel: Panel) -> Iterator[tuple[Location, str, Sequence[str | None]]
         yield (axis, "label"), getattr(getattr(panel, axis, None), "label", ""), metrics
     for place, series in enumerate(panel.series):
         yield ("series", place, "label"), series.label, panel.metrics(series)
+
+
+def _contradiction(label: str, metrics: Iterable[Metric]) -> str | None:
+    """What is wrong with a label that has our words for another statistic than that of any metric it stands for."""
+    drawn = list(dict.fromkeys(metrics))
+    for words in dict.fromkeys(WORDS.values()):
+        if words in label.lower() and drawn and words not in [WORDS.get(metric.statistic) for metric in drawn]:
+            right = " or ".join(f"'{metric.axis_label()}'" for metric in drawn)
+            shown = " and ".join(metric.name for metric in drawn)
+            return f"'{label}' is not what {shown} is: {right}; without a label the metric gives it"
+    return None
 
 
 @functools.cache

@@ -56,13 +56,6 @@ class Goal(NamedTuple):
         return f"{'highest' if self.mode == 'max' else 'lowest'} {self.metric}"
 
 
-class Meaning(NamedTuple):
-    """How people read the values of a metric."""
-
-    is_share: bool = False  # a number between 0 and 1 that is shown as per cent
-    jumps: bool = False  # it is 0 for some training seeds and 1 for others: a mean of the two describes no training
-
-
 class Kind(abc.ABC, Generic[T]):
     """A kind of trial."""
 
@@ -135,9 +128,9 @@ class Kind(abc.ABC, Generic[T]):
         """The metrics of a list of trials, as `of_settings`."""
         return [*(goal.metric for goal in self.goals(part, ())), *asked]
 
-    def meaning(self, metric: str) -> Meaning:
-        """How people read the values of a metric of this name."""
-        return Meaning()
+    def is_share(self, metric: str) -> bool:
+        """Whether a metric of this name is a number between 0 and 1 that is shown as per cent."""
+        return False
 
     def advice(self, trials: "pd.DataFrame") -> "Mapping[str, Callable[[], pd.DataFrame]]":
         """Tables that a report draws from finished trials of this kind, with named columns; by their titles."""
@@ -148,6 +141,11 @@ class Kind(abc.ABC, Generic[T]):
     def metric(self, name: str) -> Metric:
         """What the name of a metric, or of a training curve, stands for."""
         return metric_named(name)
+
+    def outcome_label(self, name: str) -> str:
+        """The words for an outcome of inputs on an axis."""
+        words = name.replace("_", " ")
+        return words[0].upper() + words[1:]
 
     def exact_values(self, part: Any) -> Mapping[str, float]:
         """Values by name that are known without a training, such as the best possible.

@@ -22,6 +22,12 @@ _SUFFIXES: dict[str, tuple[Statistic, bool | None]] = {
 }  # fmt: skip
 """The statistic of a name with this ending, and whether high values are the good ones, if the ending tells."""
 
+WORDS: dict[Statistic, str] = {
+    "percentile": "th percentile", "pooled": "th percentile", "worst": "worst input", "heldout": "worst input",
+    "worst5": "worst 5 %",
+}  # fmt: skip
+"""The words of this package for statistics over inputs."""
+
 _NAME = re.compile(rf"(.+?)(?:_({'|'.join(_SUFFIXES)}))?")
 _NUMBERED = re.compile(r"(.+)_(\d+)")
 
@@ -71,10 +77,21 @@ class Metric(NamedTuple):
 
     def label(self, flipped: bool = False) -> str:
         """In words, such as "5th percentile"; `flipped` where a panel shows high values as low ones."""
+        words = self.name if self.statistic == "heldout" else WORDS.get(self.statistic, self.name)
         if self.statistic not in ("percentile", "pooled"):
-            return {"worst": "worst input", "worst5": "worst 5 %"}.get(self.statistic, self.name)
+            return words
         of_all = ", of all seeds together" * (self.statistic == "pooled")
-        return f"{100 - self.percentile if flipped else self.percentile}th percentile{of_all}"
+        return f"{100 - self.percentile if flipped else self.percentile}{words}{of_all}"
+
+    def axis_label(self, percent: bool = False) -> str:
+        """The label of an axis that shows the metric, such as "5th percentile of accuracy (%)"."""
+        quantity = self._replace(statistic="mean").name.replace("_", " ")
+        text = self.name
+        if self.statistic in ("percentile", "pooled"):
+            text = f"{self.percentile}{WORDS[self.statistic]} of {quantity}"
+        elif words := WORDS.get(self.statistic):
+            text = f"{quantity[0].upper()}{quantity[1:]} of the {words}"
+        return text + " (%)" * percent
 
     def over_inputs(self, values: np.ndarray) -> float:
         """The statistic of float64 values, one per input (of all training seeds, if `pooled`).

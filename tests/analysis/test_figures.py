@@ -673,3 +673,12 @@ def test_figures_have_our_settings_whatever_those_of_the_user_are(tmp_path):
         assert picture._repr_png_().startswith(b"\x89PNG"), "what a notebook shows"
     assert report.notes == ()
     assert (tmp_path / "plain" / "P.pdf").read_bytes() == (tmp_path / "odd" / "P.pdf").read_bytes()
+
+
+def test_a_figure_is_that_of_its_panels_and_numbers():
+    def content(value, **keys):
+        return figures._content([drawing(curve(split="baseline", **keys), results([trial(**value)]))], "paper")
+
+    assert content({"success": 0.5}) == content({"success": 0.5, "wall_seconds": 7.0}), "which is not drawn"
+    others = [content({"success": 0.6}), content({"success": 0.5}, title="other"), content({"success": 0.5, "q": 2.0})]
+    assert len({content({"success": 0.5}), *others}) == 4

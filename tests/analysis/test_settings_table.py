@@ -14,6 +14,7 @@ from sweeper.analysis.settings_table import Mean, fitting, mean_of, settings, se
 from sweeper.analysis.table import terminal, texts
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries, varying
+from sweeper.trial.metrics import Metric
 from sweeper.trial.record import canonical
 from tests.results import failure, result
 
@@ -125,7 +126,7 @@ def test_a_spread_of_rounding_is_none(rows):
     ]
     (row,) = shown(means(rows(*trials)))
     assert (row["success"], row["loss"]) == ("0.5 ± 0", "0.1 ± 0")
-    assert str(mean_of((tenth, 1.00001 * tenth))) == "0.1000 ± 7e-07"
+    assert str(mean_of(Metric("loss"), (tenth, 1.00001 * tenth))) == "0.1000 ± 7e-07"
 
 
 def test_metrics_that_do_not_jump_stand_in_only_where_they_are_needed(rows):

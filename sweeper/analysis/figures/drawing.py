@@ -24,7 +24,7 @@ from sweeper.messages import typed
 from sweeper.panels.axes import Color
 from sweeper.panels.panel import Panel
 from sweeper.panels.series import Series
-from sweeper.trial.metrics import Metric
+from sweeper.training.kind import Kind
 
 WIDTH = 2.75  # width of axes in inches, unless a kind gives another
 MOST_DIFFERENT = 4  # most entries that a footer names where trials that differ are merged; the notes name all
@@ -151,9 +151,10 @@ class Drawing(abc.ABC, Generic[PanelT]):
         """Width in inches of each of the axes; their height is `layout.HEIGHT`."""
         return [WIDTH]
 
-    def metric(self, name: str) -> Metric:
-        """What the kind of the drawn trials, of which there are some, knows of a metric."""
-        return kind_of(self.trials).metric(name)
+    @property
+    def kind(self) -> Kind[Any]:
+        """The kind of the drawn trials, of which there are some."""
+        return kind_of(self.trials)
 
     def labels(self) -> list[str]:
         """The labels of the series that have numbers, in the order of the panel."""

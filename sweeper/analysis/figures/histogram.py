@@ -110,9 +110,9 @@ class Histograms(Drawing[HistogramPanel]):
 
 
 def outcome_label(drawing: "Histograms | HeatMaps") -> str:
-    """The label of the axis of the outcome, such as "Right answers (%)"."""
-    words = drawing.frame["metric"].iloc[0].replace("_", " ")
-    return drawing.panel.label or f"{words[0].upper()}{words[1:]} (%)"
+    """The label of the axis of the outcomes, such as "Right answers (%)"."""
+    labels = dict.fromkeys(map(drawing.kind.outcome_label, drawing.frame["metric"].unique()))
+    return drawing.panel.label or f"{' or '.join(labels)} (%)"
 
 
 def _centre(bins: pd.DataFrame) -> pd.Series:

@@ -29,7 +29,6 @@ from sweeper.analysis.figures.selection import NoData, column, kind_of
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import Results, task_of
 from sweeper.messages import counted
-from sweeper.panels.axes import label_of
 from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.panel import LinesPanel
 from sweeper.panels.series import PublishedCurve
@@ -80,7 +79,7 @@ class Lines(Drawing[LinesT], abc.ABC):
         They are NaN, but for the count, where a mean describes no training.
         """
         points = over_seeds(self.seeds, LINE_AND_X)
-        metrics = {name: self.metric(name) for name in points["metric"].unique()}
+        metrics = {name: self.kind.metric(name) for name in points["metric"].unique()}
         ends = zip(points["metric"], points["min"], points["max"], strict=True)
         none = [metrics[name].has_no_mean(low, high) for name, low, high in ends]
         points.loc[none, ["mean", "min", "max", "std"]] = np.nan
@@ -114,7 +113,7 @@ class Lines(Drawing[LinesT], abc.ABC):
             behind = line[np.isclose(line["x"].astype(float), x, rtol=1e-9)]
             yield self.compared(reference, reference.metric, x, published, behind, **scale)
             # Of a percentile also that of all training seeds together, which may be what a paper means.
-            if behind["seed"].nunique() < 2 or (metric := self.metric(reference.metric)).statistic != "percentile":
+            if behind["seed"].nunique() < 2 or (metric := self.kind.metric(reference.metric)).statistic != "percentile":
                 continue
             together = metric._replace(statistic="pooled")
             if (value := pooled(self.results, behind["trial_id"].unique(), together)) is not None:
@@ -152,7 +151,7 @@ class Lines(Drawing[LinesT], abc.ABC):
             ax.axhline(value, zorder=1.5, **self._exact_style(at, look))
         ax.set_yscale(scale)
         metric = self.panel.metric or self.panel.tail
-        ax.set_ylabel(y.label or (label_of(self.metric(metric), y.percent) if metric else "(%)" * y.percent))
+        ax.set_ylabel(y.label or (self.kind.metric(metric).axis_label(y.percent) if metric else "(%)" * y.percent))
         ax.grid(True)
         self.dress(ax)
         if y.limits and scale == y.scale:
@@ -215,7 +214,7 @@ class Lines(Drawing[LinesT], abc.ABC):
         if len(tails):
             if not self.frame["tail"].all():
                 entries.append(("average", Line2D([], [], **faint)))
-            named = ", ".join(dict.fromkeys(self.metric(metric).label(flipped) for metric in tails))
+            named = ", ".join(dict.fromkeys(self.kind.metric(metric).label(flipped) for metric in tails))
             entries.append((named, Line2D([], [], linestyle=DASHED, **faint)))
         if self.published:
             entries.append(("published", mark("x")))

@@ -16,7 +16,6 @@ from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
 from sweeper.messages import counted
-from sweeper.panels.axes import label_of
 from sweeper.panels.kinds import ScatterPanel
 from sweeper.trial.metrics import equal_but_rounding
 
@@ -64,9 +63,9 @@ class Scatters(Drawing[ScatterPanel]):
             axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: style.number(value)))
             axis.set_minor_formatter(NullFormatter())
-        x_label = label_of(self.metric(panel.x.column), panel.x.percent) if panel.x.column else panel.x.text()
+        x_label = self.kind.metric(panel.x.column).axis_label(panel.x.percent) if panel.x.column else panel.x.text()
         ax.set_xlabel(panel.x.label or x_label)
-        ax.set_ylabel(panel.y.label or label_of(self.metric(self.frame["metric"].iloc[0]), panel.y.percent))
+        ax.set_ylabel(panel.y.label or self.kind.metric(self.frame["metric"].iloc[0]).axis_label(panel.y.percent))
         ax.grid(True)
         if panel.y.limits and y_scale == panel.y.scale:
             ax.set_ylim(*panel.y.limits)

@@ -11,7 +11,7 @@ from sweeper.panels.panel import GridPanel, RowLinesPanel
 
 
 class VotesPanel(RowLinesPanel):
-    """Success against the number of votes k, with the lower bounds of `sweeper.analysis.vote_bounds`.
+    """Success against the number of votes k, with the lower bounds of `sweeper.learned_algorithms.vote_bounds`.
 
     `metric` and `tail` are names of columns without the number k: `votes` for `votes_<k>`, `votes_p5` for
     `votes_<k>_p5`. `x` is the label of the axis.
