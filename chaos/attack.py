@@ -188,11 +188,11 @@ FAULTS: dict[str, tuple[Inject, int]] = {}
 """Every fault by its name: what injects it so many times, and how often it is injected."""
 
 
-def fault(times: int) -> Callable[[Inject], Inject]:
-    """Enter a fault into `FAULTS`, by the name of its function."""
+def fault(name: str, times: int) -> Callable[[Inject], Inject]:
+    """Enter a function into `FAULTS`."""
 
     def entered(inject: Inject) -> Inject:
-        FAULTS[inject.__name__.replace("_", "-")] = inject, times
+        FAULTS[name] = inject, times
         return inject
 
     return entered
