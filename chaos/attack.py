@@ -1,6 +1,7 @@
 """An attack: the sweeps that a fault disturbs, and the account of what became of them."""
 
 import dataclasses
+import itertools
 import random
 import shutil
 import tempfile
@@ -145,6 +146,7 @@ class Attack:
         self.hits = 0
         self.truth: dict[Key, Numbers] = {}  # of sweeps that nothing disturbed
         self.sweeps: list[Sweep] = []
+        self._numbers = itertools.count()
 
     def space(self, packs: int = 4, seeds: int = 2, steps: int = 6000, name: str = "chaos", search: str = "") -> Path:
         """The file of a search space of `packs` times `seeds` trials."""
@@ -155,7 +157,7 @@ class Attack:
 
     def sweep(self, file: Path, trials: int, results: Path | None = None) -> Sweep:
         """A sweep with a store of its own, or in a folder."""
-        self.sweeps.append(Sweep(self, file, results or self.folder / f"results-{len(self.sweeps)}", trials))
+        self.sweeps.append(Sweep(self, file, results or self.folder / f"results-{next(self._numbers)}", trials))
         return self.sweeps[-1]
 
     def undisturbed(self, file: Path, code: Path | None = None, environment: Mapping[str, str] = {}) -> Path:
@@ -188,11 +190,11 @@ FAULTS: dict[str, tuple[Inject, int]] = {}
 """Every fault by its name: what injects it so many times, and how often it is injected."""
 
 
-def fault(times: int) -> Callable[[Inject], Inject]:
-    """Enter a fault into `FAULTS`, by the name of its function."""
+def fault(name: str, times: int) -> Callable[[Inject], Inject]:
+    """Enter a function into `FAULTS`."""
 
     def entered(inject: Inject) -> Inject:
-        FAULTS[inject.__name__.replace("_", "-")] = inject, times
+        FAULTS[name] = inject, times
         return inject
 
     return entered

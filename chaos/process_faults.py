@@ -12,7 +12,7 @@ from chaos.attack import Attack, Finding, Sweep, fault
 from chaos.starts import TRAINER, Start, send
 
 
-@fault(times=100)
+@fault("killed", times=100)
 def killed(attack: Attack, times: int) -> Finding:
     """kill -9 of the driver or of a worker at random moments: while it starts, while Ray starts, while packs train."""
     file, victims = attack.space(packs=6), collections.Counter[str]()
@@ -46,7 +46,7 @@ def _at_a_random_moment(attack: Attack, sweep: Sweep, start: Start) -> bool:
     return sweep.trains(start)
 
 
-@fault(times=21)
+@fault("nodes-killed", times=21)
 def nodes_killed(attack: Attack, times: int) -> Finding:
     """kill -9 of a training process, of a raylet or of a whole node, in turns. A lost node is replaced."""
     hits = dict.fromkeys(("worker", "raylet", "node"), 0)
@@ -75,7 +75,7 @@ def nodes_killed(attack: Attack, times: int) -> Finding:
     return attack.finding(f"{counts}; {start.text.count('a worker died with')} packs went on elsewhere")
 
 
-@fault(times=5)
+@fault("terminated", times=5)
 def terminated(attack: Attack, times: int) -> Finding:
     """SIGTERM to everything, as Slurm and reclaimed machines send it, with 30 s until the kill -9.
 
@@ -112,7 +112,7 @@ def newest_checkpoint(sweep: Sweep) -> float:
     return max(times)
 
 
-@fault(times=2)
+@fault("two-drivers", times=2)
 def two_drivers(attack: Attack, times: int) -> Finding:
     """Run two drivers of a sweep at once on one store."""
     file = attack.space(steps=2000)

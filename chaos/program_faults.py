@@ -69,7 +69,7 @@ def _versions(attack: Attack, file: Path, code: EditedProject) -> None:
         raise RuntimeError("the versions of the code cannot be told apart by their numbers")
 
 
-@fault(times=20)
+@fault("code-changed", times=20)
 def code_changed(attack: Attack, times: int) -> Finding:
     """Kill the driver, edit the code and start again on the same store; about every second edit precedes the kill."""
     file, code, version, edited = attack.space(), EditedProject(attack, "code"), 0, 0
@@ -94,7 +94,7 @@ def code_changed(attack: Attack, times: int) -> Finding:
     return attack.finding(f"{edited} of the edits while the sweep ran")
 
 
-@fault(times=20)
+@fault("drivers-of-different-code", times=20)
 def drivers_of_different_code(attack: Attack, times: int) -> Finding:
     """Run two drivers of a sweep on one store, each with its own code; kill one driver and start it again."""
     file, codes = attack.space(), [EditedProject(attack, f"code-{version}", version) for version in range(len(POWERS))]
@@ -129,7 +129,7 @@ def _resumed(attack: Attack, times: int, file: Path, environments: Sequence[Vari
     return refused
 
 
-@fault(times=20)
+@fault("settings-changed", times=20)
 def settings_changed(attack: Attack, times: int) -> Finding:
     """Kill the driver, and start again with settings of JAX or XLA in the environment that change numbers."""
     file = attack.space()
@@ -139,7 +139,7 @@ def settings_changed(attack: Attack, times: int) -> Finding:
     return attack.finding(f"{refused} starts refused")
 
 
-@fault(times=20)
+@fault("arithmetic-changed", times=20)
 def arithmetic_changed(attack: Attack, times: int) -> Finding:
     """Kill the driver, and start again with other arithmetic, as on another kind of CPU."""
     file = attack.space()
@@ -149,7 +149,7 @@ def arithmetic_changed(attack: Attack, times: int) -> Finding:
     return _of_arithmetics(attack)
 
 
-@fault(times=10)
+@fault("node-of-other-arithmetic", times=10)
 def node_of_other_arithmetic(attack: Attack, times: int) -> Finding:
     """A node of two has another arithmetic; workers are killed, so that packs move to and fro."""
     sweep = attack.sweep(attack.space(packs=2 * times, steps=8000), 4 * times)

@@ -24,13 +24,13 @@ from sweeper.trial import provenance
 from sweeper.trial.trial import trial_id, trial_of
 
 
-@fault(times=1)
+@fault("disk-full", times=1)
 def disk_full(attack: Attack, times: int) -> Finding:
     """The file system of the results is full, then has room again; needs root, to mount a small file system."""
     return _refused(attack, "No space left on device", _fill, lambda disk: (disk / "filler").unlink())
 
 
-@fault(times=1)
+@fault("disk-read-only", times=1)
 def disk_read_only(attack: Attack, times: int) -> Finding:
     """The file system of the results turns read-only, then writable again; needs root."""
     return _refused(
@@ -68,7 +68,7 @@ def _fill(disk: Path) -> None:
             file.write(bytes(4096))
 
 
-@fault(times=3)
+@fault("checkpoints-damaged", times=3)
 def checkpoints_damaged(attack: Attack, times: int) -> Finding:
     """After a kill of the driver every checkpoint is truncated or emptied or has a bit flipped."""
     sweep, damaged = attack.sweep(attack.space(steps=60_000), 8), 0
@@ -122,7 +122,7 @@ def _committed(attack: Attack, trials: int) -> tuple[Store, dict[str, TrialResul
     return Store.open(sweep.results), {trial_id(done.trial): done for done in map(_result, range(trials))}
 
 
-@fault(times=500)
+@fault("files-damaged", times=500)
 def files_damaged(attack: Attack, times: int) -> Finding:
     """Files of trials and the snapshot are truncated, emptied or have a bit flipped, with their times kept."""
     store, trials = _committed(attack, DAMAGED_TRIALS)
@@ -160,7 +160,7 @@ def _said(store: Store) -> tuple[pa.Table, ...]:
     return store.trials(), store.curves(), store.outcomes()
 
 
-@fault(times=100)
+@fault("clock-jumped", times=100)
 def clock_jumped(attack: Attack, times: int) -> Finding:
     """The clock that the store reads jumps by up to thirty years, and so do the times of its files."""
     store, trials = _committed(attack, times)
@@ -203,7 +203,7 @@ class LateFiles(LocalFiles):
         return None if self._draw.random() < 0.3 else super().opened(relative)
 
 
-@fault(times=500)
+@fault("listings-late", times=500)
 def listings_late(attack: Attack, times: int) -> Finding:
     """Machines with late views of a network disk commit the same trials with other numbers, read and compact."""
     store, trials = _committed(attack, max(2, times // 5))

@@ -14,7 +14,7 @@ from sweeper.store.store import Store
 RUNGS = {"first": "[{steps: 1000, keep: 2}, {steps: 2000, keep: 1}]", "second": "[{steps: 1500, keep: 1}]"}
 
 
-@fault(times=10)
+@fault("halvings-that-share-trials", times=10)
 def halvings_that_share_trials(attack: Attack, times: int) -> Finding:
     """Run two halvings of the same trials on one store at once; kill one of the drivers and start it again."""
     searches = {name: f"\nsearch: {{method: halving, starts: 4, rungs: {rungs}}}\n" for name, rungs in RUNGS.items()}
@@ -48,7 +48,7 @@ def _whole(numbers: tuple[tuple, tuple]) -> bool:
     return numbers[0][-1] == 3000
 
 
-@fault(times=10)
+@fault("deletions-beside-everything", times=10)
 def deletions_beside_everything(attack: Attack, times: int) -> Finding:
     """Delete, compact, note and rename beside a sweep that runs, and beside each other when it has ended."""
     file, came_back, complete = attack.space(steps=2000), 0, True
@@ -106,7 +106,7 @@ def _command(sweep: Sweep, command: str) -> bool:
     return process.returncode == 0
 
 
-@fault(times=3)
+@fault("results-moved", times=3)
 def results_moved(attack: Attack, times: int) -> Finding:
     """The results folder is renamed after a kill, and the sweep goes on there from its checkpoints."""
     sweep = attack.sweep(attack.space(steps=60_000), 8)
