@@ -376,6 +376,7 @@ def _wrong_metric(search: Search, goal: Goal | None, root: Node, tree: Node) -> 
     if halving is not None and halving.curve not in (curves := names.curves):
         at = descendant(root, ("search", "curve"))
         hint = f"{did_you_mean(nearest_name(halving.curve, curves))} (known: {', '.join(curves)})"
+        hint += "; a metric of the evaluation is one with trial.evaluate_every"
         yield Problem("search.curve", f"no trial has the training curve {shown(halving.curve)}{hint}", at.where)
     if isinstance(search, OptunaSearch) and search.scale:
         for task in sorted({*search.scale} ^ {*names.tasks}):

@@ -347,13 +347,13 @@ def test_any_training_curve_may_decide_and_high_values_may_be_the_good_ones(spac
         space("search.curve=no_loss", "search.curve_mode=min")
 
 
-BY_METRIC = ("trial.objective.q=2", "trial.evaluate_every=100", "search.curve=loss", "search.curve_mode=min")
+BY_METRIC = ("trial.objective.q=2", "search.curve=loss", "search.curve_mode=min")
 
 
 def test_a_metric_of_evaluations_while_trials_train_may_decide(space, tmp_path):
     """Whatever is interrupted, also a trial that fails after a rung which it has passed."""
     alone, again = Store.open(tmp_path / "alone"), Store.open(tmp_path / "again")
-    spec, rng = space(*BY_METRIC), random.Random(3)
+    spec, rng = space(*BY_METRIC, "trial.evaluate_every=100"), random.Random(3)
     run(source_of(spec, alone), alone, rng)
     points = alone.curves().to_pandas().query("metric == 'loss'")
     at = {step: dict(zip(own["trial_id"], own["value"], strict=True)) for step, own in points.groupby("step")}
@@ -370,15 +370,15 @@ def test_a_metric_of_evaluations_while_trials_train_may_decide(space, tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "path"),
     [
-        ([*BY_METRIC, "trial.evaluate_every=null"], "search.curve"),
-        ([*BY_METRIC, "trial.evaluate_every={choice: [null, 100]}"], "search.curve"),
-        ([*BY_METRIC, "search.rungs[1].steps=250"], "search.rungs[1].steps"),
-        ([*BY_METRIC, "trial.evaluate_every=50", "search.rungs[0].steps=50"], "search.rungs[0].steps"),
+        (["trial.evaluate_every=null"], "search.curve"),
+        (["trial.evaluate_every={choice: [null, 100]}"], "search.curve"),
+        (["trial.evaluate_every=100", "search.rungs[1].steps=250"], "search.rungs[1].steps"),
+        (["trial.evaluate_every=50", "search.rungs[0].steps=50"], "search.rungs[0].steps"),
     ],
 )
 def test_a_rung_without_an_evaluation_is_refused(space, tmp_path, overrides, path):
     with pytest.raises(SearchSpaceError) as caught:
-        source_of(space(*overrides), Store.open(tmp_path))
+        source_of(space(*BY_METRIC, *overrides), Store.open(tmp_path))
     assert [problem.path for problem in caught.value.problems] == [path]
 
 

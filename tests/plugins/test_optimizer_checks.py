@@ -13,8 +13,6 @@ from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.optimizer_contract import GradientOptimizer
 from tests.trials import coloring_trial
 
-pytestmark = pytest.mark.slow  # each optimiser is a program
-
 
 class Sound(GradientOptimizer):
     name: Literal["sound"] = "sound"
@@ -54,17 +52,23 @@ def example(optimizer: GradientOptimizer, steps: int = 3) -> suite.Example:
     return suite.Example(trial.model_copy(update={"optimizer": optimizer}))
 
 
+@pytest.mark.long  # each optimiser is a program
 def test_a_sound_optimiser_passes_and_a_trial_of_one_step_is_no_example_of_one():
     suite.check_training(example(Sound()))
     suite.check_training(example(Misspelt(), steps=1))
 
 
-@pytest.mark.parametrize("kind", [Idle, Infinite, Misspelt, Counting])
+LONG = [pytest.param(kind, marks=pytest.mark.long) for kind in (Idle, Infinite, Counting)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Misspelt, *LONG])
 def test_an_optimiser_that_does_not_train_is_told_with_its_method(kind):
     with pytest.raises(ContractError, match=r"test_optimizer_checks\.py, line \d+: transformation "):
         suite.check_training(example(kind()))
 
 
+@pytest.mark.slow
 def test_a_file_of_optimizers_is_checked_by_trials_that_train():
     assert all(trial.steps > 1 for trial in examples.examples("optimizer", "lion"))
     assert all(trial.steps == 1 for trial in examples.examples("objective", "cvar"))

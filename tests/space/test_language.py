@@ -1,6 +1,7 @@
 """The language of search spaces: the examples of docs/search-space.md hold, and draws have their distributions."""
 
 import contextlib
+import copy
 import itertools
 import logging
 import math
@@ -606,7 +607,7 @@ def naive(data: Any) -> Iterator[Any]:
 def naive_settings(data: dict[str, Any], excluded: str) -> list[dict[str, Any]]:
     kept = []
     trial = {key: value for key, value in data["trial"].items() if not _is_formula(value)}
-    for setting in naive(data | {"trial": trial}):
+    for setting in map(copy.deepcopy, naive(data | {"trial": trial})):
         names = {section: SimpleNamespace(**values) for section, values in setting.items()}
         for key, value in data["trial"].items():
             if _is_formula(value):
