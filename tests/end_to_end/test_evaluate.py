@@ -3,11 +3,12 @@
 import pytest
 from typer.testing import CliRunner
 
+import sweeper
 from sweeper.analysis import sql
 from sweeper.commands import evaluate
 from sweeper.store.store import Store
 from sweeper.trial.trial import trial_id
-from tests.processes import python
+from tests.processes import python, told
 from tests.results import result
 from tests.tiny_sweeps import with_seeds
 
@@ -19,27 +20,23 @@ SPACE = (
 )
 
 
-def command(name, *arguments):
-    return python("-m", "sweeper", name, *arguments)
-
-
 @pytest.mark.long
 def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
+    """Two of the commands have something to evaluate, and so start Ray, in a process of their own."""
     space, results = tmp_path / "tiny.yaml", ("--results", tmp_path / "results")
     space.write_text(SPACE)
-    done = command("run", space, *results)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert sweeper.train(sweeper.plan(space, results[1]), in_process=True).complete
     store = Store.open(results[1])
     protocol = ("--seeds", 40, "--votes", "1,5,20")
-    told = command("evaluate", space, *protocol, *results, "--dry-run")
-    assert (told.returncode, told.stdout) == (0, "tiny: 4 networks · 0 evaluated · 4 to evaluate\n")
+    said = told(evaluate.app, space, *protocol, *results, "--dry-run").stdout
+    assert said == "tiny: 4 networks · 0 evaluated · 4 to evaluate\n"
 
-    told = command("evaluate", "--where", "q = 3", *protocol, *results)
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert "2 networks evaluated" in told.stdout
-    told = command("evaluate", space, *protocol, *results)
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert "tiny: 4 networks · 2 evaluated · 2 to evaluate" in told.stdout
+    done = python("-m", "sweeper", "evaluate", "--where", "q = 3", *protocol, *results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 networks evaluated" in done.stdout
+    done = python("-m", "sweeper", "evaluate", space, *protocol, *results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tiny: 4 networks · 2 evaluated · 2 to evaluate" in done.stdout
     columns = "q, seed, evaluation_seeds, evaluation_votes, majority_20"
     rows = sql.table(f"select {columns} from evaluations order by q, seed", store).to_pylist()
     assert [(row["q"], row["seed"], row["evaluation_seeds"], row["evaluation_votes"]) for row in rows] == [
@@ -48,17 +45,13 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
     assert all(0 <= row["majority_20"] <= 1 for row in rows)
 
     ids = sql.frame("select trial_id from trials order by trial_id", store)["trial_id"].tolist()
-    told = command("evaluate", *ids, *protocol, *results)
-    assert "4 evaluated · 0 to evaluate" in told.stdout, "nothing is left, and no cluster is started"
-    assert told.returncode == 0
+    assert "4 evaluated · 0 to evaluate" in told(evaluate.app, *ids, *protocol, *results).stdout
     assert len(store.committed()) == 4, "the trials are as they were"
 
     without = result({"seed": 9}, network=None)
     store.commit(without)
-    told = command("evaluate", trial_id(without.trial), ids[1], "--seeds", 30, "--votes", "30", *results)
-    assert told.returncode == 0
-    reason = "left out: 1 trial (has no network: trained with resources.networks: false)"
-    assert reason in told.stdout
+    said = told(evaluate.app, trial_id(without.trial), ids[1], *protocol, *results).stdout
+    assert "left out: 1 trial (has no network: trained with resources.networks: false)" in said
 
 
 @pytest.mark.parametrize(
