@@ -34,6 +34,7 @@ trial: {TRIAL}
   steps: 20000
 resources: {{checkpoint_seconds: 0.1}}
 """
+UNDISTURBED = "import sweeper; sweeper.train(sweeper.plan('one.yaml', 'undisturbed'), in_process=True)"
 METRICS = ["trial_id", "status", "steps_done", "success", "loss", "train_loss", "fingerprint"]
 
 
@@ -73,6 +74,6 @@ def test_a_checkpoint_of_code_that_was_edited_is_not_continued(checkout):
     code, text = Command(checkout, *arguments, "results").wait()
     assert code == 0, text
     assert " is of other code: its training starts anew" in text
-    assert Command(checkout, *arguments, "undisturbed").wait()[0] == 0
+    assert Command(checkout, program=("-c", UNDISTURBED)).wait()[0] == 0
     resumed, undisturbed = (Store.open(checkout / name).trials() for name in ("results", "undisturbed"))
     assert resumed.select(METRICS) == undisturbed.select(METRICS)
