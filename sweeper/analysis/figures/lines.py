@@ -35,6 +35,7 @@ from sweeper.panels.series import PublishedCurve
 from sweeper.trial.columns import TIMINGS
 from sweeper.trial.kinds import kind_with
 from sweeper.trial.metrics import Metric
+from sweeper.trial.trial import first_part
 
 DASHED = (0, (3.2, 1.6))  # line style of a tail
 
@@ -359,10 +360,12 @@ class Histories(Lines[HistoryPanel]):
         return "against the step"
 
     def remarks(self) -> list[str]:
-        # A metric of the trials was evaluated while they trained, on no batch; the training loss is the only exception.
-        evaluated = {*self.trials.columns[self.trials.notna().any()]} - {"train_loss"}
-        own = evaluated.issuperset(self.frame["metric"])
-        return [self.seeds_remark(), *["on training batches"] * (not own), *super().remarks()[1:]]
+        # A metric of the trials was evaluated while they trained, on no batch, unless it is made of a training curve.
+        drawn, kind, part = {*self.frame["metric"]}, kind_of(self.trials), first_part(self.trials["spec"].iloc[0])
+        of_curves = {*kind.final(dict.fromkeys((*drawn, "train_loss"), 0.0))}
+        of_curves -= {goal.metric for goal in kind.goals(part, ())}
+        evaluated = {*self.trials.columns[self.trials.notna().any()]} - of_curves
+        return [self.seeds_remark(), *["on training batches"] * (not drawn <= evaluated), *super().remarks()[1:]]
 
 
 def metric_values(rows: pd.DataFrame, name: str, x: pd.Series) -> pd.DataFrame:
