@@ -42,7 +42,10 @@ from sweeper.trial.trial import Trial, trial_id, used_plug_ins
 class OnEvent:
     """A listener that is a function."""
 
-    hear: Callable[[Event], None]
+    function: Callable[[Event], None]
+
+    def hear(self, event: Event) -> None:
+        self.function(event)
 
 
 class OfSweep:
