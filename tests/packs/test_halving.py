@@ -350,6 +350,7 @@ def test_any_training_curve_may_decide_and_high_values_may_be_the_good_ones(spac
 BY_METRIC = ("trial.objective.q=2", "search.curve=loss", "search.curve_mode=min")
 
 
+@pytest.mark.long  # trains the search twice
 def test_a_metric_of_evaluations_while_trials_train_may_decide(space, tmp_path):
     """Whatever is interrupted, also a trial that fails after a rung which it has passed."""
     alone, again = Store.open(tmp_path / "alone"), Store.open(tmp_path / "again")

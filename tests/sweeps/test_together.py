@@ -79,6 +79,7 @@ def start(tmp_path: Path, *spaces: Path, **options) -> int:
     return run.start(spaces, str(tmp_path / "results"), Interruption(), **options)
 
 
+@pytest.mark.slow
 def test_a_listener_of_one_sweep_hears_of_its_own_trials(tmp_path):
     spaces = [written(tmp_path, "a", with_seeds(1)), written(tmp_path, "b", with_seeds(2))]
     one, two = (unchecked_plan(space, tmp_path / "results") for space in spaces)
@@ -96,6 +97,7 @@ def test_a_listener_of_one_sweep_hears_of_its_own_trials(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_each_sweep_is_told_and_recorded_under_its_own_name(tmp_path, capsys):
     spaces = [written(tmp_path, name, with_seeds(seeds)) for name, seeds in (("a", 1), ("b", 2))]
     store = Store.open(tmp_path / "results")
