@@ -1,11 +1,11 @@
 """What XLA compiles for a GPU that need not be here: kernels, library calls and memory of the programs of a trial.
 
     make .venv/cuda-compiler      # XLA's CUDA compiler, beside the environment: no driver, 715 MB
-    python -m benchmarks.compiled_program [--device a100] [--lanes 8] [coloring recall gridworld …]
+    python -m benchmarks.compiled_program [--device a100] [--lanes 8] [coloring recall classification …]
 
-compiles every program of a space's last trial with new seeds r. The evaluation is that of a single network. XLA runs
-all its passes and assembles the kernels. What it would measure on the device it does not know: tiles of matrix products
-are its default ones, and cuBLAS's algorithms are not chosen.
+compiles every program of a space's last trial (of learned algorithms the last with new seeds r). The evaluation is that
+of a single network. XLA runs all its passes and assembles the kernels. What it would measure on the device it does not
+know: tiles of matrix products are its default ones, and cuBLAS's algorithms are not chosen.
 
 Kernels are counted in the compiled text. Every fusion, product, sort, copy or custom call is one, and the body of a
 loop counts as often as it runs. A loop that ends by what it computes counts as one turn, with its condition.
@@ -32,10 +32,12 @@ from sweeper.learned_algorithms import evaluation, evolution, gradient
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.packing import stack
 from sweeper.space import search_space
-from sweeper.training import compilation
+from sweeper.training import compilation, experiments
 from sweeper.training.kinds import trainer_of
 from sweeper.trial import vectorisation
+from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.record import canonical
+from sweeper.trial.trial import Trial, trial_of
 
 COMPILER = Path(sys.prefix) / "cuda-compiler"
 """Where `make .venv/cuda-compiler` puts the compiler."""
@@ -117,15 +119,18 @@ class Compiled(NamedTuple):
     seconds: float
 
 
-def program_names(trial: TrialSpec) -> tuple[str, ...]:
-    """The programs of a trial: `stride` is the steps of Adam between two points of a curve."""
+def program_names(trial: Trial) -> tuple[str, ...]:
+    """The programs of a trial: `stride` is the steps of a trainer by gradients, or of an experiment, in one program."""
     if trainer_of(trial) is evolution.TRAINER:
         return "init", "population", "tell", "evaluation"
     return "init", "stride", "evaluation"
 
 
-def traced(trial: TrialSpec, program: str, lanes: int, placed: Any = lambda values: values) -> jax.stages.Traced:
+def traced(trial: Trial, program: str, lanes: int, placed: Any = lambda values: values) -> jax.stages.Traced:
     """A program for the shapes of its arguments, to which `placed` may give a device; nothing is computed."""
+    if isinstance(trial, ExperimentTrial):
+        return _traced_experiment(trial, program, lanes, placed)
+    assert isinstance(trial, TrialSpec)
     stacked, evolves = stack([trial] * lanes), trainer_of(trial) is evolution.TRAINER
     function: Any
     arguments: tuple[Any, ...]
@@ -144,6 +149,18 @@ def traced(trial: TrialSpec, program: str, lanes: int, placed: Any = lambda valu
     return compilation.traced(function, *map(placed, arguments))
 
 
+def _traced_experiment(trial: ExperimentTrial, program: str, lanes: int, placed: Any) -> jax.stages.Traced:
+    stacked, data = stack([trial] * lanes), placed(experiments._shapes_of_data(trial))
+    if program == "init":
+        return compilation.traced(experiments.init, placed(stacked), data)
+    state = jax.eval_shape(experiments.init, stacked, data)
+    if program == "stride":
+        function = functools.partial(experiments.advance, length=trainer_of(trial).stride_steps)
+        return compilation.traced(function, placed(stacked), placed(state), data)
+    network = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), state.network)
+    return compilation.traced(experiments._evaluation, trial, placed(network), placed(np.int32(0)), data)
+
+
 def compiled(requests: Iterable[Request], processes: int = os.cpu_count() or 1) -> list[Compiled | str]:
     """What each request gives, or the compiler's error, in the order of the requests; processes share the work."""
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _enter) as pool:
@@ -159,7 +176,7 @@ def _enter() -> None:
 
 
 def _compiled(request: Request) -> Compiled | str:
-    trial = TrialSpec.model_validate(request.trial)
+    trial = trial_of(request.trial)
     sharding = SingleDeviceSharding(_device(request.device))
 
     def placed(values: Any) -> Any:
@@ -256,7 +273,7 @@ def _bytes(shape: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print one row for each program of the spaces that are named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("spaces", nargs="*", default=["coloring", "recall", "gridworld"])
+    parser.add_argument("spaces", nargs="*", default=["coloring", "recall", "gridworld", "classification"])
     parser.add_argument("--device", choices=DEVICES, default="h100")
     parser.add_argument("--lanes", type=int, default=8)
     asked = parser.parse_args(arguments)
@@ -265,11 +282,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     requests, titles, runs = [], [], []
     for name in asked.spaces:
         trials = search_space.read(Path("search_spaces", f"{name}.yaml"), ()).expand().trials
-        trial = [each for each in trials if isinstance(each, TrialSpec) and not each.single_seed][-1]
+        trial = [each for each in trials if not (isinstance(each, TrialSpec) and each.single_seed)][-1]
         for program in program_names(trial):
             requests.append(Request(canonical(trial), program, asked.device, asked.lanes))
             stride = program == "stride"
-            runs.append(gradient.STRIDE if stride else 1)
+            runs.append(trainer_of(trial).stride_steps if stride else 1)
             titles.append(f"{name} | {'step' if stride else program}")
     bandwidth = DEVICES[asked.device][2]["memory_bandwidth"]
     print("| space | program | kernels in loops | outside | library | memory, MB | moved, MB | ms | compile, CPU s |")

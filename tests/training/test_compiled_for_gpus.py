@@ -20,7 +20,7 @@ from sweeper.space import search_space
 from sweeper.training import compilation
 from sweeper.trial import vectorisation
 from sweeper.trial.record import canonical
-from sweeper.trial.trial import leaf_values
+from sweeper.trial.trial import Trial, leaf_values
 from tests import shipped
 from tests.jaxprs import equations
 from tests.trials import coloring_trial
@@ -40,11 +40,13 @@ UNREAD = {
 """Parts of a trial on which the operations of a program do not depend."""
 
 
-def _form(trial: TrialSpec, program: str) -> tuple:
+def _form(trial: Trial, program: str) -> tuple:
     """What decides which operations a program of a trial has; sizes, which are numbers, do not.
 
-    The code of a model branches on some of its numbers, such as that of its blocks.
+    The code of a model branches on some of its numbers, such as that of its blocks; that of an experiment on any.
     """
+    if not isinstance(trial, TrialSpec):
+        return program, jax.tree.structure(trial.for_programs())
     entries = dict(leaf_values(canonical(trial))) | {"baseline": trial.single_seed}
     read = {name: value for name, value in entries.items() if name.partition(".")[0] not in UNREAD[program]}
     sizes = {name for name, value in read.items() if _is_size(value) and not name.startswith("model.")}
@@ -56,7 +58,7 @@ def _is_size(value: object) -> bool:
 
 
 @functools.cache
-def _forms(space: Path) -> dict[tuple, tuple[TrialSpec, str]]:
+def _forms(space: Path) -> dict[tuple, tuple[Trial, str]]:
     """One trial and program for each form of a space, of the last trial that has it."""
     return {
         _form(cell[0], program): (cell[-1], program)
@@ -112,8 +114,9 @@ def test_every_program_of_every_shipped_space_compiles_for_a_gpu():
     """Programs of the same operations, which differ in sizes alone, are compiled once: for one GPU after another."""
     assert all(map(_forms, shipped.SPACES))
     forms = {form: trial for space in shipped.SPACES for form, trial in _forms(space).items()}
-    assert {trial.model.blocks for trial, _ in forms.values() if isinstance(trial.model, transformer.Model)} == {1, 2}
-    different: dict[tuple, tuple[TrialSpec, str]] = {}
+    models = [trial.model for trial, _ in forms.values() if isinstance(trial, TrialSpec)]
+    assert {model.blocks for model in models if isinstance(model, transformer.Model)} == {1, 2}
+    different: dict[tuple, tuple[Trial, str]] = {}
     with vectorisation.built_for("cuda"):
         for trial, program in forms.values():
             jaxpr = traced(trial, program, 2).jaxpr.jaxpr
