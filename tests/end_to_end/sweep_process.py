@@ -1,5 +1,6 @@
 """`python -m sweeper.run` as a process: its copy of the checkout, its workers, and what it leaves in a store."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from sweeper.commands import status
 from sweeper.store.store import Store
 from sweeper.trial import plugins
-from tests.processes import python
+from tests.processes import told
 
 UNSTABLE = ("wall", "seconds", "started", "finished", "per_second", "memory", "command", "pack_id")
 """Columns that say how a trial was executed."""
@@ -59,9 +61,9 @@ class Command:
 
     def workers(self) -> list[int]:
         """Processes of Ray that train packs, anywhere below the command."""
-        children = [int(line) for line in process_ids("--ppid", str(self.process.pid))]
-        grandchildren = [int(line) for child in children for line in process_ids("--ppid", str(child))]
-        self.seen.update(children + grandchildren)
+        own = children(self.process.pid)
+        grandchildren = [below for child in own for below in children(child)]
+        self.seen.update(own + grandchildren)
         return [pid for pid in grandchildren if b"ray::ResourceTrainable" in command_line(pid)]
 
     def remaining(self) -> list[bytes]:
@@ -69,9 +71,13 @@ class Command:
         return [line for pid in self.seen if (line := command_line(pid))]
 
 
-def process_ids(*arguments: str) -> list[str]:
-    """What `ps` lists."""
-    return subprocess.run(["ps", "-o", "pid=", *arguments], capture_output=True, text=True, check=False).stdout.split()
+def children(pid: int) -> list[int]:
+    """The processes that a process has started itself; not by `ps`, which would take a core while a test waits."""
+    found: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # it may have just ended
+            found += map(int, thread.read_text().split())
+    return found
 
 
 def command_line(pid: int) -> bytes:
@@ -95,8 +101,8 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def status_of(store: Path) -> str:
-    """What `python -m sweeper status` prints."""
-    return python("-m", "sweeper", "status", "--results", store, check=True).stdout
+    """What `sweeper status` prints."""
+    return told(status.app, "--results", store).stdout
 
 
 def science(store: Path) -> pa.Table:
