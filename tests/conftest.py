@@ -59,7 +59,7 @@ pytest_plugins = ["tests.budgets"]
 
 WITH_RAY = (
     "launch",
-    *(f"end_to_end/test_{name}.py" for name in ("chaos", "cluster_files", "nodes", "project")),
+    *(f"end_to_end/test_{name}.py" for name in ("chaos", "cluster_files", "nodes", "other_code", "project")),
 )
 """What imports Ray when it is collected, which takes seconds."""
 

@@ -26,6 +26,6 @@ def view(console: Console) -> Listener:
     return views.LiveView(console) if console.is_terminal else views.LogLines(console)
 
 
-def heartbeats(store: Store, command: str, ask_to_stop: Callable[[], None]) -> Listener:
+def heartbeat_of(store: Store, command: str, ask_to_stop: Callable[[], None]) -> Listener:
     """Tells the store how far one sweep is; the arguments are those of `listeners`."""
     return heartbeat_writer.HeartbeatWriter(store, command, ask_to_stop)

@@ -117,8 +117,11 @@ _FORMS: dict[type, TypeAdapter[Any]] = {form: TypeAdapter(form) for form in (Tri
 
 
 def text_of(seal: TrialSeal | SnapshotSeal) -> str:
-    """The seal as JSON, without the digest."""
-    return json.dumps(dataclasses.asdict(seal), separators=(",", ":"))
+    """The seal as JSON, without the digest. That of a trial names no protocol, as it did before evaluations had one."""
+    fields = dataclasses.asdict(seal)
+    if fields.get("protocol", "") is None:
+        del fields["protocol"]
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def seal_of(text: str) -> TrialSeal:

@@ -131,7 +131,7 @@ def train_together(
         output = output or Output.plain()
         console = output.out if on_event is None else Console(quiet=True)
         limits = [LimitsWatch(plan, interruption) for plan in plans]
-        writers = [listeners.heartbeats(store, origin.command, interruption.ask) for _ in plans]
+        writers = [listeners.heartbeat_of(store, origin.command, interruption.ask) for _ in plans]
         hearing: list[Listener] = [listeners.view(console), *([] if on_event is None else [OnEvent(on_event)])]
         for plan, *own in zip(plans, limits, writers, strict=True):
             hearing += [OfSweep(plan, listener) for listener in own]

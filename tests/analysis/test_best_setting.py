@@ -100,9 +100,10 @@ def retrained(lines) -> tuple[dict, list[int]]:
     return json.loads(setting), [int(trial.seed) for trial in trials]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
-    [SPACE, NESTED, UNWRITTEN, pytest.param(VARIANTS, marks=pytest.mark.slow), FORMULAS, VARIABLES],
+    [SPACE, NESTED, UNWRITTEN, VARIANTS, FORMULAS, VARIABLES],
     ids=["leaves", "nested", "unwritten", "variants", "formulas", "variables"],
 )
 def test_the_command_trains_the_best_setting_with_other_seeds(searched, text):
@@ -197,6 +198,7 @@ def test_overrides_of_the_search_stay_unless_the_command_replaces_them(searched)
     assert "search.trials" not in lines[-1]
 
 
+@pytest.mark.slow
 def test_variants_have_the_overrides_of_the_search_in_them(searched):
     space, rows = searched(VARIANTS, ("trial.steps=300", "resources.lanes=2"))
     _, lines = ending(rows, space, (), "results", None)

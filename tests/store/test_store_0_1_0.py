@@ -45,7 +45,7 @@ def test_it_says_what_it_said(store):
     new = dict.fromkeys({*TRIALS.names} - expected["rows"][0].keys())
     expected["rows"] = [row | new for row in expected["rows"]]
     for sweep in expected["sweeps"]:
-        sweep["provenance"]["sources"] = {}
+        sweep["provenance"]["sources"] = sweep["variables"] = {}
     assert said(store) == expected
     assert sound(store)
 
