@@ -18,7 +18,7 @@ def listeners(console: Console, store: Store, command: str, ask_to_stop: Callabl
     `command` is the command line that carries on; `ask_to_stop`, which any thread may call, makes the start leave
     checkpoints and end.
     """
-    return [view(console), heartbeats(store, command, ask_to_stop)]
+    return [view(console), heartbeat_of(store, command, ask_to_stop)]
 
 
 def view(console: Console) -> Listener:

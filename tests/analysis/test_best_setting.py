@@ -118,6 +118,7 @@ def test_the_command_trains_the_best_setting_with_other_seeds(searched, text):
         assert seeds == [2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_variables_stand_in_the_table_and_beside_the_best_setting(searched):
     space, rows = searched(VARIABLES)
     of_best = space.expand().variables[space.expand().trial_ids[4]]

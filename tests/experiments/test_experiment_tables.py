@@ -36,6 +36,7 @@ def test_a_trial_has_its_fields_and_its_metrics(store):
     assert not {"baseline", "model", "objective", "q", "m"} & {*table["name"]}
 
 
+@pytest.mark.slow
 def test_the_columns_of_other_kinds_stay_away_unless_they_are_named(store, capsys):
     for query, named in (("select * from trials", False), ("select baseline, * from trials", True)):
         answer_formats.print_table(sql.table(query, store), query)

@@ -172,6 +172,7 @@ def test_what_an_installed_plug_in_changes_is_refused_at_every_load(project, pac
         assert "jax_enable_x64" in _refusal("maze")
 
 
+@pytest.mark.slow
 def test_what_a_library_changes_is_refused_until_the_plug_in_does_without_it(project, tmp_path, monkeypatch):
     site = tmp_path / "elsewhere" / "site-packages"
     site.mkdir(parents=True)

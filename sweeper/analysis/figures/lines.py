@@ -362,8 +362,11 @@ class Histories(Lines[HistoryPanel]):
     def remarks(self) -> list[str]:
         # A metric of the trials was evaluated while they trained, on no batch, unless it is made of a training curve.
         drawn, kind, part = {*self.frame["metric"]}, kind_of(self.trials), first_part(self.trials["spec"].iloc[0])
-        of_curves = {*kind.final(dict.fromkeys((*drawn, "train_loss"), 0.0))}
-        of_curves -= {goal.metric for goal in kind.goals(part, ())}
+        of_curves = {"train_loss"}
+        if part is not None:  # else nobody knows which of them its evaluation makes
+            of_curves |= {*kind.final(dict.fromkeys((*drawn, "train_loss"), 0.0))} - {
+                goal.metric for goal in kind.goals(part, ())
+            }
         evaluated = {*self.trials.columns[self.trials.notna().any()]} - of_curves
         return [self.seeds_remark(), *["on training batches"] * (not drawn <= evaluated), *super().remarks()[1:]]
 
