@@ -361,11 +361,3 @@ def _timings(
         "steps_per_second": step / seconds["train_seconds"] if seconds["train_seconds"] else 0.0,
         "peak_memory_bytes": float(device_memory.peak_bytes()),
     }
-
-
-def run_pack(pack: Pack, destination: Destination) -> PackProgressed:
-    """Run a whole pack in this process and commit every trial of it."""
-    run = PackRun(pack, pack.trial_ids, destination)
-    while (progress := run.advance()).phase != "done":
-        pass
-    return progress

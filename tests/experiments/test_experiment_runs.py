@@ -14,7 +14,7 @@ from sweeper.analysis import ready_questions, results
 from sweeper.analysis.figures import drawing
 from sweeper.analysis.results import Results, named
 from sweeper.packs import start_from
-from sweeper.packs.pack_run import PackRun, run_pack
+from sweeper.packs.pack_run import PackRun
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.trained_trial import load
 from sweeper.space import search_space
@@ -31,6 +31,7 @@ from tests.analysis.made_up_figures import panel
 from tests.experiments.runs import destination, science
 from tests.experiments.toy import TOY, project, toy_trial
 from tests.results import failure
+from tests.whole_packs import run_pack
 
 pytestmark = pytest.mark.slow  # the first of them compiles for all
 

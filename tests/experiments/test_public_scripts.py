@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from sweeper.packs import conformance
-from sweeper.packs.pack_run import run_pack
 from sweeper.packs.packing import Pack
 from sweeper.store.store import Store
 from sweeper.trial.experiment_trial import ExperimentTrial
 from tests.experiments.runs import destination, run_with_deaths, science
 from tests.experiments.toy import project
+from tests.whole_packs import run_pack
 
 SCRIPTS = Path(__file__).parent / "public_scripts" / "experiments"
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from sweeper.packs import conformance
-from sweeper.packs.pack_run import run_pack
 from sweeper.packs.packing import Pack, lane, stack
 from sweeper.packs.trained_trial import load
 from sweeper.store.store import Store
@@ -15,6 +14,7 @@ from sweeper.training.kinds import kind_of, trainer_of
 from sweeper.trial import plugins
 from sweeper.trial.experiment_trial import ExperimentTrial
 from tests.experiments.runs import destination, run_with_deaths, science
+from tests.whole_packs import run_pack
 
 FAST = {"name": "adam", "learning_rate": 1e-2, "warmup_steps": 0}
 

@@ -8,13 +8,14 @@ import pytest
 
 from sweeper.learned_algorithms import evolution, gradient
 from sweeper.packs import checkpoint, device_memory, pack_run
-from sweeper.packs.pack_run import Destination, run_pack
+from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.plan import Segment
 from sweeper.store.store import Store
 from sweeper.training import compilation
 from sweeper.trial import provenance, vectorisation
 from tests.trials import coloring_trial
+from tests.whole_packs import run_pack
 
 ORIGIN = provenance.capture("test")
 TRIALS = tuple(coloring_trial(seed=seed) for seed in range(5))

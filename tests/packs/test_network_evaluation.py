@@ -11,7 +11,7 @@ from sweeper.analysis.results import Results
 from sweeper.events import TrialsLost
 from sweeper.learned_algorithms import evaluation
 from sweeper.packs.network_evaluation import EvaluationRun, ProtocolError, by_protocol, evaluation_plan
-from sweeper.packs.pack_run import Destination, run_pack
+from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack
 from sweeper.panels.kinds import Panels
 from sweeper.store.files import DurableFiles
@@ -24,6 +24,7 @@ from sweeper.trial.trial import trial_id
 from tests.damage import DAMAGES, flipped
 from tests.results import failure, result
 from tests.trials import coloring_trial
+from tests.whole_packs import run_pack
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from pydantic import Field
 from sweeper.learned_algorithms import evaluation, gradient
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import checkpoint, checkpointed_trials, device_memory, pack_run, plan
-from sweeper.packs.pack_run import Destination, PackRun, run_pack
+from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack, stack
 from sweeper.space.early_stopping import Asha
 from sweeper.store.store import NoNetworkError, Store, StoreError
@@ -32,6 +32,7 @@ from sweeper.trial.record import Traced
 from sweeper.trial.trial import trial_id
 from tasks.coloring import Task as Coloring
 from tests.trials import coloring_trial
+from tests.whole_packs import run_pack
 
 pytestmark = pytest.mark.slow  # the first of them compiles for all
 

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 from sweeper.packs import start_from
 from sweeper.packs.halving import searches_of
-from sweeper.packs.pack_run import Destination, PackRun, run_pack
+from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack, cells, packs
 from sweeper.space import search_space
 from sweeper.space.halving import Halving, Rung
@@ -27,6 +27,7 @@ from sweeper.trial.trial import Trial, trial_id, trial_of
 from tests.results import PROVENANCE, failure, record, result
 from tests.tiny_sweeps import SPACE
 from tests.trials import coloring_trial
+from tests.whole_packs import run_pack
 
 ORIGIN = provenance.capture("test")
 CODE = ORIGIN.code

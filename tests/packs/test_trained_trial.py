@@ -11,7 +11,7 @@ import pytest
 
 import sweeper
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.packs.pack_run import Destination, run_pack
+from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack
 from sweeper.packs.trained_trial import LoadError
 from sweeper.store.store import Store, StoreError
@@ -20,6 +20,7 @@ from sweeper.trial import provenance
 from sweeper.trial.trial import trial_id
 from tests.results import WEIGHTS, result
 from tests.trials import coloring_trial
+from tests.whole_packs import run_pack
 
 MODELS = [
     {"name": "transformer", "width": 4, "key_size": 4, "mlp": True, "layer_norm": True, "positions": "learnt"},

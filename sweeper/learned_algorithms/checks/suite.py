@@ -26,9 +26,6 @@ from sweeper.trial.optimizer_contract import GradientOptimizer
 TOKENS = 7
 """Tokens of the sequences that networks read."""
 
-PLATFORMS = ("cpu", "cuda")
-"""Platforms that a program is made for: on a CPU like cases take turns, for a GPU they are computed at once."""
-
 
 class Example:
     """A trial, and networks of it that several checks look at.
