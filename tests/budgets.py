@@ -1,6 +1,6 @@
 """A test may use so many CPU seconds, with all processes below it; one that uses more fails.
 
-The limits are seconds of CPU, set-up included, so that a busy machine breaks nothing. Long tests have none. A fixture
+The limits are seconds of CPU, set-up included, so that a busy machine breaks nothing. Long tests have none, but for those of the list below. A fixture
 that several tests share has a limit of its own, and is not counted for the first of them. Neither is what this process
 imports: the first test that uses a library would pay for all.
 """
@@ -67,7 +67,7 @@ LENIENCE = 2.0 if os.environ.get("CI") else 1.0
 
 def limit(item: pytest.Item) -> float | None:
     """CPU seconds that a test may use, None for any number."""
-    if item.get_closest_marker("long") is not None:
+    if item.get_closest_marker("long") is not None and item.nodeid not in EXCEPTIONS:
         return None
     return LENIENCE * EXCEPTIONS.get(item.nodeid, QUICK if item.get_closest_marker("slow") is None else SLOW)
 

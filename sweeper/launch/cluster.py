@@ -30,7 +30,7 @@ from sweeper.interruption import Interruption, last_words, starting_deaf_process
 from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.cores import cores
-from sweeper.launch.environment import worker_environment
+from sweeper.launch.environment import WORKER_VARIABLE, worker_environment
 from sweeper.launch.job import LaunchError, SetupError, reason
 from sweeper.messages import counted
 from sweeper.space.resources import Resources
@@ -111,7 +111,9 @@ def connected(
                 if cluster is None:
                     environment |= snapshot.environment()
                 if code is not None:
-                    snapshot.require_loadable(trials, code, environment)
+                    # No worker: what a plug-in does in workers alone is a failure of its trials.
+                    settings = {name: value for name, value in environment.items() if name != WORKER_VARIABLE}
+                    snapshot.require_loadable(trials, code, settings)
                 if cluster is None:
                     ended.enter_context(ray_internals.fresh_token())
                     # Workers work in the working directory of `ray.init`, and look for modules there before they look

@@ -52,8 +52,8 @@ class CodeSnapshot(NamedTuple):
     def require_loadable(self, trials: Sequence[Trial], code: Code, environment: Mapping[str, str]) -> None:
         """Load and trace the plug-ins of trials from this copy, in another process; once for every copy and plug-in.
 
-        The environment is that of a worker. A plug-in that cannot be loaded or traced, or a copy of other code than
-        the start's, is a `SetupError`.
+        The environment is added to that of this process. A plug-in that cannot be loaded or traced, or a copy of other
+        code than the start's, is a `SetupError`.
         """
         names = {kind: sorted(name for of, name in used_plug_ins(trials) if of == kind) for kind in plugins.KINDS}
         known = json.dumps([self.digest, code.model_dump(mode="json"), names, sys.version, sys.prefix])

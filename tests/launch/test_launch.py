@@ -262,6 +262,7 @@ def test_what_a_start_has_started_does_not_hear_batch_systems_until_a_plug_in_wa
         assert python("-c", worker).stdout == "1\n"
 
 
+@pytest.mark.long
 def test_the_copy_is_loaded_once_before_ray_starts(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code, trials = fingerprint.captured(), [coloring_trial()]

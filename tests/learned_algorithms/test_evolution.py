@@ -157,8 +157,12 @@ def test_evolution_trains_the_tasks_of_gradients(task, optimizer, below):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("trainer", "optimizer"),
-    [(gradient, {"name": "adam"}), (evolution, {"name": "pgpe", "population": 20, "initial_std": 1.0})],
-    ids=["gradients", "evolution"],
+    [
+        pytest.param(gradient, {"name": "adam"}, id="gradients"),
+        pytest.param(
+            evolution, {"name": "pgpe", "population": 20, "initial_std": 1.0}, id="evolution", marks=pytest.mark.long
+        ),
+    ],
 )
 def test_an_annealed_q_is_that_of_the_step(trainer, optimizer):
     fields = {"task": COLORING, "optimizer": optimizer, "steps": 2}

@@ -101,7 +101,7 @@ def test_nothing_is_chosen_on_a_cpu_and_for_one_trial(monkeypatch):
     assert device_memory.chosen_lanes(Pack(TRIALS[:1]), _of_memory(150, 200), 1.0) is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", [{}, pytest.param({"name": "pgpe", "population": 4}, marks=pytest.mark.long)])
 def test_the_compiler_says_what_a_lane_needs(optimizer):
     trainer = evolution.TRAINER if optimizer else gradient.TRAINER

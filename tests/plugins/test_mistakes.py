@@ -86,8 +86,6 @@ VALUES = {
     "a group too many": (_able("groups=contracts.Groups(2, lambda inputs: inputs.prize + 2)"), "abilities"),
 }
 
-COUNTED = "calls are counted"
-
 RANDOM = {
     # Committed; two runs of one trial: .669 and .687.
     "in loss": {LOSS: f"import numpy\n        {LOSS} * numpy.random.rand()"},
@@ -96,7 +94,7 @@ RANDOM = {
         "return 1 - jax": "return SIZE * jax",
     },
     # One number in process, another on Ray: the first trace counts as well.
-    COUNTED: {
+    "calls are counted": {
         "class Game": "CALLS = []\n\n\nclass Game",
         LOSS: f"CALLS.append(1)\n        {LOSS} * (2.0 if len(CALLS) > 2 else 1.0)",
     },
@@ -158,12 +156,8 @@ def test_a_mistake_that_a_few_pairs_show(project, edits, method):
     assert str(refused.value).startswith(_place(project, method))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "edits",
-    # Each takes three processes.
-    [pytest.param(RANDOM[name], id=name, marks=[pytest.mark.long] * (name != COUNTED)) for name in RANDOM],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("edits", [pytest.param(RANDOM[name], id=name) for name in RANDOM])
 def test_programs_that_depend_on_when_and_where_they_are_traced_are_found_before_the_first_pack(project, edits):
     """In another process a number that is drawn at import is another one."""
     trial = _trial(project, edits)
@@ -202,7 +196,7 @@ def test_a_check_says_the_same_as_a_start(project):
     assert CliRunner().invoke(app, ["check", "search_spaces/gates.yaml"]).exit_code == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_check_of_a_new_task_takes_seconds(project):
     """Of CPU time (tests/budgets.py), as users call it: nothing was compiled before, and XLA optimises."""
     cold = {"JAX_ENABLE_COMPILATION_CACHE": "false", "XLA_FLAGS": "", "PYTHONPATH": str(plugins.ROOT)}

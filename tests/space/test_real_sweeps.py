@@ -168,7 +168,7 @@ def _trials(spec: SweepSpec) -> list[Trial]:
     """Those of the expansion, or of all settings for which a search asks that is told nothing."""
     if not isinstance(spec.search, OptunaSearch):
         return list(spec.expand().trials)
-    study = spec.search.study(spec.variants)
+    study = spec.search.study(spec.tree)
     return [trial for _ in range(spec.search.draws) for trial in spec.trials_of(study.ask()).trials]
 
 

@@ -142,7 +142,7 @@ def columns(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(column=columns())
 def test_no_row_of_a_stranger_is_a_traceback(tmp_path_factory, caplog, column):
     store = Store.open(tmp_path_factory.mktemp("strange"))

@@ -209,7 +209,10 @@ def test_a_search_without_winner_is_not_called_committed(space, tmp_path, monkey
 @pytest.mark.parametrize(
     ("early_stopping", "stopped_at"),
     [
-        ({"name": "median", "n_startup_trials": 1, "metric": "loss", "mode": "min", "every": 200}, 200),
+        pytest.param(
+            {"name": "median", "n_startup_trials": 1, "metric": "loss", "mode": "min", "every": 200}, 200,
+            marks=pytest.mark.long,
+        ),
         ({"grace_steps": 300, "reduction_factor": 2}, 300),
         pytest.param(
             {"name": "successive_halving", "min_resource": 200, "reduction_factor": 2, "every": 200}, 200,
