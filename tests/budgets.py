@@ -18,7 +18,6 @@ QUICK, SLOW, SHARED = 1.0, 10.0, 40.0
 """CPU seconds of a test, of a slow one, and of the set-up of a fixture that several tests share."""
 
 EXCEPTIONS: dict[str, float] = {
-    "tests/end_to_end/test_run.py::test_the_numbers_are_those_of_a_training_that_nothing_disturbs": 20.0,
     "tests/launch/test_launch.py::test_the_driver_never_starts_jax[quickstart]": 20.0,
     "tests/launch/test_population.py"
     "::test_workers_compute_with_the_code_of_the_start_see_no_gpu_and_end_with_the_process_that_made_them": 25.0,

@@ -200,6 +200,7 @@ def test_a_failing_task_is_told_in_one_line_and_ends_the_start_with_1(swept):
     assert "ray." not in text
 
 
+@pytest.mark.long
 def test_the_numbers_are_those_of_a_training_that_nothing_disturbs(swept, here, tmp_path):
     """Bit for bit, after a kill and beside a second driver; the reference is trained in this process."""
     sweeper.train(sweeper.plan("well.yaml", tmp_path), in_process=True)
