@@ -1,6 +1,5 @@
 """`python -m sweeper.run` as a process: its copy of the checkout, its workers, and what it leaves in a store."""
 
-import contextlib
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from chaos.starts import children, command_line
 from sweeper.commands import status
 from sweeper.store.store import Store
 from sweeper.trial import plugins
@@ -64,28 +64,11 @@ class Command:
         own = children(self.process.pid)
         grandchildren = [below for child in own for below in children(child)]
         self.seen.update(own + grandchildren)
-        return [pid for pid in grandchildren if b"ray::ResourceTrainable" in command_line(pid)]
+        return [pid for pid in grandchildren if "ray::ResourceTrainable" in command_line(pid)]
 
-    def remaining(self) -> list[bytes]:
+    def remaining(self) -> list[str]:
         """What still runs of the processes seen by `workers`."""
         return [line for pid in self.seen if (line := command_line(pid))]
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process has started itself; not by `ps`, which would take a core while a test waits."""
-    found: list[int] = []
-    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # it may have just ended
-            found += map(int, thread.read_text().split())
-    return found
-
-
-def command_line(pid: int) -> bytes:
-    """The command line of a process; empty for a process that has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def catches(pid: int, signum: int) -> bool:

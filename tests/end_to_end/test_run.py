@@ -19,6 +19,7 @@ from typing import NamedTuple
 import pytest
 
 import sweeper
+from chaos.starts import children, command_line
 from sweeper.analysis import sql
 from sweeper.commands import run, stop
 from sweeper.interruption import Interruption
@@ -28,8 +29,6 @@ from sweeper.trial import plugins
 from tests.end_to_end.sweep_process import (
     Command,
     catches,
-    children,
-    command_line,
     curves,
     science,
     status_of,
@@ -166,7 +165,7 @@ def swept(folder: Path) -> Swept:
     os.kill(killed.process.pid, signal.SIGKILL)
     killed.process.wait()
     died, rows = status_of(store), len(Store.open(store).committed())
-    until(lambda: not any(b"ray::ResourceTrainable" in line for line in killed.remaining()))
+    until(lambda: not any("ray::ResourceTrainable" in line for line in killed.remaining()))
 
     one, other = Command(folder, *arguments), Command(folder, *arguments)
     one.until(one.workers)
@@ -342,7 +341,7 @@ def test_a_cluster_whose_head_dies_ends_the_sweep_with_one_sentence(folder):
     soon = {"RAY_gcs_rpc_server_reconnect_timeout_s": "15"}  # until processes of Ray miss their head
     command = Command(folder, "tiny.yaml", "--results", "headless", "--address", "local", **soon)
     command.until(command.workers)
-    (head,) = [pid for pid in children(command.process.pid) if b"gcs_server" in command_line(pid)]
+    (head,) = [pid for pid in children(command.process.pid) if "gcs_server" in command_line(pid)]
     os.kill(head, signal.SIGKILL)
     code, text = command.wait()
     assert code == 1
