@@ -128,6 +128,7 @@ def test_variables_stand_in_the_table_and_beside_the_best_setting(searched):
     assert f"  variables_x: {value_text(of_best['variables.x'])}" in lines
 
 
+@pytest.mark.slow
 def test_what_is_said_of_the_best_setting(searched):
     space, rows = searched(SPACE, losses=(5.0, 4.0, 1.0, 3.0, 6.0, None))
     best = space.expand().trials[4]

@@ -18,6 +18,9 @@ from sweeper.packs import conformance
 from sweeper.trial import plugins
 from sweeper.trial.trial import trial_id
 
+PLATFORMS = ("cpu", "cuda")
+"""Platforms that a program is made for: on a CPU like cases take turns, for a GPU they are computed at once."""
+
 SMALL: dict[str, dict] = {
     "coloring": {"vertices": 5},
     "recall": {"keys": 3},
@@ -32,7 +35,7 @@ MODELS: list[Model] = [plugins.load("model", name)() for name in plugins.names("
 
 CHOSEN = [
     (task.name, model.name, platform)
-    for task, (platform, model) in zip(TASKS, itertools.cycle(itertools.product(suite.PLATFORMS, MODELS)))
+    for task, (platform, model) in zip(TASKS, itertools.cycle(itertools.product(PLATFORMS, MODELS)))
 ]
 """A model and a platform for each task, so that each model and each platform has some task."""
 
@@ -46,7 +49,7 @@ def _cases(*axes):
 
 task_cases = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 pair_cases = pytest.mark.parametrize(("task", "model"), [*_cases(TASKS, MODELS)])
-form_cases = pytest.mark.parametrize(("task", "model", "platform"), [*_cases(TASKS, MODELS, suite.PLATFORMS)])
+form_cases = pytest.mark.parametrize(("task", "model", "platform"), [*_cases(TASKS, MODELS, PLATFORMS)])
 
 
 @functools.cache
@@ -151,7 +154,7 @@ class Sharp(StepwiseNetwork):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [task for task in TASKS if task.abilities().episodes], ids=lambda task: task.name)
-@pytest.mark.parametrize(("model", "platform"), [*zip(MODELS, itertools.cycle(suite.PLATFORMS))])
+@pytest.mark.parametrize(("model", "platform"), [*zip(MODELS, itertools.cycle(PLATFORMS))])
 def test_episodes_of_a_sharp_network_cost_the_losses(task, model, platform):
     def sampled(trial, network):
         inputs, seeds = task.sample_inputs(jax.random.key(1), 6), task.sample_seeds(jax.random.key(2), 4)

@@ -172,7 +172,7 @@ def test_a_seal_is_json_in_the_footer_of_plain_parquet_with_page_checksums(local
     assert value == {
         "kind": "trial", "schema_version": 1, "trial_id": FINISHED, "task": "coloring", "baseline": "Aq_R",
         "status": "finished", "steps": 300, "fingerprint": None, "outcomes": ["success", "loss"],
-        "network": SEAL.network, "protocol": None,
+        "network": SEAL.network,
     }  # fmt: skip
 
     data = file(local).read_bytes()
