@@ -80,6 +80,7 @@ def test_trial_id_has_a_golden_value():
     assert trial_id(stored) == "80d7d837a0ca7147efac"
 
 
+@pytest.mark.slow
 @given(documents, documents)
 def test_identity_is_that_of_the_canonical_trial(one, other):
     a, b = _trial(one), _trial(other)

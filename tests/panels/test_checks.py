@@ -164,6 +164,7 @@ variants:
         space(text.replace("final_q: 4", "m: 3"))
 
 
+@pytest.mark.slow
 def test_an_override_is_named_as_the_place(space):
     with pytest.raises(SearchSpaceError, match="--set panels"):
         space(SPACE, ["panels[1].metric=loss"])
