@@ -22,8 +22,8 @@ from tests.results import failure, outcomes, result
 PAGES = ("store", "networks", "report", "life-cycle")
 """The last deletes the sweep that the others ask about."""
 
-NOT_HERE = (" --watch", " evaluate ")
-"""One has no end, and README's test evaluates networks."""
+NOT_HERE = (" --watch", " evaluate ", " run search_spaces/")
+"""One has no end; README's test evaluates networks, and trains."""
 
 DRAWN = "trial: {}\npanels: [{kind: curve, name: a, x: q, metric: success, split: baseline}]\n"
 

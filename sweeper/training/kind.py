@@ -105,9 +105,9 @@ class Kind(abc.ABC, Generic[T]):
     def names(self, trial: T) -> Names:
         """The names of what `evaluate` can make; nothing is trained, compiled or run."""
 
-    @abc.abstractmethod
     def directions(self, trial: T) -> Mapping[str, bool]:
         """The metrics that the plug-ins of a trial declare, and whether high values are the good ones."""
+        return {}
 
     # Tables, which know of a trial the record of its first part, such as its experiment: `part` is None if this
     # checkout does not have it, or not with these fields

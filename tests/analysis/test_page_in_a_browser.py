@@ -5,6 +5,7 @@ its console, or a request for anything but itself and the data inside it, fails 
 """
 
 import contextlib
+import copy
 import json
 import time
 from pathlib import Path
@@ -139,7 +140,7 @@ def test_figures_tables_and_trials_are_there(tab, ours):
 
 def test_the_filter_hides_and_shows(tab, ours):
     opened(tab, ours.path)
-    assert visible(tab, "#filter legend") == ["Status", "Sweep", "Task", "Baseline", "Model"]
+    assert visible(tab, "#filter legend") == ["Status", "Sweep", "Task", "Model", "Baseline"]
     click = "document.querySelector('#filter input[value=%s]').click()"
     tab.run(click % "Aq_r0")
     assert [text.split()[0] for text in visible(tab, "figcaption")] == ["fixed"]
@@ -382,11 +383,8 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
         text=f"# {HOSTILE}\ntrial: {{}}\n",
     )
     store.record_sweep(store.sweeps()[0].model_copy(update={"overrides": (HOSTILE,), "provenance": provenance}))
-    hostile = panel(
-        kind="histogram", name="inputs", title=HOSTILE, metric="success",
-        series=[{"label": HOSTILE, "where": {"task": "coloring"}}],
-        published=[{"series": HOSTILE, "source": HOSTILE, "fractions": {0.5: 0.1}}],
-    )  # fmt: skip
+    hostile = copy.copy(ours.section.report.drawn[0])
+    hostile.panel = hostile.panel.model_copy(update={"title": HOSTILE})
     listing = table([dict.fromkeys((HOSTILE, "task", "n"), HOSTILE)], HOSTILE, HOSTILE)
     comparison = Comparison(
         "inputs", figures.plain(HOSTILE), HOSTILE, 0.5, 0.1, 0.2, 0.1, 0.3, 1, (250,), True, HOSTILE
@@ -394,8 +392,9 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
     report = ours.section.report._replace(
         notes=(figures.Note("randomised", HOSTILE, HOSTILE), figures.Note("inputs", "", HOSTILE)),
         comparisons=(comparison, comparison._replace(measured=None)),
+        drawn=(hostile, *ours.section.report.drawn[1:]),
     )
-    sections = [ours.section._replace(name=HOSTILE, panels=(hostile, *PANELS), report=report)] * 2
+    sections = [ours.section._replace(name=HOSTILE, report=report)] * 2
     page.write(tmp_path / "page.html", page.render(store, store.trials(), sections, [("", listing)]))
     opened(tab, tmp_path / "page.html", "#task=%3Cscript%3Ewindow.hit=3%3C/script%3E&=&task=")
     assert tab.run("window.hit") is None

@@ -329,7 +329,7 @@ def test_an_optuna_search_runs_and_resumes_on_one_thread_a_worker(folder, here, 
 
     store = Store.open(folder / "adaptive")
     assert len(store.sweeps()[-1].trial_ids) == 9
-    assert run.start(Path("adaptive.yaml"), "adaptive", Interruption()) == 0
+    assert run.start([Path("adaptive.yaml")], "adaptive", Interruption()) == 0
     said = capsys.readouterr().out
     assert "9 trials so far" in said
     assert "9 done · 0 to run" in said
