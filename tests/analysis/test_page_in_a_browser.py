@@ -146,7 +146,7 @@ def test_the_filter_hides_and_shows(tab, ours):
     assert [text.split()[0] for text in visible(tab, "figcaption")] == ["fixed"]
     assert visible(tab, "#comparison tbody tr") == []
     assert visible(tab, "#compared") == [], "a section without anything left"
-    assert [text.split("\t")[4] for text in visible(tab, "#trial-rows tbody tr")] == ["Aq_r0"]
+    assert [text.split("\t")[5] for text in visible(tab, "#trial-rows tbody tr")] == ["Aq_r0"]
     assert visible(tab, "#failures tbody tr") == []
     assert visible(tab, "#table-1 td") == ["Aq_r0"], "a column without a value is hidden"
     assert visible(tab, "#shown") == ["1 of 2 figures, 0 of 1 comparisons, 1 of 5 trials"]
