@@ -11,7 +11,7 @@ import sweeper
 from sweeper.store.store import Store
 
 SPACE, SHORTER = Path("search_spaces/coloring.yaml"), Path("search_spaces/coloring_two_cores.yaml")
-"""What is trained, and the space like it whose trials `published/` has, with fewer steps."""
+"""What is trained, and a space with fewer steps. The trials of the second are in `published/`."""
 
 OVERRIDES: dict[str, object] = {"resources.lanes": 64}
 """One program for all trials of a kind: the numbers of lanes are measured elsewhere."""

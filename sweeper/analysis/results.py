@@ -155,11 +155,6 @@ def specs_of_tasks(trials: pd.DataFrame) -> list[str]:
     return trials.drop_duplicates("task")["spec"].tolist()
 
 
-def task_of(spec: str) -> Any:
-    """The task of a specification; None if it has none, this checkout does not have it, or not with these fields."""
-    return first_part(spec) if "task" in record_of(from_json(spec)).PARTS else None
-
-
 def goals_of(trials: pd.DataFrame) -> Sequence[Goal]:
     """What at least one trial with named columns is ranked by, the first unless a space says it."""
     spec = trials["spec"].iloc[0]

@@ -40,7 +40,8 @@ from pydantic import (
 from sweeper.space import formulas, other_tools, validation_messages
 from sweeper.space.formulas import Formula
 from sweeper.space.problems import Problem, Refused, shown
-from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, is_number, plain, signature
+from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, plain, signature
+from sweeper.trial.entry_names import is_number
 from sweeper.trial.field_types import Count, Positive, infinity
 
 if TYPE_CHECKING:

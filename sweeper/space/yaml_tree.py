@@ -112,11 +112,6 @@ def entry_at(node: Node, location: Iterable[Any]) -> Node | None:
     return node
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value is a number; true and false, which Python counts among them, are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def signature(node: Node) -> Any:
     """Something hashable that is equal for equal values; 1 and 1.0 are, 1 and true are not."""
     match node.value:

@@ -162,7 +162,8 @@ def evaluate(
             kind = launch.NetworkEvaluation(planned.changes)
             job = launch.Job(source, lambda: event, store, planned.origin, planned.resources, kind, concurrency)
             output = output or Output.plain()
-            hearing = listeners.listeners(output.out, store, planned.origin.command, interruption.ask)
+            own = listeners.of_sweep(store, planned.origin.command, interruption.ask)
+            hearing = [listeners.view(output.out), *own]
             losses, _ = on_cluster.launched(job, address, hearing, output, interruption)
         now = evaluation_plan(store, planned.trials, planned.changes, lambda: code, None, planned.recompute_other_code)
         if interruption.signum is not None:

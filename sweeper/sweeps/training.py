@@ -131,10 +131,10 @@ def train_together(
         output = output or Output.plain()
         console = output.out if on_event is None else Console(quiet=True)
         limits = [LimitsWatch(plan, interruption) for plan in plans]
-        writers = [listeners.heartbeat_of(store, origin.command, interruption.ask) for _ in plans]
         hearing: list[Listener] = [listeners.view(console), *([] if on_event is None else [OnEvent(on_event)])]
-        for plan, *own in zip(plans, limits, writers, strict=True):
-            hearing += [OfSweep(plan, listener) for listener in own]
+        for plan, watch in zip(plans, limits, strict=True):
+            own = listeners.of_sweep(store, origin.command, interruption.ask)
+            hearing += [OfSweep(plan, listener) for listener in (watch, *own)]
         for plan in plans:
             _prepare(plan, output)
         losses, refused = (), False

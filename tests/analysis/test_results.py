@@ -15,6 +15,7 @@ from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries
 from sweeper.trial.record import canonical
+from sweeper.trial.trial import first_part
 from tests.results import failure, result
 from tests.trials import coloring_trial
 
@@ -127,7 +128,7 @@ def test_rows_of_a_task_that_this_checkout_lacks_tell_no_cost(tmp_path, monkeypa
     rows = rows.set_column(rows.schema.get_field_index("spec"), "spec", pa.array([foreign]))
     monkeypatch.setattr(Store, "trials", lambda self: rows)
     assert cost.estimate(store, [coloring_trial()]).startswith("unknown")
-    assert results.task_of(foreign) is None
+    assert first_part(foreign) is None
 
 
 def test_entries_that_are_not_written_have_their_values():

@@ -17,9 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures.selection import NoData, best_settings, chosen, kind_of, mixed, series_of
+from sweeper.analysis.figures.selection import NoData, best_settings, chosen, mixed, series_of
 from sweeper.analysis.figures.style import FAINT, Look, plain
-from sweeper.analysis.results import Results
+from sweeper.analysis.results import Results, kind_of_row
 from sweeper.messages import typed
 from sweeper.panels.axes import Color
 from sweeper.panels.panel import Panel
@@ -153,8 +153,8 @@ class Drawing(abc.ABC, Generic[PanelT]):
 
     @property
     def kind(self) -> Kind[Any]:
-        """The kind of the drawn trials, of which there are some."""
-        return kind_of(self.trials)
+        """The kind of the drawn trials, of which there are some; that of the first if they are of several."""
+        return kind_of_row(self.trials["spec"].iloc[0])
 
     def labels(self) -> list[str]:
         """The labels of the series that have numbers, in the order of the panel."""

@@ -11,7 +11,6 @@ the task. If the trials of a panel have tasks of several sizes, each exact value
 
 import abc
 import functools
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -25,15 +24,14 @@ from matplotlib.ticker import NullLocator
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import style
 from sweeper.analysis.figures.drawing import Drawing, by_seed, mark, over_seeds
-from sweeper.analysis.figures.selection import NoData, column, kind_of
+from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results, task_of
+from sweeper.analysis.results import Results, kind_of_row
 from sweeper.messages import counted
 from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.panel import LinesPanel
 from sweeper.panels.series import PublishedCurve
 from sweeper.trial.columns import TIMINGS
-from sweeper.trial.kinds import kind_with
 from sweeper.trial.metrics import Metric
 from sweeper.trial.trial import first_part
 
@@ -92,7 +90,7 @@ class Lines(Drawing[LinesT], abc.ABC):
     def _exact_lines(self) -> Iterator[tuple[int, str, float]]:
         """The exact values of the trials: place in the panel, label, value in the unit drawn."""
         specs = dict.fromkeys(self.trials["spec"]) if self.panel.yardsticks else ()
-        known = [kind_with(json.loads(spec)).exact_values(task_of(spec)) for spec in specs]
+        known = [kind_of_row(spec).exact_values(first_part(spec)) for spec in specs]
         for place, exact in enumerate(self.panel.yardsticks):
             for value in dict.fromkeys(values[exact.value] for values in known if exact.value in values):
                 drawn = value * self.panel.y.factor if exact.unit is None else value / exact.unit
@@ -244,7 +242,8 @@ class Curves(Lines[CurvePanel]):
     NAME = "Curves"
 
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-        x, empty, measured = column(rows, self.panel.x.column), self.panel.x.empty, kind_of(rows).metric(metric)
+        x, empty = column(rows, self.panel.x.column), self.panel.x.empty
+        measured = kind_of_row(rows["spec"].iloc[0]).metric(metric)
         places = rows[x] if empty is None else rows[x].astype(float).fillna(empty)
         if measured.statistic != "pooled":
             return metric_values(rows, metric, places)
@@ -361,7 +360,7 @@ class Histories(Lines[HistoryPanel]):
 
     def remarks(self) -> list[str]:
         # A metric of the trials was evaluated while they trained, on no batch, unless it is made of a training curve.
-        drawn, kind, part = {*self.frame["metric"]}, kind_of(self.trials), first_part(self.trials["spec"].iloc[0])
+        drawn, kind, part = {*self.frame["metric"]}, self.kind, first_part(self.trials["spec"].iloc[0])
         of_curves = {"train_loss"}
         if part is not None:  # else nobody knows which of them its evaluation makes
             of_curves |= {*kind.final(dict.fromkeys((*drawn, "train_loss"), 0.0))} - {

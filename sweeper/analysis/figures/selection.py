@@ -6,7 +6,6 @@ reason, and `mixed` names what differs between the trials of a series although n
 it.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,19 +17,12 @@ from sweeper.analysis.results import Results
 from sweeper.analysis.table import value_text
 from sweeper.panels.panel import Panel
 from sweeper.panels.series import Best, CurveSeries, Series, Where
-from sweeper.training.kind import Kind
 from sweeper.trial.entry_names import column_name, entries, meant, value_order, varying
-from sweeper.trial.kinds import kind_with
 from sweeper.trial.start_from import OF_A_SEED
 
 
 class NoData(Exception):
     """Why a series cannot be drawn; written for the author of its panel."""
-
-
-def kind_of(trials: pd.DataFrame) -> Kind[Any]:
-    """The kind of some trials; that of the first if they are of several."""
-    return kind_with(json.loads(trials["spec"].iloc[0]))
 
 
 def column(trials: pd.DataFrame, name: str) -> str:

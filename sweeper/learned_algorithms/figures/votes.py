@@ -20,12 +20,12 @@ from sweeper.analysis.figures import style
 from sweeper.analysis.figures.lines import Lines, metric_values
 from sweeper.analysis.figures.selection import NoData
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import task_of
 from sweeper.learned_algorithms.figures.panels import VotesPanel
 from sweeper.learned_algorithms.metrics import estimate_of, metric_named
 from sweeper.learned_algorithms.vote_bounds import MARGINS, rivals_of, success_promised
 from sweeper.messages import counted
 from sweeper.trial.entry_names import entries
+from sweeper.trial.trial import first_part
 
 TICKS = (1, 3, 10, 30, 100, 300, 1000, 3000)
 
@@ -138,7 +138,7 @@ def _margins(rows: pd.DataFrame, vote: str) -> pd.DataFrame:
     """Of every trial the margin that decides these votes, and the number of rivals (`trial_id`, `margin`, `rivals`)."""
     found = []
     for _, trial in _most_seeds(rows).iterrows():
-        task = task_of(str(trial["spec"]))
+        task = first_part(str(trial["spec"]))
         voting = None if task is None else task.abilities().voting
         if voting is None:
             continue
