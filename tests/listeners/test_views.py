@@ -6,9 +6,9 @@ import io
 import pytest
 from rich.console import Console
 
-from sweeper import events
-from sweeper.events import Event
-from sweeper.listeners import listeners, views
+from sweeper import events, listeners
+from sweeper.events import Event, Listener
+from sweeper.listeners import views
 from sweeper.listeners.views import sentences
 from sweeper.store.store import Store
 
@@ -17,11 +17,16 @@ STARTED = events.PackStarted("0123456789", "coloring Aq_R q=2 m=2", ("a", "b", "
 PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.25, 40.0)
 
 
+def heard_by(console: Console, store: Store) -> list[Listener]:
+    """The listeners of a start from a command line."""
+    return [listeners.view(console), *listeners.of_sweep(store, "", bool)]
+
+
 def test_a_terminal_gets_the_live_view_and_a_log_gets_lines(tmp_path):
     store = Store.open(tmp_path)
 
     def names(console: Console) -> list[str]:
-        return [type(listener).__name__ for listener in listeners(console, store, "", bool)]
+        return [type(listener).__name__ for listener in heard_by(console, store)]
 
     assert names(Console(file=io.StringIO(), force_terminal=True)) == ["LiveView", "HeartbeatWriter"]
     assert names(Console(file=io.StringIO())) == ["LogLines", "HeartbeatWriter"]
@@ -124,7 +129,7 @@ def test_what_an_exception_says_cannot_steer_the_terminal(tmp_path):
     for form in ({}, {"force_terminal": True}):
         out = io.StringIO()
         console = Console(file=out, width=200, **form)
-        for listener in listeners(console, Store.open(tmp_path), "", bool):
+        for listener in heard_by(console, Store.open(tmp_path)):
             listener.hear(events.TrialsLost("p", ("a",), reason))
             listener.hear(events.PackFailed("p", ("a",), reason, reason))
         assert "\x1b[2J" not in out.getvalue()

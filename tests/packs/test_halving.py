@@ -15,6 +15,7 @@ import pytest
 from sweeper.packs import pack_run
 from sweeper.packs.halving import HalvingWork, stored_losses, winners_of
 from sweeper.packs.pack_run import Destination
+from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Segment, Work, done_statuses
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
@@ -23,6 +24,7 @@ from sweeper.store.store import Store
 from sweeper.trial import provenance
 from sweeper.trial.trial import trial_id
 from tests import tiny_sweeps
+from tests.whole_packs import run_pack
 
 pytestmark = pytest.mark.slow  # the first of them compiles for all
 
@@ -143,7 +145,7 @@ def test_a_winner_is_the_trial_that_was_never_interrupted(space, undisturbed, tm
     committed = rows(undisturbed)
     for key, trial in source_of(space(), store).planned.items():
         if committed[key][0] == "finished":
-            pack_run.run_pack(pack_run.Pack((trial,)), Destination(store, ORIGIN))
+            run_pack(Pack((trial,)), Destination(store, ORIGIN))
             assert rows(store)[key] == committed[key]
     assert len(rows(store)) == 2
 
@@ -238,7 +240,7 @@ def test_rows_of_a_grid_are_starts_like_others(one, undisturbed):
     """All starts are finished beforehand: nothing is trained, and the same ones would have won."""
     spec, store, fresh = one
     for trial in fresh.planned.values():
-        pack_run.run_pack(pack_run.Pack((trial,)), Destination(store, ORIGIN))
+        run_pack(Pack((trial,)), Destination(store, ORIGIN))
     source = source_of(spec, store)
     assert source.exhausted
     first = {key: stored.losses[0] for key, stored in stored_losses(spec.search.halving, store, source.planned).items()}
