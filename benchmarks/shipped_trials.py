@@ -6,6 +6,7 @@ from typing import Any
 from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.space import search_space
+from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.record import canonical
 
 SPACES = {
@@ -15,6 +16,9 @@ SPACES = {
     "grid world": "gridworld_compact",
     "ski rental": "ski_rental",
 }
+EXPERIMENTS = ("classification", "cartpole_ppo", "characters")
+"""Experiments of the shipped spaces of these names."""
+
 TOY = {
     "colouring": {"task": {"name": "coloring", "vertices": 5}},
     "recall": {"task": {"name": "recall", "keys": 3, "value_bits": 2, "seed_bits": 3}},
@@ -23,6 +27,21 @@ TOY = {
     "ski rental": {"task": {"name": "ski_rental", "price": 3, "longest": 6, "noise": 4}},
 }
 TOY_SIZES = {"batch_size": 4, "evaluation": {"seeds": 10, "votes": [3]}}
+TOY_EXPERIMENTS = {
+    "classification": {"width": 8, "batch_size": 8},
+    "cartpole_ppo": {"carts": 4, "horizon": 8},
+    "characters": {"width": 8, "blocks": 1, "context": 4, "batch_characters": 16},
+}
+
+
+def shipped_experiment(name: str, toy: bool = False) -> ExperimentTrial:
+    """The last trial in the shipped space of an experiment, or a small one like it."""
+    trial = search_space.read(Path("search_spaces", f"{name}.yaml"), ()).expand().trials[-1]
+    assert isinstance(trial, ExperimentTrial)
+    if not toy:
+        return trial
+    fields: dict[str, Any] = canonical(trial)
+    return ExperimentTrial.model_validate(fields | {"experiment": fields["experiment"] | TOY_EXPERIMENTS[name]})
 
 
 def shipped_trial(name: str, toy: bool = False, single_seed: bool = False) -> TrialSpec:

@@ -28,7 +28,7 @@ from sweeper.trial import vectorisation
 
 COLORS = 3
 
-CYCLES_IN_TURNS, CYCLES_AT_ONCE = 64, 4096
+CYCLES_IN_TURNS, CYCLES_AT_ONCE = 64, 32_768
 """Cycles that an evaluation computes at once on a CPU, where they should stay in a core's cache, and elsewhere."""
 
 

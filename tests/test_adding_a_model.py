@@ -36,7 +36,7 @@ def test_the_guide_shows_what_is_written_and_it_is_clean(written):
     guides.check_style("models")
 
 
-@pytest.mark.slow  # trains
+@pytest.mark.long  # trains
 def test_it_trains_a_task_that_asks_for_no_more(written):
     trials = stack(sweeper.read_space(SPACE, {"trial.steps": 3, "trial.model.width": 8}).expand().trials)
     before: Any = gradient.start(trials)

@@ -40,7 +40,7 @@ def test_the_guide_shows_what_is_written_and_it_is_clean(folder):
     guides.check_style("tasks")
 
 
-@pytest.mark.slow  # trains
+@pytest.mark.long  # trains
 def test_a_new_task_trains(folder):
     guides.run("sweeper new task doors")
     changes = {"trial.steps": 20, "trial.baseline": "Aq_R", "trial.seed": 0}

@@ -34,7 +34,7 @@ def test_the_guide_shows_what_is_written_and_it_is_clean(folder):
     guides.check_style("experiments")
 
 
-@pytest.mark.slow  # trains
+@pytest.mark.long  # trains
 def test_a_new_experiment_keeps_its_contract_by_shapes_and_trains(folder):
     guides.run("sweeper new experiment sine")
     changes = {"trial.steps": 20, "trial.evaluate_every": 10, "trial.seed": 0, "trial.experiment.width": 8}

@@ -6,7 +6,7 @@
 Prints, as Markdown, what is needed and what is there, and then:
 
 1. Agreement: the numbers of the accelerator beside those of the CPU of the same machine, from the same keys, for every
-   task, with the bound on their difference.
+   task and every shipped experiment, with the bound on their difference.
 2. The product: the whole of search_spaces/coloring.yaml, trained in one process without Ray, kept in a store, and
    ended by a limit of its own if its time is over. Its table, its seconds, and its success beside that of `published/`.
 3. Lanes, from coarse to fine: trial-steps or generations a second by number of lanes, memory, and the least time that a
@@ -16,7 +16,7 @@ Prints, as Markdown, what is needed and what is there, and then:
 5. A profile: the operations on which some steps of colouring and of recall, and a generation of the grid world, spend
    most time.
 
-Every task of agreement, every profile and each other part run in a process of their own, one after the other, and this
+Every item of agreement, every profile and each other part run in a process of their own, one after the other, and this
 process opens no device. So what ends a process, or leaves it a device on which everything fails, is said and ends
 nothing else. A process that does not come back says where it is and is ended. An exception is printed, and ends only
 the task or the row. Exits with 1 if a bound is not kept, if anything failed, or if there was no time for a task or a
@@ -39,7 +39,7 @@ from typing import NamedTuple
 from benchmarks.gpu import machine
 from benchmarks.gpu.part import NO_ACCELERATOR, Order
 from benchmarks.gpu.profiles import PROFILED
-from benchmarks.shipped_trials import SPACES
+from benchmarks.shipped_trials import EXPERIMENTS, SPACES
 from sweeper.packs.device_memory import memory_share
 
 
@@ -62,7 +62,7 @@ class Part(NamedTuple):
 # profile, because profilers crash. The rows of all kinds of lanes take turns, from coarse to fine, and need the same
 # peaks: a process for each row would spend half of the time on starting, and one for each kind would end the turns.
 PARTS = {
-    "agreement": Part(tuple(SPACES), begins_until=0.32, until=0.38),
+    "agreement": Part((*SPACES, *EXPERIMENTS), begins_until=0.32, until=0.38),
     "product": Part(("",), begins_until=0.4, until=0.7),
     "lanes": Part(("",), begins_until=0.8, until=0.88),
     "sharing": Part(("",), begins_until=0.9, until=0.93),

@@ -1,5 +1,6 @@
 """The speed of training by number of lanes, and the least time that a step or a generation can take."""
 
+import functools
 import math
 import statistics
 import time
@@ -12,13 +13,15 @@ import jax.numpy as jnp
 from benchmarks.compiled_program import run_counts
 from benchmarks.gpu.attempts import tell_failure
 from benchmarks.operation_counts import operations
-from benchmarks.shipped_trials import shipped_trial
+from benchmarks.shipped_trials import EXPERIMENTS, shipped_experiment, shipped_trial
 from sweeper.learned_algorithms import evolution, gradient
 from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.device_memory import out_of_memory
 from sweeper.packs.packing import stack
-from sweeper.training import compilation
+from sweeper.training import compilation, experiments
+from sweeper.training.kinds import trainer_of
+from sweeper.trial.experiment_trial import ExperimentTrial
 
 
 class DevicePeaks(NamedTuple):
@@ -66,21 +69,33 @@ class Kind(NamedTuple):
     """Trials whose speed is measured.
 
     Attributes:
-        name: Of `SPACES`.
-        single_seed: Whether they have a single seed r.
+        name: Of `SPACES` or of `EXPERIMENTS`.
         rows: How many of the first numbers of lanes are measured.
+        single_seed: Whether trials of a task have a single seed r.
     """
 
     name: str
-    single_seed: bool
     rows: int
+    single_seed: bool = False
+
+    def trial(self, toy: bool) -> TrialSpec | ExperimentTrial:
+        """One of them."""
+        if self.name in EXPERIMENTS:
+            return shipped_experiment(self.name, toy)
+        return shipped_trial(self.name, toy, self.single_seed)
+
+    def title(self, toy: bool) -> str:
+        """What rows call them."""
+        trial = self.trial(toy)
+        return f"{self.name}, {trial.baseline}" if isinstance(trial, TrialSpec) else self.name
 
 
 KINDS = (
-    Kind("colouring", single_seed=False, rows=10),
-    Kind("colouring", single_seed=True, rows=10),
-    Kind("recall", single_seed=False, rows=4),
-    Kind("grid world", single_seed=False, rows=4),
+    Kind("colouring", rows=10),
+    Kind("colouring", rows=10, single_seed=True),
+    Kind("recall", rows=4),
+    Kind("grid world", rows=4),
+    *(Kind(name, rows=3) for name in EXPERIMENTS),
 )
 
 
@@ -95,8 +110,9 @@ def print_lanes(numbers: list[int], toy: bool, until: float) -> bool:
         f"{1e6 * peaks.kernel:.3g} µs a kernel.\n"
     )
     for kind in KINDS:
-        trial = shipped_trial(kind.name, toy, kind.single_seed)
-        print(f"- {kind.name}, {trial.baseline}: m = {trial.objective.m}, batch {trial.batch_size}")
+        trial = kind.trial(toy)
+        if isinstance(trial, TrialSpec):
+            print(f"- {kind.title(toy)}: m = {trial.objective.m}, batch {trial.batch_size}")
     print(
         "\n| lanes | trials | steps or generations/s, all lanes | one, ms | least by operations, ms | by bytes "
         "| by kernels | memory, MB | compilation, s |\n|---|---|---|---|---|---|---|---|---|"
@@ -106,7 +122,7 @@ def print_lanes(numbers: list[int], toy: bool, until: float) -> bool:
     open_kinds, right = set(KINDS), True
     for place, lanes in enumerate(numbers):
         for kind in [kind for kind in KINDS if kind in open_kinds and place < kind.rows and lanes < too_many[kind]]:
-            title = f"| {lanes} | {kind.name}, {shipped_trial(kind.name, toy, kind.single_seed).baseline}"
+            title = f"| {lanes} | {kind.title(toy)}"
             begun = time.monotonic()
             if begun + rows[kind].preparing + rows[kind].computing_a_lane * lanes > until:
                 print(f"{title} | no time left |")
@@ -140,9 +156,9 @@ class Row(NamedTuple):
 def print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool) -> Row:
     """Measure one kind of trials with a number of lanes, and print the row that begins with the title."""
     begun = time.monotonic()
-    trial = shipped_trial(kind.name, toy, kind.single_seed)
+    trial = kind.trial(toy)
     stacked = stack([trial.model_copy(update={"seed": seed}) for seed in range(lanes)])
-    evolves = isinstance(trial.optimizer, EvolutionStrategy)
+    evolves = isinstance(trial, TrialSpec) and isinstance(trial.optimizer, EvolutionStrategy)
     program = _generation(stacked, toy) if evolves else _steps(stacked, toy)
     columns = [
         f"{lanes / program.seconds:,.4g}",
@@ -180,16 +196,20 @@ class Measured(NamedTuple):
     computing: float
 
 
-def _steps(stacked: TrialSpec, toy: bool) -> Measured:
-    state, length = gradient.start(stacked), 5 if toy else gradient.STRIDE
+def _steps(stacked: TrialSpec | ExperimentTrial, toy: bool) -> Measured:
+    trainer = trainer_of(stacked)
+    state, length = trainer.start(stacked), 5 if toy else trainer.stride_steps
+    of_experiment = isinstance(stacked, ExperimentTrial)
+    advance = experiments.advance if of_experiment else gradient.advance
+    data = (experiments.data_of(stacked),) if of_experiment else ()
     begun = time.perf_counter()
-    program = compilation.compiled(gradient.advance, stacked, state, length, static_argnums=2, donate_argnums=1)
+    program = compilation.compiled(functools.partial(advance, length=length), stacked, state, *data, donate_argnums=1)
     compiling = time.perf_counter() - begun
-    one = compilation.traced(gradient.advance, stacked, state, 1, static_argnums=2)
+    one = compilation.traced(functools.partial(advance, length=1), stacked, state, *data)
 
     def stride() -> Any:
         nonlocal state
-        state, _ = program(stacked, state)  # which takes the memory of the old state
+        state, _ = program(stacked, state, *data)  # which takes the memory of the old state
         return state
 
     begun = time.perf_counter()

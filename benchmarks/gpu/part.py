@@ -30,7 +30,7 @@ class Order(NamedTuple):
 
     Attributes:
         part: `agreement`, `product`, `lanes`, `sharing` or `profile`.
-        item: The task that is compared or profiled; empty for other parts.
+        item: The task or experiment that is compared or profiled; empty for other parts.
         toy: Whether everything is small and may run on a CPU.
         lanes: Numbers of lanes, in the order in which they are measured.
         rows_until: Moment after which no row of the table of lanes begins.
@@ -82,7 +82,7 @@ def main(order: Order) -> int:
         room = f", {memory / 1e9:.1f} GB for JAX" if memory else ""
         print(f"## {order.title}\n\n{device.device_kind}, {device.platform}{room}.\n")
         works: dict[str, Callable[[], bool]] = {
-            "agreement": functools.partial(agreement.print_task, order.item, order.toy),
+            "agreement": functools.partial(agreement.print_item, order.item, order.toy),
             "product": functools.partial(product.print_product, order.toy, order.until),
             "lanes": functools.partial(lanes.print_lanes, order.lanes, order.toy, order.rows_until),
             "sharing": functools.partial(sharing.print_sharing, order.toy),

@@ -39,7 +39,7 @@ def own_project(tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("maml", marks=pytest.mark.slow),  # compiles
+        pytest.param("maml", marks=pytest.mark.long),  # compiles
         pytest.param("in_context_regression", marks=pytest.mark.long),  # its attention takes as long again
         pytest.param("evolved_control", marks=pytest.mark.slow),
     ],

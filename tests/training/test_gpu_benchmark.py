@@ -10,7 +10,7 @@ import pytest
 from benchmarks.gpu import __main__, agreement, lanes, part
 from benchmarks.gpu.part import Order
 from benchmarks.gpu.profiles import PROFILED
-from benchmarks.shipped_trials import SPACES, shipped_trial
+from benchmarks.shipped_trials import EXPERIMENTS, SPACES, shipped_trial
 from sweeper.trial import plugins
 from tests.processes import python
 
@@ -22,11 +22,12 @@ ORDER = Order("agreement", "colouring", True, [1, 2], rows_until=INF, until=INF,
 @pytest.mark.exhaustive
 def test_every_part_of_the_benchmark_runs_on_a_cpu():
     report = python("-m", "benchmarks.gpu", "--toy", "--lanes", "1,2", "--seconds", "inf", check=True).stdout
-    agreeing = re.findall(r"^\| ([a-z ]+) \| .* \| yes \|$", report, re.MULTILINE)
-    assert Counter(agreeing) == dict.fromkeys(SPACES, 4)
+    agreeing = re.findall(r"^\| ([a-z_ ]+) \| .* \| yes \|$", report, re.MULTILINE)
+    assert Counter(agreeing) == dict.fromkeys(SPACES, 4) | dict.fromkeys(EXPERIMENTS, 2)
     assert {shipped_trial(name).task.name for name in SPACES} == set(plugins.modules("task"))
-    rows = re.findall(r"^\| ([12]) \| ([a-z ]+), A\S+ \| ([\d,.]+) \| ", report, re.MULTILINE)
-    kinds = ["colouring", "colouring", "recall", "grid world"]
+    assert set(EXPERIMENTS) == set(plugins.modules("experiment"))
+    rows = re.findall(r"^\| ([12]) \| ([a-z_ ]+)(?:, A\S+)? \| ([\d,.]+) \| ", report, re.MULTILINE)
+    kinds = ["colouring", "colouring", "recall", "grid world", *EXPERIMENTS]
     assert [(lanes, name) for lanes, name, _ in rows] == [(lanes, name) for lanes in "12" for name in kinds]
     assert all(float(rate.replace(",", "")) > 0 for *_, rate in rows)
     assert "coloring.yaml: 12 of 12 trials" in report
@@ -47,7 +48,7 @@ def test_numbers_beyond_their_bound_are_an_error(capsys, monkeypatch):
         return {name: factor * values for name, values in numbers(trial).items()}
 
     monkeypatch.setattr(agreement, "numbers_of", shifted)
-    assert not agreement.print_task("ski rental", toy=True)
+    assert not agreement.print_item("ski rental", toy=True)
     assert "| NO |" in capsys.readouterr().out
 
 
@@ -66,7 +67,7 @@ def test_a_training_that_does_not_move_is_an_error(capsys, monkeypatch):
         return numbers(trial)
 
     monkeypatch.setattr(agreement, "numbers_of", of_one_device)
-    assert not agreement.print_task("colouring", toy=True)
+    assert not agreement.print_item("colouring", toy=True)
     wrong = re.findall(r"^\| colouring \| ([a-z0-9 ,]+) \| .* \| NO \|$", capsys.readouterr().out, re.MULTILINE)
     assert wrong == ["gradients of 10 steps, running means", "changes of weights by 10 steps"]
 
@@ -161,13 +162,13 @@ def test_one_that_hangs_leaves_time_for_the_next_and_for_the_other_parts(monkeyp
         "sharing",
         *["profile"] * len(PROFILED),
     ]
-    assert capfd.readouterr().out.count("no time left") == len(SPACES) - 3
+    assert capfd.readouterr().out.count("no time left") == len(SPACES) + len(EXPERIMENTS) - 3
 
 
 def test_nothing_begins_after_the_time_is_over(capsys):
     assert __main__.main(["--seconds", "0"]) == 1, "what was not compared is not right"
     titles = [
-        *(f"agreement of {name}" for name in SPACES), "product", "lanes", "sharing",
+        *(f"agreement of {name}" for name in (*SPACES, *EXPERIMENTS)), "product", "lanes", "sharing",
         *(f"profile of {name}" for name in PROFILED),
     ]  # fmt: skip
     assert re.findall(r"^(.*): no time left\.$", capsys.readouterr().out, re.MULTILINE) == titles
@@ -196,7 +197,7 @@ def test_the_first_process_opens_no_device():
         "sys.exit(__main__.main([]))"
     )
     report = python("-c", program, check=True, JAX_PLATFORMS="nosuch").stdout
-    parts = {"agreement": 5, "product": 1, "lanes": 1, "sharing": 1, "profile": 3}
+    parts = {"agreement": len(SPACES) + len(EXPERIMENTS), "product": 1, "lanes": 1, "sharing": 1, "profile": 3}
     assert Counter(report.splitlines()[-sum(parts.values()) :]) == parts
     version = importlib.metadata.version("jax")
     assert re.search(rf"^Needed: .*jax {version}, .*jax-cuda\S+ {version}.*driver", report, re.MULTILINE)
