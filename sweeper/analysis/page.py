@@ -85,15 +85,14 @@ from sweeper.trial.entry_names import (
     LABEL,
     LEADING,
     NAMELESS,
+    by_entries,
     column_name,
     entries,
-    entries_of,
     named_values,
     value_order,
     varying,
 )
 from sweeper.trial.record import canonical
-from sweeper.trial.start_from import OF_A_SEED
 from sweeper.trial.trial import Trial, first_part
 
 logger = logging.getLogger(__name__)
@@ -619,6 +618,20 @@ Points = collections.defaultdict[str, collections.defaultdict[str, dict[int, flo
 """The points of training curves: values by trial, metric and step."""
 
 
+class Lines(NamedTuple):
+    """What a chart of training curves may show: trials of a sweep and a task."""
+
+    sweep: str
+    task: str
+    # Shared entries and trials of the settings: those with an unfinished trial, and then the best
+    settings: list[tuple[dict[str, Any], pd.DataFrame]]
+    best: str  # what the best are ranked by; empty if no trial has a row
+
+
+OF_LINE = ["trial_id", "status", "task", "seed", "spec"]
+"""Columns of the trials of a chart; the status of a trial without a row is `unfinished`."""
+
+
 def curves(
     store: Store,
     starts: Mapping[str, Sequence[SweepRecord]],
@@ -634,106 +647,80 @@ def curves(
     unfinished trials are those of their checkpoints, so a page that is written again and again shows how they go on.
     """
     read = {space.name: space for space in spaces}
-    pending, listed, points = [], [], list[Iterable[tuple[str, int, str, float | None]]]()
+    listed, points = [], list[Iterable[tuple[str, int, str, float | None]]]()
     for name, records in starts.items():
         space = read.get(name) or recorded_space(records[-1], store)
-        for trial_id, (trial, own) in _unfinished(store, space, trials["trial_id"]).items():
-            pending.append(_lines([(trial_id, "unfinished", entries_of(canonical(trial)))]).assign(sweep=name, best=""))
-            points.append([(trial_id, *point) for point in own])
+        unfinished, of_checkpoints = _unfinished(store, space, trials["trial_id"])
+        points.append(of_checkpoints)
         committed = trials[trials["trial_id"].isin(records[-1].trial_ids)]
-        for _, of_task in committed.groupby("task"):
-            goal = goal_of(None if space is None else space.search, of_task)
-            listed.append(_best_trials(of_task, goal).assign(sweep=name, best=goal.text()))
-    if not (pending or listed):
-        return []
-    # One more trial of each setting than a chart shows, so that the chart can say that it left some out.
-    lines = pd.concat([*pending, *listed]).groupby(["sweep", "setting"], sort=False).head(limits.trials + 1)
-    stored = store.curves(lines["trial_id"][lines["status"] != "unfinished"].unique())
+        for task in sorted({*unfinished["task"], *committed["task"]}):
+            rows, best = [unfinished[unfinished["task"] == task]], ""
+            if len(own := committed[committed["task"] == task]):
+                goal = goal_of(None if space is None else space.search, own)
+                rows += [setting.rows[OF_LINE] for setting in best_first(settings(own), goal)]
+                best = goal.text()
+            # Settings without a curve are among them. One trial more than a chart shows tells that it left some out.
+            chosen = by_entries(pd.concat(rows))[: 2 * limits.settings]
+            listed.append(Lines(name, task, [(entry, own.head(limits.trials + 1)) for entry, own in chosen], best))
+    every = [rows for lines in listed for _, rows in lines.settings]
+    stored = store.curves({key for rows in every for key in rows["trial_id"][rows["status"] != "unfinished"]})
     points.append(zip(*(stored[name].to_pylist() for name in ("trial_id", "step", "metric", "value")), strict=True))
     known: Points = collections.defaultdict(lambda: collections.defaultdict(dict))
     for trial_id, step, metric, value in itertools.chain(*points):
         if value is not None and math.isfinite(value):
             known[trial_id][metric][step] = value
-    lines = lines[lines["trial_id"].isin(known)]
-    charts = []
-    for name in starts:
-        of_tasks = lines[lines["sweep"] == name].groupby("task")
-        for task, of_task in of_tasks:
-            facets = {"sweep": [name], "task": [str(task)]}
-            made = _chart(of_task, known, shades.get(name, {}), look, facets, limits)
-            charts.append({"title": name if len(of_tasks) == 1 else f"{name}: {task}", **made})
-    return charts
-
-
-def _lines(trials: Iterable[tuple[str, str, Mapping[str, Any]]]) -> pd.DataFrame:
-    """Trials with a curve each, of id, status (`unfinished` without a row) and entries by dotted path."""
-    rows = [
-        {"trial_id": trial_id, "status": status, "spec": spec, "seed": spec["seed"]}
-        | {"task": next(spec[path] for path in LABEL if path in spec), "setting": frozenset(_setting(spec).items())}
-        for trial_id, status, spec in trials
+    drawn = [lines for lines in (_with_curves(lines, known) for lines in listed) if lines.settings]
+    tasks = collections.Counter(lines.sweep for lines in drawn)
+    return [
+        {"title": lines.sweep if tasks[lines.sweep] == 1 else f"{lines.sweep}: {lines.task}"}
+        | _chart(lines, known, shades.get(lines.sweep, {}), look, limits)
+        for lines in drawn
     ]
-    return pd.DataFrame(rows)
 
 
-def _setting(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {path: value for path, value in spec.items() if path not in OF_A_SEED}
+def _with_curves(lines: Lines, points: Points) -> Lines:
+    having = [(entries, rows[rows["trial_id"].isin(points)]) for entries, rows in lines.settings]
+    return lines._replace(settings=[(entries, rows) for entries, rows in having if len(rows)])
 
 
-def _shared(lines: pd.DataFrame) -> dict[str, Any]:
-    """The entries of trials of one setting."""
-    return _setting(lines["spec"].tolist()[0])
-
-
-def _best_trials(of_task: pd.DataFrame, goal: Goal) -> pd.DataFrame:
-    """The trials of the best settings of a task, the best first; of a setting those that are finished come first."""
-    best = pd.concat([setting.rows for setting in best_first(settings(of_task), goal)])
-    lines = _lines(zip(best["trial_id"], best["status"], map(entries, best["spec"]), strict=True))
-    return lines[lines.groupby("setting", sort=False).ngroup() < 2 * LIMITS.settings]
-
-
-def _unfinished(store: Store, space: SweepSpec | None, committed: Iterable[str]) -> dict[str, tuple[Trial, list[Any]]]:
-    """The trials of a sweep that have a checkpoint and no row, by id, with the points of their curves."""
-    if space is None or space.search.ADAPTS or not store.listing("checkpoints"):
-        return {}  # to expand a large space takes seconds
-    try:
-        expansion = space.expand()
-    except SearchSpaceError:
-        return {}
-    pending = dict(zip(expansion.trial_ids, expansion.trials, strict=True))
+def _unfinished(
+    store: Store, space: SweepSpec | None, committed: Iterable[str]
+) -> tuple[pd.DataFrame, list[tuple[str, int, str, float]]]:
+    """The trials of a sweep that have a checkpoint with points of curves, and no row; and these points."""
+    pending: dict[str, Trial] = {}
+    if space is not None and not space.search.ADAPTS and store.listing("checkpoints"):
+        with contextlib.suppress(SearchSpaceError):
+            expansion = space.expand()  # which takes seconds if the space is large
+            pending = dict(zip(expansion.trial_ids, expansion.trials, strict=True))
     for trial_id in {*committed}.intersection(pending):
         del pending[trial_id]
-    return {key: (pending[key], points) for key, points in unfinished_curves(store, pending).items()}
+    found = {key: points for key, points in unfinished_curves(store, pending).items() if points} if pending else {}
+    rows = [
+        (key, "unfinished", pending[key].folder.task, pending[key].seed, json.dumps(canonical(pending[key])))
+        for key in found
+    ]
+    return pd.DataFrame(rows, columns=OF_LINE), [(key, *point) for key, points in found.items() for point in points]
 
 
-def _chart(
-    lines: pd.DataFrame,
-    points: Points,
-    shades: Mapping[str, str],
-    look: Look,
-    facets: Facets,
-    limits: Limits,
-) -> dict[str, Any]:
+def _chart(lines: Lines, points: Points, shades: Mapping[str, str], look: Look, limits: Limits) -> dict[str, Any]:
     """The settings of one sweep and task as plain data, and a note that says what was left out."""
-    of_settings = [rows for _, rows in lines.groupby("setting", sort=False)]
-    shown = [rows.head(limits.trials).sort_values("seed") for rows in of_settings[: limits.settings]]
-    shown.sort(key=lambda rows: list(map(value_order, _shared(rows).values())))
-    specs = list(map(_shared, shown))
-    paths = varying(specs)
-    wanted = [next(filter(None, map(shades.get, rows["trial_id"])), None) for rows in shown]
+    shown = [(spec, rows.head(limits.trials).sort_values("seed")) for spec, rows in lines.settings[: limits.settings]]
+    shown.sort(key=lambda setting: list(map(value_order, setting[0].values())))
+    paths = varying([spec for spec, _ in shown])
+    wanted = [next(filter(None, map(shades.get, rows["trial_id"])), None) for _, rows in shown]
+    facets = {"sweep": [lines.sweep], "task": [lines.task]}
     series: list[dict[str, Any]] = [
         _series(rows, points, spec, paths, facets, limits.points) | {"colour": colour}
-        for rows, spec, colour in zip(shown, specs, _distinct(wanted, look), strict=True)
+        for (spec, rows), colour in zip(shown, _distinct(wanted, look), strict=True)
     ]
     notes = []
-    if unfinished := sum((rows["status"] == "unfinished").sum() for rows in shown):
+    if unfinished := sum(int((rows["status"] == "unfinished").sum()) for _, rows in shown):
         verb = inflected(unfinished, "is", "are")
-        notes.append(f"{counted(int(unfinished), 'trial')} {verb} unfinished: dashed, up to the last checkpoint.")
-    if len(of_settings) > len(shown):
-        best = lines["best"].max()
-        notes.append(
-            f"Of more than {len(shown)} settings, the chart has the unfinished ones and then the best: {best}."
-        )
-    if any(len(rows) > limits.trials for rows in of_settings):
+        notes.append(f"{counted(unfinished, 'trial')} {verb} unfinished: dashed, up to the last checkpoint.")
+    if len(lines.settings) > len(shown):
+        has = f"the chart has the unfinished ones and then the best: {lines.best}"
+        notes.append(f"Of more than {len(shown)} settings, {has}.")
+    if any(len(rows) > limits.trials for _, rows in lines.settings):
         notes.append(f"Of more than {limits.trials} trials of a setting, it has {limits.trials}.")
     counts = collections.Counter(
         name for one in series for name, curve in one["curves"].items() for _ in curve["steps"]
