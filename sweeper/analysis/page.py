@@ -300,14 +300,7 @@ def _facts(trials: pd.DataFrame, planned: set[str], comparisons: Sequence[Compar
     if comparisons:
         measured = sum(compared.measured is not None for compared in comparisons)
         facts.append((f"{measured:,} of {len(comparisons):,}", "published numbers measured"))
-        agreed = comparison.agreement(comparisons)
-        if agreed.compared:
-            near = f"percentages within {100 * comparison.MISS:g} points"
-            facts.append((f"{agreed.near:,} of {agreed.compared:,}", near))
-        if agreed.compared_others:
-            facts.append((f"{agreed.near_others:,} of {agreed.compared_others:,}", "other numbers near"))
-        if agreed.zeros:
-            facts.append((f"{agreed.zeros:,}", "more percentages 0 in both"))
+        facts += comparison.agreement(comparisons)
     return facts
 
 
