@@ -50,7 +50,7 @@ from sweeper.analysis.ranking import Goal, best_first, goal_of, recorded_space
 from sweeper.analysis.results import Results, foreign_columns, kind_of_row, named, specs_of_tasks
 from sweeper.analysis.results import extra_metrics as extra_metrics_of
 from sweeper.analysis.settings_table import settings
-from sweeper.analysis.sweeps import (
+from sweeper.analysis.status import (
     annotation_columns,
     drivers,
     moment,

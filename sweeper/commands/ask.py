@@ -89,7 +89,7 @@ def _sweeps(store: "Store") -> "list[RenderableType]":
     """How far the sweeps are, and why trials failed."""
     from rich.text import Text
 
-    from sweeper.analysis.sweeps import arithmetic_lines, failures, not_finite_lines, overview, starts_by_name
+    from sweeper.analysis.status import arithmetic_lines, failures, not_finite_lines, overview, starts_by_name
     from sweeper.analysis.table import terminal
     from sweeper.store.annotations import read_annotations
 
@@ -121,7 +121,7 @@ def _running(store: "Store") -> "list[RenderableType]":
     """What runs and when it will be done, a line for each sweep; what has died; the packs that run."""
     from rich.text import Text
 
-    from sweeper.analysis.sweeps import drivers, packs_table, sentence
+    from sweeper.analysis.status import drivers, packs_table, sentence
     from sweeper.analysis.table import terminal
 
     known = drivers(store)

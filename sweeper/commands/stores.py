@@ -260,7 +260,7 @@ def rename(
     results: Results = "results",
 ) -> None:
     """Give a sweep another name in its store."""
-    from sweeper.analysis.sweeps import drivers
+    from sweeper.analysis.status import drivers
     from sweeper.store.renaming import rename_sweep
     from sweeper.store.store import Store, StoreError
     from sweeper.store.sweep_records import latest_starts
@@ -296,7 +296,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Delete; without it only say what would be deleted.")] = False,
 ) -> None:
     """Delete trials with all that belongs to them; without --yes only say which."""
-    from sweeper.analysis.sweeps import drivers
+    from sweeper.analysis.status import drivers
     from sweeper.packs import checkpoint
     from sweeper.store import deletion
     from sweeper.store.store import Store, StoreError

@@ -10,7 +10,7 @@ import pytest
 from sweeper.analysis import page
 from sweeper.analysis.figures import PALETTES
 from sweeper.analysis.page import Limits
-from sweeper.analysis.sweeps import starts_by_name
+from sweeper.analysis.status import starts_by_name
 from sweeper.learned_algorithms import gradient
 from sweeper.packs import checkpoint
 from sweeper.packs.checkpointed_trials import unfinished_curves

@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sweeper.__main__ import app
-from sweeper.analysis import sweeps
+from sweeper.analysis import status
 from sweeper.commands import ask
 from sweeper.listeners import heartbeats
 from sweeper.store.store import Store
@@ -145,7 +145,7 @@ def test_the_first_line_says_what_is_done_while_nothing_trains_or_that_nothing_r
 
 def test_a_driver_that_died_on_this_machine_is_dead_for_certain(results):
     beat(results, process=DEAD)
-    assert [driver.life for driver in sweeps.drivers(results)] == ["dead"]
+    assert [driver.life for driver in status.drivers(results)] == ["dead"]
     first = lines(results)[0]
     assert first.startswith("quick: "), "its packs do not run"
     assert first.endswith("python -m sweeper.run x.yaml"), "which carries on"
@@ -157,7 +157,7 @@ def test_of_a_driver_elsewhere_the_store_tells_how_old_its_heartbeat_is(results,
     hours_later(beat(results, process=ELSEWHERE), hours=-1)
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + skew)  # a machine whose clock is wrong
-    assert sorted(driver.lives for driver in sweeps.drivers(results)) == [False, True]
+    assert sorted(driver.lives for driver in status.drivers(results)) == [False, True]
     shown = lines(results)
     assert sum(line.startswith("quick: running on far ") for line in shown) == 1
     (old,) = (line for line in shown if "60 min" in line)
@@ -166,14 +166,14 @@ def test_of_a_driver_elsewhere_the_store_tells_how_old_its_heartbeat_is(results,
 
 def test_a_heartbeat_from_the_future_is_none(results):
     hours_later(beat(results, process=ELSEWHERE), hours=1)
-    assert not any(driver.lives for driver in sweeps.drivers(results))
+    assert not any(driver.lives for driver in status.drivers(results))
     assert "60 min" in lines(results)[0]
 
 
 def test_a_store_that_cannot_be_written_tells_no_age():
-    unknown = sweeps.Driver("quick", heartbeat(process=ELSEWHERE), "elsewhere", age=None)
+    unknown = status.Driver("quick", heartbeat(process=ELSEWHERE), "elsewhere", age=None)
     assert not unknown.lives
-    assert "60" not in sweeps.sentence(unknown)
+    assert "60" not in status.sentence(unknown)
 
 
 def test_what_a_driver_says_cannot_steer_the_terminal(results):
