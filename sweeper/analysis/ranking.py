@@ -113,7 +113,7 @@ def recorded_space(record: SweepRecord, store: Store) -> SweepSpec | None:
     try:
         space = start_from.of_store(search_space.of_text(f"{record.name}.yaml", record.text, record.overrides), store)
         if space.search.halving is not None:
-            space.expand()  # whoever reads such a space asks for its searches
+            space.expand()  # as all callers ask such a space for its searches
     except SearchSpaceError:
         return None
     return space
