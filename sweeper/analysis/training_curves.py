@@ -76,21 +76,15 @@ def curves(
     unfinished trials are those of their checkpoints, so a page that is written again and again shows how they go on.
     """
     read = {space.name: space for space in spaces}
-    listed, points = [], list[Iterable[tuple[str, int, str, float | None]]]()
+    listed, points = list[Lines](), list[Iterable[tuple[str, int, str, float | None]]]()
     for name, records in starts.items():
         space = read.get(name) or recorded_space(records[-1], store)
         unfinished, of_checkpoints = _unfinished(store, space, trials["trial_id"])
         points.append(of_checkpoints)
         committed = trials[trials["trial_id"].isin(records[-1].trial_ids)]
         for task in sorted({*unfinished["task"], *committed["task"]}):
-            rows, best = [unfinished[unfinished["task"] == task]], ""
-            if len(own := committed[committed["task"] == task]):
-                goal = goal_of(None if space is None else space.search, own)
-                rows += [setting.rows[OF_LINE] for setting in best_first(settings(own), goal)]
-                best = goal.text()
-            # Settings without a curve are among them. One trial more than a chart shows tells that it left some out.
-            chosen = by_entries(pd.concat(rows))[: 2 * limits.settings]
-            listed.append(Lines(name, task, [(entry, own.head(limits.trials + 1)) for entry, own in chosen], best))
+            of_task = (rows[rows["task"] == task] for rows in (unfinished, committed))
+            listed.append(_lines(name, task, space, *of_task, limits))
     every = [rows for lines in listed for _, rows in lines.settings]
     stored = store.curves({key for rows in every for key in rows["trial_id"][rows["status"] != "unfinished"]})
     points.append(zip(*(stored[name].to_pylist() for name in ("trial_id", "step", "metric", "value")), strict=True))
@@ -105,6 +99,22 @@ def curves(
         | _chart(lines, known, shades.get(lines.sweep, {}), look, limits)
         for lines in drawn
     ]
+
+
+def _lines(
+    sweep: str, task: str, space: SweepSpec | None, unfinished: pd.DataFrame, committed: pd.DataFrame, limits: Limits
+) -> Lines:
+    """The trials that a chart may show. Settings without a curve are among them, so there are more than it shows.
+
+    One trial more of a setting tells that the chart leaves some out.
+    """
+    rows, best = [unfinished], ""
+    if len(committed):
+        goal = goal_of(None if space is None else space.search, committed)
+        rows += [setting.rows[OF_LINE] for setting in best_first(settings(committed), goal)]
+        best = goal.text()
+    chosen = by_entries(pd.concat(rows))[: 2 * limits.settings]
+    return Lines(sweep, task, [(shared, own.head(limits.trials + 1)) for shared, own in chosen], best)
 
 
 def _with_curves(lines: Lines, points: Points) -> Lines:

@@ -247,7 +247,8 @@ def report(
         if diff is not None:
             print_difference(results, *diff)
         elif watch is None:
-            if not write_report(options).drawn:
+            written = write_report(options)
+            if written is not None and not written.paths:
                 raise typer.Exit(1)
         elif html is None:
             raise typer.BadParameter("--watch keeps a page fresh: name it with --html")
