@@ -65,6 +65,8 @@ def test_a_terminal_sees_running_packs_and_keeps_the_sentences():
     out = shown(STARTED, PROGRESSED, lost)
     for text in ("coloring Aq_R q=2 m=2", "training 120", "loss 0.25", "4 running", *sentences(lost)):
         assert text in out
+    assert "waiting" in shown(STARTED)
+    assert "waiting" not in out
 
 
 def test_a_compilation_is_shown_and_a_pack_without_news_says_since_when():
