@@ -8,7 +8,7 @@ from pathlib import Path
 from chaos.attack import Attack, Finding, Sweep, fault, numbers_of
 from chaos.starts import Start
 from sweeper.analysis.sql import table
-from sweeper.analysis.sweeps import drivers
+from sweeper.analysis.status import drivers
 from sweeper.store.store import Store
 
 RUNGS = {"first": "[{steps: 1000, keep: 2}, {steps: 2000, keep: 1}]", "second": "[{steps: 1500, keep: 1}]"}

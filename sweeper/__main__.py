@@ -5,7 +5,6 @@ modules of the working folder, and in a checkout of this package the checkout ru
 """
 
 import contextlib
-import importlib
 import os
 import sys
 from pathlib import Path
@@ -15,16 +14,11 @@ import typer
 
 from sweeper import __version__
 from sweeper.command_line import CommandLine
-
-COMMANDS = (
-    "run", "evaluate", "status", "stop", "query", "report", "plot", "export", "copy", "annotate", "rename", "delete",
-    "compaction", "new", "check",
-)  # fmt: skip
-"""The modules of `sweeper.commands`, in the order in which the help lists them."""
+from sweeper.commands import ask, project, run, stores
 
 app = CommandLine(no_args_is_help=True)
-for name in COMMANDS:
-    app.registered_commands += importlib.import_module(f"sweeper.commands.{name}").app.registered_commands
+for module in (run, ask, stores, project):  # in the order in which the help lists their commands
+    app.registered_commands += module.app.registered_commands
 
 
 def _print_version(wanted: bool) -> bool:

@@ -75,7 +75,8 @@ class PackProgressed(Event):
     """How far a pack is; comes about once a second while a worker has it."""
 
     pack_id: str
-    phase: Literal["compiling", "training", "evaluating", "done"]  # compiling: the first steps, which need a program
+    # `waiting` until the worker says something; `compiling`: the first steps, which need a program
+    phase: Literal["waiting", "compiling", "training", "evaluating", "done"]
     step: int  # training steps done of each trial, those of earlier workers included
     steps: int  # training steps of each trial
     lanes: int  # trials that are trained at once

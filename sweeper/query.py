@@ -1,6 +1,10 @@
-"""`python -m sweeper.query`, which is `python -m sweeper query` (`sweeper.commands.query`)."""
+"""`python -m sweeper.query`, which is `python -m sweeper query` (`sweeper.commands.ask`)."""
 
-from sweeper.commands.query import app
+from sweeper.command_line import CommandLine
+from sweeper.commands.ask import query
+
+app = CommandLine()
+app.command()(query)
 
 if __name__ == "__main__":
     app()

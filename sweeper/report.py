@@ -1,6 +1,10 @@
-"""`python -m sweeper.report`, which is `python -m sweeper report` (`sweeper.commands.report`)."""
+"""`python -m sweeper.report`, which is `python -m sweeper report` (`sweeper.commands.ask`)."""
 
-from sweeper.commands.report import app
+from sweeper.command_line import CommandLine
+from sweeper.commands.ask import report
+
+app = CommandLine()
+app.command()(report)
 
 if __name__ == "__main__":
     app()

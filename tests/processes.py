@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from typer import Typer
 from typer.testing import CliRunner, Result
 
+from sweeper.__main__ import app
 from sweeper.trial import plugins
 from tests.heartbeats import until
 
@@ -31,16 +31,16 @@ def python(
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=check)
 
 
-def told(app: Typer, *arguments: object, code: int = 0) -> Result:
-    """What a command answers, which ends with this exit code."""
+def told(*arguments: object, code: int = 0) -> Result:
+    """What a command of the program answers, which ends with this exit code."""
     done = CliRunner().invoke(app, [*map(str, arguments)])
     assert done.exit_code == code, done.output
     return done
 
 
-def refusal(app: Typer, *arguments: object) -> str:
+def refusal(*arguments: object) -> str:
     """The one line with which a command ends that makes no sense."""
-    done = told(app, *arguments, code=2)
+    done = told(*arguments, code=2)
     assert (done.stdout, len(done.stderr.splitlines())) == ("", 1), done.output
     return done.output
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from sweeper.analysis import sql
 from sweeper.analysis.ready_questions import trial_with_prefix
-from sweeper.analysis.sweeps import moment
+from sweeper.analysis.status import moment
 from sweeper.messages import UserError, counted, did_you_mean, nearest_name
 from sweeper.store import annotations as stored
 from sweeper.store.annotations import NO_ANNOTATIONS, AllAnnotations, Annotations, Subject, read_annotations

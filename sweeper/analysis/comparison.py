@@ -62,32 +62,18 @@ class Comparison(NamedTuple):
         return abs(self.difference) > self.tolerance * (1 + 1e-7)  # 0.75 - 0.8 is a little more than 0.05
 
 
-class Agreement(NamedTuple):
-    """How many measured numbers are near their published values."""
-
-    near: int  # shares within `MISS`, without those that are 0 in both
-    compared: int
-    zeros: int  # shares that are 0 in both
-    near_others: int = 0  # numbers of other units that are no misses
-    compared_others: int = 0
-
-    def sentence(self) -> str:
-        """The counts in words, without a full stop."""
-        zeros = f"; {self.zeros:,} more are 0 in both" if self.zeros else ""
-        others = f"; {self.near_others:,} of {self.compared_others:,} other numbers are near"
-        shares = f"{self.near:,} of {self.compared:,} percentages lie within {100 * MISS:g} points{zeros}"
-        return shares + others * bool(self.compared_others)
-
-
-def agreement(compared: Iterable[Comparison]) -> Agreement:
-    # A pooled percentile stands beside the mean of percentiles of the same published number.
-    telling = [each for each in compared if not each.metric.endswith("_pooled")]
-    judged = [each for each in telling if each.measured is not None and each.tolerance is not None]
-    shares, others = ([each for each in judged if each.percent == percent] for percent in (True, False))
-    # An untrained network, too, has 0 where the published share is 0.
-    telling = [each for each in shares if not each.measured == 0 == each.published]
-    near, near_others = (sum(not each.missed for each in part) for part in (telling, others))
-    return Agreement(near, len(telling), len(shares) - len(telling), near_others, len(others))
+def agreement(compared: Iterable[Comparison]) -> list[tuple[str, str]]:
+    """How many measured numbers are near their published values: numbers, each with what it counts."""
+    near: dict[str, list[bool]] = collections.defaultdict(list)
+    for each in compared:
+        # A pooled percentile stands beside the mean of percentiles of the same published number.
+        if each.measured is not None and each.tolerance is not None and not each.metric.endswith("_pooled"):
+            # An untrained network, too, has 0 where the published share is 0.
+            share = "zeros" if each.measured == 0 == each.published else "shares"
+            near[share if each.percent else "others"].append(not each.missed)
+    kinds = {"shares": f"percentages within {100 * MISS:g} points", "others": "other numbers near"}
+    facts = [(f"{sum(near[kind]):,} of {len(near[kind]):,}", what) for kind, what in kinds.items() if near[kind]]
+    return facts + [(f"{len(near['zeros']):,}", "more percentages 0 in both")] * bool(near["zeros"])
 
 
 TITLE = "Measured against published"
@@ -150,7 +136,7 @@ def every_number(every: Sequence[Comparison]) -> pd.DataFrame:
     note = (
         "Measured: mean over the training seeds, '-' where there is none yet (`_pooled`: a percentile over the inputs "
         "of all training seeds together, beside the mean of percentiles); at: the value on the horizontal axis. "
-        f"{agreement(every).sentence()}."
+        f"Near: {'; '.join(map(' '.join, agreement(every))) or 'none'}."
     )
     return _numbers(every, ("sweep", *_ABOUT, "measured", "difference", "seeds", "steps"), TITLE, note)
 

@@ -26,31 +26,27 @@ import io
 import itertools
 import json
 import logging
-import math
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 from markupsafe import Markup
-from matplotlib import colors
 from PIL import Image
 
 from sweeper.analysis import comparison, figures
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.ranking import Goal, best_first, goal_of, recorded_space
+from sweeper.analysis.ranking import Goal
 from sweeper.analysis.results import Results, foreign_columns, kind_of_row, named, specs_of_tasks
 from sweeper.analysis.results import extra_metrics as extra_metrics_of
-from sweeper.analysis.settings_table import settings
-from sweeper.analysis.sweeps import (
+from sweeper.analysis.status import (
     annotation_columns,
     drivers,
     moment,
@@ -70,31 +66,24 @@ from sweeper.analysis.table import (
     values,
     without_empty_columns,
 )
+from sweeper.analysis.training_curves import LIMITS, curves, distinct
 from sweeper.analysis.views import replaced
 from sweeper.messages import counted, duration, inflected, redacted, typed
-from sweeper.packs.checkpointed_trials import unfinished_curves
-from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.annotations import Annotations, read_annotations
 from sweeper.store.store import Store, SweepRecord
-from sweeper.tables import table, titled, value_text
+from sweeper.tables import table, titled
 from sweeper.trial import provenance
 from sweeper.trial.columns import TIMINGS
 from sweeper.trial.entry_names import (
     FIRST_PARTS,
-    LABEL,
     LEADING,
     NAMELESS,
     column_name,
     entries,
-    entries_of,
-    named_values,
-    value_order,
     varying,
 )
-from sweeper.trial.record import canonical
-from sweeper.trial.start_from import OF_A_SEED
-from sweeper.trial.trial import Trial, first_part
+from sweeper.trial.trial import first_part
 
 logger = logging.getLogger(__name__)
 
@@ -108,16 +97,6 @@ MAX_MESSAGE = 2_000  # characters of a message: the reason stands in its first l
 MAX_VARYING = 8  # columns for entries that differ between the trials listed
 MAX_WORDS = 40  # different values of a facet
 
-
-class Limits(NamedTuple):
-    """How much a chart of training curves shows at most."""
-
-    settings: int = 8  # so many colours can be told apart
-    trials: int = 50  # of a setting
-    points: int = 40  # of a line; a reader sees no more on a screen
-
-
-LIMITS = Limits()
 
 PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
 """At 125 pixels to the inch the 8-point text of the figures is as large as that of the tables."""
@@ -301,14 +280,7 @@ def _facts(trials: pd.DataFrame, planned: set[str], comparisons: Sequence[Compar
     if comparisons:
         measured = sum(compared.measured is not None for compared in comparisons)
         facts.append((f"{measured:,} of {len(comparisons):,}", "published numbers measured"))
-        agreed = comparison.agreement(comparisons)
-        if agreed.compared:
-            near = f"percentages within {100 * comparison.MISS:g} points"
-            facts.append((f"{agreed.near:,} of {agreed.compared:,}", near))
-        if agreed.compared_others:
-            facts.append((f"{agreed.near_others:,} of {agreed.compared_others:,}", "other numbers near"))
-        if agreed.zeros:
-            facts.append((f"{agreed.zeros:,}", "more percentages 0 in both"))
+        facts += comparison.agreement(comparisons)
     return facts
 
 
@@ -404,7 +376,7 @@ def colours(listing: pd.DataFrame, shades: Mapping[str, str], look: Look) -> dic
         seen = {word: set(shaded[listing[head] == word].dropna()) for word in sorted(set(listing[head].dropna()))}
         if len(seen) <= LIMITS.settings:
             wanted = [min(one) if len(one) == 1 else None for one in seen.values()]
-            found[head] = dict(zip(seen, _distinct(wanted, look), strict=True))
+            found[head] = dict(zip(seen, distinct(wanted, look), strict=True))
     return found
 
 
@@ -589,188 +561,6 @@ def _shades(section: Section, look: Look) -> dict[str, str]:
         for trial_id, label in zip(shown["trial_id"], shown["series"], strict=True):
             shades.setdefault(trial_id, looks[label][0])
     return shades
-
-
-def _distinct(wanted: Sequence[str | None], look: Look) -> list[str]:
-    """A colour for each: the wanted one, lighter where it is taken; without one a free one of the palette.
-
-    If all want the same, the colours are those of the palette, as theirs would tell nothing.
-    """
-    if len(wanted) > 1 and len(set(wanted)) == 1:
-        wanted = [None] * len(wanted)
-    every = list(look.shades.values())
-    free = [shade for shade in every if shade not in wanted] or every
-    missing = iter(range(len(wanted)))
-    taken = [shade or free[next(missing) % len(free)] for shade in wanted]
-    many, found = collections.Counter(taken), []
-    for place, shade in enumerate(taken):
-        lighter = 0.75 * taken[:place].count(shade) / many[shade]
-        red, green, blue = (part + lighter * (1 - part) for part in colors.to_rgb(shade))
-        found.append(colors.to_hex((red, green, blue)))
-    return found
-
-
-# Training curves
-
-
-METRIC = "train_loss"  # is shown first; without it the curve of the most points
-
-Points = collections.defaultdict[str, collections.defaultdict[str, dict[int, float]]]
-"""The points of training curves: values by trial, metric and step."""
-
-
-def curves(
-    store: Store,
-    starts: Mapping[str, Sequence[SweepRecord]],
-    trials: pd.DataFrame,
-    spaces: Iterable[SweepSpec],
-    shades: Mapping[str, Mapping[str, str]],
-    look: Look,
-    limits: Limits = LIMITS,
-) -> list[dict[str, Any]]:
-    """The training curves of the latest starts of sweeps as plain data, a chart for each sweep and task with a curve.
-
-    The curves of finished, stopped and failed trials are those of the store, of the best settings. The curves of
-    unfinished trials are those of their checkpoints, so a page that is written again and again shows how they go on.
-    """
-    read = {space.name: space for space in spaces}
-    pending, listed, points = [], [], list[Iterable[tuple[str, int, str, float | None]]]()
-    for name, records in starts.items():
-        space = read.get(name) or recorded_space(records[-1], store)
-        for trial_id, (trial, own) in _unfinished(store, space, trials["trial_id"]).items():
-            pending.append(_lines([(trial_id, "unfinished", entries_of(canonical(trial)))]).assign(sweep=name, best=""))
-            points.append([(trial_id, *point) for point in own])
-        committed = trials[trials["trial_id"].isin(records[-1].trial_ids)]
-        for _, of_task in committed.groupby("task"):
-            goal = goal_of(None if space is None else space.search, of_task)
-            listed.append(_best_trials(of_task, goal).assign(sweep=name, best=goal.text()))
-    if not (pending or listed):
-        return []
-    # One more trial of each setting than a chart shows, so that the chart can say that it left some out.
-    lines = pd.concat([*pending, *listed]).groupby(["sweep", "setting"], sort=False).head(limits.trials + 1)
-    stored = store.curves(lines["trial_id"][lines["status"] != "unfinished"].unique())
-    points.append(zip(*(stored[name].to_pylist() for name in ("trial_id", "step", "metric", "value")), strict=True))
-    known: Points = collections.defaultdict(lambda: collections.defaultdict(dict))
-    for trial_id, step, metric, value in itertools.chain(*points):
-        if value is not None and math.isfinite(value):
-            known[trial_id][metric][step] = value
-    lines = lines[lines["trial_id"].isin(known)]
-    charts = []
-    for name in starts:
-        of_tasks = lines[lines["sweep"] == name].groupby("task")
-        for task, of_task in of_tasks:
-            facets = {"sweep": [name], "task": [str(task)]}
-            made = _chart(of_task, known, shades.get(name, {}), look, facets, limits)
-            charts.append({"title": name if len(of_tasks) == 1 else f"{name}: {task}", **made})
-    return charts
-
-
-def _lines(trials: Iterable[tuple[str, str, Mapping[str, Any]]]) -> pd.DataFrame:
-    """Trials with a curve each, of id, status (`unfinished` without a row) and entries by dotted path."""
-    rows = [
-        {"trial_id": trial_id, "status": status, "spec": spec, "seed": spec["seed"]}
-        | {"task": next(spec[path] for path in LABEL if path in spec), "setting": frozenset(_setting(spec).items())}
-        for trial_id, status, spec in trials
-    ]
-    return pd.DataFrame(rows)
-
-
-def _setting(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {path: value for path, value in spec.items() if path not in OF_A_SEED}
-
-
-def _shared(lines: pd.DataFrame) -> dict[str, Any]:
-    """The entries of trials of one setting."""
-    return _setting(lines["spec"].tolist()[0])
-
-
-def _best_trials(of_task: pd.DataFrame, goal: Goal) -> pd.DataFrame:
-    """The trials of the best settings of a task, the best first; of a setting those that are finished come first."""
-    best = pd.concat([setting.rows for setting in best_first(settings(of_task), goal)])
-    lines = _lines(zip(best["trial_id"], best["status"], map(entries, best["spec"]), strict=True))
-    return lines[lines.groupby("setting", sort=False).ngroup() < 2 * LIMITS.settings]
-
-
-def _unfinished(store: Store, space: SweepSpec | None, committed: Iterable[str]) -> dict[str, tuple[Trial, list[Any]]]:
-    """The trials of a sweep that have a checkpoint and no row, by id, with the points of their curves."""
-    if space is None or space.search.ADAPTS or not store.listing("checkpoints"):
-        return {}  # to expand a large space takes seconds
-    try:
-        expansion = space.expand()
-    except SearchSpaceError:
-        return {}
-    pending = dict(zip(expansion.trial_ids, expansion.trials, strict=True))
-    for trial_id in {*committed}.intersection(pending):
-        del pending[trial_id]
-    return {key: (pending[key], points) for key, points in unfinished_curves(store, pending).items()}
-
-
-def _chart(
-    lines: pd.DataFrame,
-    points: Points,
-    shades: Mapping[str, str],
-    look: Look,
-    facets: Facets,
-    limits: Limits,
-) -> dict[str, Any]:
-    """The settings of one sweep and task as plain data, and a note that says what was left out."""
-    of_settings = [rows for _, rows in lines.groupby("setting", sort=False)]
-    shown = [rows.head(limits.trials).sort_values("seed") for rows in of_settings[: limits.settings]]
-    shown.sort(key=lambda rows: list(map(value_order, _shared(rows).values())))
-    specs = list(map(_shared, shown))
-    paths = varying(specs)
-    wanted = [next(filter(None, map(shades.get, rows["trial_id"])), None) for rows in shown]
-    series: list[dict[str, Any]] = [
-        _series(rows, points, spec, paths, facets, limits.points) | {"colour": colour}
-        for rows, spec, colour in zip(shown, specs, _distinct(wanted, look), strict=True)
-    ]
-    notes = []
-    if unfinished := sum((rows["status"] == "unfinished").sum() for rows in shown):
-        verb = inflected(unfinished, "is", "are")
-        notes.append(f"{counted(int(unfinished), 'trial')} {verb} unfinished: dashed, up to the last checkpoint.")
-    if len(of_settings) > len(shown):
-        best = lines["best"].max()
-        notes.append(
-            f"Of more than {len(shown)} settings, the chart has the unfinished ones and then the best: {best}."
-        )
-    if any(len(rows) > limits.trials for rows in of_settings):
-        notes.append(f"Of more than {limits.trials} trials of a setting, it has {limits.trials}.")
-    counts = collections.Counter(
-        name for one in series for name, curve in one["curves"].items() for _ in curve["steps"]
-    )
-    metrics = sorted(counts, key=lambda name: (name != METRIC, -counts[name], name))
-    words = dict.fromkeys(name for each in series for name in each["facets"])
-    every = {name: sorted({one for each in series for one in each["facets"].get(name, ())}) for name in words}
-    return {"facets": every, "metrics": metrics, "series": series, "note": " ".join(notes)}
-
-
-def _series(
-    lines: pd.DataFrame, points: Points, spec: Mapping[str, Any], paths: Sequence[str], facets: Facets, most: int
-) -> dict[str, Any]:
-    """The curves of a setting at the steps at which any of its trials has a point, of many steps some.
-
-    Between its own points a curve is linear, so that a point between those of other trials moves no mean; before and
-    after its points it has no value.
-    """
-    found = {}
-    for metric in dict.fromkeys(name for key in lines["trial_id"] for name in points[key]):
-        own = [sorted(points[key][metric].items()) for key in lines["trial_id"]]
-        every = sorted({step for line in own for step, _ in line})
-        steps = [every[at] for at in np.linspace(0, len(every) - 1, min(len(every), most)).round().astype(int)]
-        values = []
-        for line in own:
-            at = np.interp(steps, *zip(*line, strict=True), left=np.nan, right=np.nan) if line else [math.nan]
-            values.append([None if math.isnan(value) else float(f"{value:.4g}") for value in at])
-        found[metric] = {"steps": steps, "values": values}
-    words = named_values(paths, lambda path: value_text(spec[path]) if path in spec else "")
-    words_of = {column_name(path): [value] for path, value in spec.items() if isinstance(value, str)}
-    trials = lines[["trial_id", "seed", "status"]].rename(columns={"trial_id": "id"})
-    return {
-        "label": " ".join(words) or [spec[path] for path in LABEL if path in spec][-1],  # such as "width=8"
-        "facets": {**words_of, **facets},
-        "trials": trials.to_dict("records"),
-        "curves": found,
-    }
 
 
 # Charts

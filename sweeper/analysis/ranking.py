@@ -12,6 +12,7 @@ import json
 import math
 import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -39,22 +40,13 @@ SHOWN_SETTINGS = 20  # largest number of settings that are shown to people
 LEAST_SEEDS = 5  # training seeds of a repetition, unless the search had more
 
 
-class Ranked(NamedTuple):
-    """Finished trials of a setting, with the mean of the goal's metric and its rank; equal means share a rank."""
-
-    setting: Setting
-    mean: Mean
-    rank: int
-
-
 class Ranking(NamedTuple):
-    """The settings of a sweep with the most finished training seeds, best first."""
+    """The settings of a sweep with the most finished training seeds."""
 
     goal: Goal
-    ranked: tuple[Ranked, ...]
+    settings: tuple[Setting, ...]  # best first, with ranks; equal means share a rank
     others: int  # settings that could not be ranked, those stopped early not among them
     stopped: int  # settings without a rank that were stopped early
-    seeds: int  # training seeds of every ranked setting
 
     @property
     def unranked(self) -> str:
@@ -64,28 +56,33 @@ class Ranking(NamedTuple):
         return "; ".join(parts)
 
     @property
+    def best_mean(self) -> Mean:
+        """The metric of the best setting, of which there must be one."""
+        mean = self.settings[0].mean(self.goal.metric)
+        assert mean is not None  # as it has a rank
+        return mean
+
+    @property
     def ties(self) -> int:
-        return sum(each.rank == 1 for each in self.ranked) - 1
+        return sum(each.rank == 1 for each in self.settings) - 1
 
 
 def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
     every = settings(trials)
     count = len({tuple(setting.entries.items()) for setting in every})
-    finished = [setting for setting in every if setting.status == "finished"]
     # A setting of which a training seed has no finite value is not ranked.
-    whole = [each for each in finished if _all_finite(each.rows, goal.metric)]
-    valued = [(setting, mean) for setting in whole if (mean := setting.mean(goal.metric)) is not None]
-    seeds = max((len(setting.rows) for setting, _ in valued), default=0)
-    competing = [(setting, mean) for setting, mean in valued if len(setting.rows) == seeds]
+    whole = [each for each in every if each.status == "finished" and _all_finite(each.rows, goal.metric)]
+    seeds = max((len(setting.rows) for setting in whole), default=0)
+    competing = [setting for setting in whole if len(setting.rows) == seeds]
     decisive = goals_of(trials) if competing else ()
-    competing.sort(key=lambda pair: [-_merit(pair[0], each) for each in (goal, *decisive)])
-    ranked: list[Ranked] = []
-    for place, (setting, mean) in enumerate(competing, start=1):
-        equal = ranked and equal_but_rounding(ranked[-1].mean.mean, mean.mean)
-        ranked.append(Ranked(setting, mean, ranked[-1].rank if equal else place))
-    has_rank = {tuple(each.setting.entries.items()) for each in ranked}
+    competing.sort(key=lambda setting: [-_merit(setting, each) for each in (goal, *decisive)])
+    ranked: list[Setting] = []
+    for place, setting in enumerate(competing, start=1):
+        equal = ranked and equal_but_rounding(_merit(ranked[-1], goal), _merit(setting, goal))
+        ranked.append(replace(setting, rank=ranked[-1].rank if equal else place))
+    has_rank = {tuple(each.entries.items()) for each in ranked}
     stopped = {tuple(each.entries.items()) for each in every if each.status == "stopped"} - has_rank
-    return Ranking(goal, tuple(ranked), count - len(ranked) - len(stopped), len(stopped), seeds)
+    return Ranking(goal, tuple(ranked), count - len(ranked) - len(stopped), len(stopped))
 
 
 def _all_finite(rows: pd.DataFrame, metric: str) -> bool:
@@ -105,9 +102,8 @@ def best_first(listed: Iterable[Setting], goal: Goal) -> list[Setting]:
 
 def ranked_settings(sweep: str, ranked: Ranking, space: SweepSpec | None, most: int = SHOWN_SETTINGS) -> pd.DataFrame:
     """At least one ranked setting of a sweep as a table, best first, with the metrics that its space asks for."""
-    listed, ranks = [each.setting for each in ranked.ranked], [each.rank for each in ranked.ranked]
-    table = settings_table(listed, ranks, ranked.goal.metric, () if space is None else space.metrics, most)
-    ranked_by = f"{sweep}: {counted(len(listed), 'setting')} by {ranked.goal.text()}"
+    table = settings_table(ranked.settings, ranked.goal.metric, () if space is None else space.metrics, most)
+    ranked_by = f"{sweep}: {counted(len(ranked.settings), 'setting')} by {ranked.goal.text()}"
     table.attrs["title"] = f"{ranked_by} · {table.attrs['title']}"
     return with_note(table, ranked.unranked)
 
@@ -117,7 +113,7 @@ def recorded_space(record: SweepRecord, store: Store) -> SweepSpec | None:
     try:
         space = start_from.of_store(search_space.of_text(f"{record.name}.yaml", record.text, record.overrides), store)
         if space.search.halving is not None:
-            space.expand()  # whoever reads such a space asks for its searches
+            space.expand()  # as all callers ask such a space for its searches
     except SearchSpaceError:
         return None
     return space
@@ -151,7 +147,7 @@ def ending(
     frame = named_frame(trials)
     if space.search.DRAWS:
         ranked = ranking(frame, goal_of(space.search, frame))
-        if ranked.ranked:
+        if ranked.settings:
             lines = _best_setting(ranked, space, results, address) + _pareto_front(ranked, space.search)
             return ranked_settings(space.name, ranked, space), lines
     own = frame[~frame["trial_id"].isin(elsewhere)]
@@ -160,16 +156,16 @@ def ending(
 
 def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> list[str]:
     """Lines about the best setting: its mean, its rank among how many, its values, and how to train it again."""
-    best = ranked.ranked[0]
-    records = [each.setting.entries for each in ranked.ranked]
+    best = ranked.settings[0]
+    records = [each.entries for each in ranked.settings]
     drawn = tuple(f"{path.removeprefix('trial.')}." for path in open_holes(space.tree))
     paths = dict.fromkeys([*varying(records), *(path for path in records[0] if f"{path}.".startswith(drawn))])
-    over = f"mean of {counted(ranked.seeds, 'seed')}" if ranked.seeds > 1 else "1 seed"
-    among = f"rank 1 of {counted(len(ranked.ranked), 'setting')}"
+    over = f"mean of {counted(len(best.rows), 'seed')}" if len(best.rows) > 1 else "1 seed"
+    among = f"rank 1 of {counted(len(ranked.settings), 'setting')}"
     if ranked.ties:
         among += f", equal to {counted(ranked.ties, 'other')}"
     among = "; ".join(filter(None, (among, ranked.unranked)))
-    value = with_deviation(best.mean.mean, best.mean.deviation)
+    value = with_deviation(ranked.best_mean.mean, ranked.best_mean.deviation)
     written = [f"  {column_name(path)}: {value_text(records[0][path])}" for path in paths if path in records[0]]
     return [
         f"best setting by {ranked.goal.text()} ({over}): {value} ({among})",
@@ -184,10 +180,10 @@ def _pareto_front(ranked: Ranking, search: Search) -> list[str]:
     if len(search.metric) == 1:
         return []
     goals = [Goal(*goal) for goal in zip(search.metric, search.mode, strict=True)]
-    merits = [[_merit(each.setting, goal) for goal in goals] for each in ranked.ranked]
+    merits = [[_merit(each, goal) for goal in goals] for each in ranked.settings]
     front = [
         each.rank
-        for each, own in zip(ranked.ranked, merits, strict=True)
+        for each, own in zip(ranked.settings, merits, strict=True)
         if not any(other != own and all(map(operator.ge, other, own)) for other in merits)
     ]
     names = " and ".join(goal.text() for goal in goals)
@@ -196,7 +192,7 @@ def _pareto_front(ranked: Ranking, search: Search) -> list[str]:
 
 def _repetition(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> str:
     """The command that trains the best setting with other training seeds, as the sweep `<name>-best`."""
-    best = ranked.ranked[0].setting
+    best = ranked.settings[0]
     first = int(best.rows["seed"].max()) + 1
     seeds = range(first, first + max(len(best.rows), LEAST_SEEDS))
     fixed = {"name": f"{space.name}-best", "search": "{method: grid}"}

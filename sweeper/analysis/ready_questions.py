@@ -37,9 +37,9 @@ def best(store: Store, sweep: str | None, width: int) -> tuple[pd.DataFrame, pa.
         raise QueryError(f"no trial of the sweep '{record.name}' is committed")
     space = recorded_space(record, store)
     ranked = ranking(trials, goal_of(None if space is None else space.search, trials))
-    if not ranked.ranked:
+    if not ranked.settings:
         raise QueryError(f"no setting of the sweep '{record.name}' has a finished trial with {ranked.goal.metric}")
-    every = ranked_settings(record.name, ranked, space, most=len(ranked.ranked))
+    every = ranked_settings(record.name, ranked, space, most=len(ranked.settings))
     return fitting(ranked_settings(record.name, ranked, space), width), _columns(every)
 
 

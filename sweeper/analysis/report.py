@@ -12,7 +12,7 @@ import functools
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
@@ -53,109 +53,139 @@ class ReportOptions:
     planned: bool = False
 
 
-class Reported(NamedTuple):
-    """What came out of a report."""
+class Basis(NamedTuple):
+    """What a report is made from: the command line, the store with its rows as they were read, and the folder."""
 
-    drawn: bool  # whether anything was
-    # Writes the page once more, with the same figures and trials, and the training curves of now; takes `every`
-    write_page: Callable[[int | None], None] | None
+    options: ReportOptions
+    store: Store
+    rows: pa.Table
+    folder: Path
 
+    @classmethod
+    def read(cls, options: ReportOptions) -> "Basis":
+        store = Store.existing(options.results)
+        rows = store.trials()
+        if not rows.num_rows and not store.sweeps():
+            raise ReportError(f"{redacted(store.url)} holds no trial and no sweep: there is nothing to report yet")
+        folder = options.out or (Path() if "://" in options.results else Path(options.results)) / "figures"
+        return cls(options, store, rows, folder)
 
-def _make_folder(folder: Path, proposal: str = "") -> None:
-    """Make a folder, or refuse with the proposal before any figure is drawn."""
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-    if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        raise ReportError(f"{folder} cannot be written to{proposal}")
+    @property
+    def is_shown(self) -> bool:
+        """Whether the page was made from the same. A comparison is written in any case."""
+        html, compare = self.options.html, self.options.compare
+        known = None if html is None or compare else page.made_from(html)
+        return known is not None and known == self.digest()
 
+    def digest(self) -> str:
+        """A digest of all that a page and its figures depend on: the store, the request, the code, the files drawn.
 
-def write_report(options: ReportOptions, every: int | None = None, quiet: bool = False) -> Reported:
-    """Draw, print and write a report; `every` are the seconds after which an open page loads itself again."""
-    results, html = options.results, options.html
-    folder = options.out or (Path() if "://" in results else Path(results)) / "figures"
-    store = Store.existing(results)
-    rows = store.trials()
-    if not rows.num_rows and not store.sweeps():
-        raise ReportError(f"{redacted(store.url)} holds no trial and no sweep: there is nothing to report yet")
-    printer = Printer(quiet)
-    known = page.made_from(html) if html is not None and every is None and not options.compare else None
-    if known and known == _made_from(store, rows, options, folder):
-        printer.line(f"page: {html}: nothing has changed since it was written")
-        return Reported(True, None)
-    everything = Results.of_store(store, rows)
-    planned_for = results if options.planned else None
-    drawn_from = sources(store, everything, options.spaces, options.sweeps, html is None, planned_for)
-    _make_folder(folder, "" if options.out else "; name another folder with --out")
-    if html:
-        _make_folder(html.parent)
-    sections = [
-        page.Section(
-            source.name,
-            source.results,
-            figures.draw(source.results, source.panels, folder / source.name, options.palette),
+        A row names the time of its run, so that other curves and outcomes make another row.
+        """
+        options, store, rows, folder = self
+        listings = {name: sorted(store.files.listing(name).items()) for name in ("evaluations", "checkpoints")}
+        files = sorted(
+            (str(file), file.stat().st_size) for file in folder.rglob("*") if file.suffix in (".png", ".pdf")
         )
-        for source in drawn_from
-        if source.panels
-    ]
-    together, notes = figures.draw_together([section.report for section in sections], folder, options.palette)
-    _compare(printer, sections, folder, options.compare)
-    trial_ids = {key for source in drawn_from if source.panels for key in source.results.trials["trial_id"]}
-    advice = advice_tables(everything.only(trial_ids).trials)
-    for table in advice:
-        if html is None or table.empty:
-            printer.line("")
-            printer.table(table)
-        else:  # the page has them
-            printer.line(f"{table.attrs['title']}: {counted(len(table), 'row')}")
-    for line in [*_remarks(drawn_from), *_note_lines(sections, notes, options.planned)]:
-        printer.line(line)
-    if stopped := rows["status"].to_pylist().count("stopped"):
-        store_has = f"stopped early: {counted(stopped, 'trial')} of the store"
-        printer.line(f"{store_has}; only finished trials are in figures and averages")
-    paths = [path for section in sections for path in section.report.paths]
-    for path in [*paths, *together]:
-        printer.line(f"figure: {path}")
-    write_page = None
-    if html is not None:
-        searched = [source.space for source in drawn_from if source.space is not None]
-        shown = [*settings_tables(rows, drawn_from), *(("", table) for table in advice)]
+        code = [provenance.drawing_code(each) for each in (plugins.PACKAGE, *map(plugins.PROJECT.joinpath, PLUGINS))]
+        spaces = [path.read_text(encoding="utf-8") for path in options.spaces]
+        parts = (options, spaces, store.sweeps(), read_annotations(store.files), listings, files, code, page.TEMPLATE)
+        digest = hashlib.blake2b(repr(parts).encode(), digest_size=16)
+        for row in rows.sort_by("trial_id").to_pylist():
+            digest.update(repr(row).encode())
+        return digest.hexdigest()
+
+    def make_folders(self) -> None:
+        """Make the folders of figures and page, or refuse before any figure is drawn."""
+        named, html = self.options.out, self.options.html
+        proposal = "" if named else "; name another folder with --out"
+        for folder, hint in ((self.folder, proposal), *([(html.parent, "")] if html else [])):
+            with contextlib.suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+            if not (folder.is_dir() and os.access(folder, os.W_OK)):
+                raise ReportError(f"{folder} cannot be written to{hint}")
+
+
+class Report:
+    """The figures and tables of a report, made once. Its page may be written again, with the training curves of now."""
+
+    def __init__(self, basis: Basis):
+        options, store, rows, folder = self._basis = basis
+        everything = Results.of_store(store, rows)
+        planned_for = options.results if options.planned else None
+        self._sources = sources(store, everything, options.spaces, options.sweeps, options.html is None, planned_for)
+        basis.make_folders()
+        drawn = [source for source in self._sources if source.panels]
+        palette = options.palette
+        self.sections = [
+            page.Section(each.name, each.results, figures.draw(each.results, each.panels, folder / each.name, palette))
+            for each in drawn
+        ]
+        reports = [section.report for section in self.sections]
+        self._together, self._notes = figures.draw_together(reports, folder, palette)
+        trial_ids = {key for source in drawn for key in source.results.trials["trial_id"]}
+        self._advice = advice_tables(everything.only(trial_ids).trials)
+        self._settings = [] if options.html is None else settings_tables(rows, self._sources)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The figures of single sweeps and spaces."""
+        return [path for section in self.sections for path in section.report.paths]
+
+    def tell(self, printer: "Printer") -> None:
+        """Print the tables of advice, what is to be said of the figures, and where these are."""
+        options, _, rows, _ = self._basis
+        for table in self._advice:
+            if options.html is None or table.empty:
+                printer.line("")
+                printer.table(table)
+            else:  # the page has them
+                printer.line(f"{table.attrs['title']}: {counted(len(table), 'row')}")
+        for line in [*_remarks(self._sources), *self._note_lines()]:
+            printer.line(line)
+        if stopped := rows["status"].to_pylist().count("stopped"):
+            store_has = f"stopped early: {counted(stopped, 'trial')} of the store"
+            printer.line(f"{store_has}; only finished trials are in figures and averages")
+        for path in [*self.paths, *self._together]:
+            printer.line(f"figure: {path}")
+
+    def _note_lines(self) -> Iterator[str]:
+        """Lines with the notes of all figures. With `planned` a remark has said of a space that it has no trial."""
+        planned = self._basis.options.planned
+        noted = [(each.name, each.report.notes) for each in self.sections if not planned or len(each.results.trials)]
+        for name, notes in [*noted, ("figures of several sweeps", self._notes)]:
+            for panels, line in figures.note_lines(notes):
+                yield f"{name}: {', '.join(panels)}: {line}"
+
+    def write_page(self, path: Path, every: int | None) -> None:
+        """Write the page; `every` are the seconds after which an open page loads itself again."""
+        options, store, rows, _ = self._basis
+        searched = [source.space for source in self._sources if source.space is not None]
+        shown = [*self._settings, *(("", table) for table in self._advice)]
         of_sweeps = () if options.spaces else options.sweeps
-
-        def write(every: int | None) -> None:
-            made_from = _made_from(store, rows, options, folder) if paths and every is None else ""
-            text = page.render(store, rows, sections, shown, of_sweeps, every, searched, options.palette, made_from)
-            page.write(html, text)
-
-        write_page = write
-        write(every)
-        printer.line(f"page: {html}")
-    if not paths:
-        printer.line("nothing to draw: no panel of these sweeps has a finished trial")
-    return Reported(bool(paths), write_page)
+        digest = self._basis.digest() if self.paths and every is None else ""
+        text = page.render(store, rows, self.sections, shown, of_sweeps, every, searched, options.palette, digest)
+        page.write(path, text)
 
 
-def _made_from(store: Store, rows: pa.Table, options: ReportOptions, folder: Path) -> str:
-    """A digest of all that a page and its figures depend on: the store, the request, the code, the files drawn.
+def write_report(options: ReportOptions, every: int | None = None, quiet: bool = False) -> Report | None:
+    """Draw, print and write a report; None if nothing has changed since its page was written.
 
-    A row names the time of its run, so that other curves and outcomes make another row.
+    `every` are the seconds after which an open page loads itself again.
     """
-    listings = {name: sorted(store.files.listing(name).items()) for name in ("evaluations", "checkpoints")}
-    drawn = sorted((str(file), file.stat().st_size) for file in folder.rglob("*") if file.suffix in (".png", ".pdf"))
-    code = [provenance.drawing_code(each) for each in (plugins.PACKAGE, *map(plugins.PROJECT.joinpath, PLUGINS))]
-    spaces = [path.read_text(encoding="utf-8") for path in options.spaces]
-    parts = (options, spaces, store.sweeps(), read_annotations(store.files), listings, drawn, code, page.TEMPLATE)
-    digest = hashlib.blake2b(repr(parts).encode(), digest_size=16)
-    for row in rows.sort_by("trial_id").to_pylist():
-        digest.update(repr(row).encode())
-    return digest.hexdigest()
-
-
-def _note_lines(sections: Iterable[page.Section], together: Sequence[figures.Note], planned: bool) -> Iterator[str]:
-    """Lines with the notes of all figures. With `planned` a remark has said of a space that it has no trial."""
-    noted = [(each.name, each.report.notes) for each in sections if not planned or len(each.results.trials)]
-    for name, notes in [*noted, ("figures of several sweeps", together)]:
-        for panels, line in figures.note_lines(notes):
-            yield f"{name}: {', '.join(panels)}: {line}"
+    printer, basis = Printer(quiet), Basis.read(options)
+    if every is None and basis.is_shown:
+        printer.line(f"page: {options.html}: nothing has changed since it was written")
+        return None
+    report = Report(basis)
+    _compare(printer, report.sections, basis.folder, options.compare)
+    report.tell(printer)
+    if options.html is not None:
+        report.write_page(options.html, every)
+        printer.line(f"page: {options.html}")
+    if not report.paths:
+        printer.line("nothing to draw: no panel of these sweeps has a finished trial")
+    return report
 
 
 def _remarks(drawn_from: Sequence[Source]) -> Iterator[str]:
@@ -177,9 +207,9 @@ def follow(
     Figures and tables are made anew only if a trial or a start has been added. A store that cannot be read is tried
     again; only an error of the first report is raised.
     """
+    assert options.html is not None
     store = Store.open(options.results)
-    known, write_page = _state(store), write_report(options, seconds).write_page
-    assert write_page is not None  # a report with a page
+    known, report = _state(store), write_report(options, seconds)
     spent = 0.0
     try:
         while True:
@@ -187,9 +217,9 @@ def follow(
             begun = clock()
             try:
                 if (now := _state(store)) != known:
-                    known, write_page = now, write_report(options, seconds, quiet=True).write_page or write_page
-                else:
-                    write_page(seconds)
+                    known, report = now, write_report(options, seconds, quiet=True)
+                elif report is not None:
+                    report.write_page(options.html, seconds)
             except (UserError, OSError) as error:
                 print(printable_lines(str(error)), file=sys.stderr)
             spent = clock() - begun

@@ -86,6 +86,7 @@ class Setting:
     entries: Mapping[str, Any]  # all but the training seed, and the variables of the space, by dotted path
     status: str
     rows: pd.DataFrame
+    rank: int | None = None  # among the settings of a sweep, if it has one (`ranking`)
 
     def mean(self, metric: str) -> Mean | None:
         """The metric over the training seeds; None if no trial has it."""
@@ -134,33 +135,32 @@ def with_note(settings: pd.DataFrame, note: str) -> pd.DataFrame:
 
 def settings_table(
     listed: Sequence[Setting],
-    ranks: Sequence[int] = (),
     first: str = "",
     asked: Sequence[str] = (),
     most: int = MAX_ROWS,
 ) -> pd.DataFrame:
     """At least one setting as a table, in the order given; a note says how many are left out.
 
-    `ranks` are those of the settings, if they have any; `first` is the first metric, and those that a space has `asked`
-    for are added. A cell of a metric is a `Mean`, and the format of its column is called `mean`.
+    `first` is the first metric, and those that a space has `asked` for are added. A cell of a metric is a `Mean`, and
+    the format of its column is called `mean`.
     """
     trials = pd.concat([setting.rows for setting in listed])
     paths = varying([setting.entries for setting in listed])
     metrics = metrics_of(trials, asked)
     if first in trials:
         metrics = [first, *(name for name in metrics if name != first)]
-    several = len({setting.status for setting in listed}) > 1
+    ranked, several = any(setting.rank for setting in listed), len({setting.status for setting in listed}) > 1
     shown = paths[:MAX_VARYING]
-    heads = [*["rank"] * bool(ranks), *map(column_name, shown), "seeds", *["status"] * several, *metrics]
+    heads = [*["rank"] * ranked, *map(column_name, shown), "seeds", *["status"] * several, *metrics]
     rows = [
         (
-            *ranks[place : place + 1],
+            *[setting.rank] * ranked,
             *(setting.entries.get(path) for path in shown),
             len(setting.rows),
             *[setting.status] * several,
             *map(setting.mean, metrics),
         )
-        for place, setting in enumerate(listed[:most])
+        for setting in listed[:most]
     ]
     notes = []
     if any(isinstance(value, Mean) and value.deviation is not None for row in rows for value in row):

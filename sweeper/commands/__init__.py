@@ -1,1 +1,1 @@
-"""The commands of `sweeper COMMAND`, a module each."""
+"""The commands of `sweeper COMMAND`, by what they are for: run sweeps, ask stores, change stores, write plug-ins."""

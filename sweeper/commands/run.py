@@ -1,28 +1,53 @@
-"""`python -m sweeper.run SPACE.yaml …`: plan, run, resume.
+"""Commands that run and stop sweeps: `run`, `evaluate` and `stop`.
 
-Every start reads the space, subtracts the committed trials of the store, runs the rest, and prints the results. There
-is no separate command to resume, and no state beside the store. Several spaces share the cluster and the view.
+    run SPACE.yaml…                 plan, run, resume
+    evaluate WHAT --ENTRY VALUE     stored networks by another protocol
+    stop SWEEP                      drivers leave checkpoints and end, as with Ctrl-C
 
-Exit codes: 0 when every planned trial is committed and none failed; 1 when some failed or are missing, with the reason
-of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C), with the command that carries on.
+Every start of `run` reads the space, subtracts the committed trials of the store, runs the rest, and prints the
+results. There is no separate command to resume, and no state beside the store. Several spaces share the cluster and the
+view.
+
+`evaluate` trains nothing. The entries of the protocol are those that the kind of trial has, such as `--seeds 1000` for
+`evaluation.seeds`. WHAT is a search space, whose trials are evaluated, or ids of trials; `--where` chooses trials by a
+condition of SQL. Results are in the view `evaluations`. An evaluation that exists is not repeated.
+
+The request of `stop` goes through the store, so any machine will do that can write there. The command ends when the
+drivers have.
+
+Exit codes of `run` and `evaluate`: 0 when every planned trial is committed and none failed, or every chosen network is
+evaluated; 1 when some failed or are missing, with the reason of each; 2 for input that makes no sense; 128 + n after
+signal n (130 for Ctrl-C), with the command that carries on.
+
+Exit codes of `stop`: 0 when no driver of the sweep runs any more; 1 if a driver does not answer; 2 for a sweep that is
+not there, or a store that cannot be read or written; 130 for Ctrl-C, which ends the wait alone.
 """
 
 import atexit
 import functools
 import gc
+import re
 import sys
-from collections.abc import Sequence
+import typing
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sweeper.command_line import Address, CommandLine, Concurrency, Overrides, Results, told_end
+from sweeper.command_line import Address, CommandLine, Concurrency, Overrides, Results, errors_told, told_end
 from sweeper.interruption import Interruption, exit_code
-from sweeper.messages import UserError, typed
+from sweeper.messages import UserError, printable, typed
 from sweeper.progress import doing
 
+if TYPE_CHECKING:
+    from sweeper.store.store import Store
+
+
 app = CommandLine()
+
+
+# Run
 
 
 @app.command()
@@ -143,3 +168,169 @@ def start(
         return 0
     except (Interrupted, UserError, OSError) as end:
         return told_end(end, output, "trial", of_store=1 if readable else 2)
+
+
+# Evaluate
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def evaluate(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SPACE.yaml | TRIAL...] [--ENTRY VALUE]...",
+            help="A search space, or ids of trials; and changed entries of their protocols, such as --seeds 1000.",
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="SQL", help="Chooses trials: a condition on the view trials, such as seed = 1."),
+    ] = None,
+    results: Results = "results",
+    address: Address = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be evaluated.")] = False,
+    overrides: Overrides = None,
+    recompute_other_code: Annotated[
+        bool,
+        typer.Option(
+            "--recompute-other-code", help="Make evaluations again that are of other code, or of an older scheme."
+        ),
+    ] = False,
+    concurrency: Concurrency = None,
+) -> None:
+    """Evaluate stored networks by another protocol, without training."""
+    named, written = _parts(what or [])
+    ids = tuple(name for name in named if re.fullmatch("[0-9a-f]{20}", name))
+    spaces = [Path(name) for name in named if name not in ids]
+    if len(spaces) + bool(ids) + (where is not None) != 1:
+        raise typer.BadParameter("give one search space, or ids of trials, or --where")
+
+    def started(interruption: Interruption) -> int:
+        # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
+        import jax
+
+        from sweeper.analysis import sql
+        from sweeper.space import search_space
+        from sweeper.store.store import Store
+        from sweeper.sweeps import evaluation
+        from sweeper.sweeps.on_cluster import Interrupted
+        from sweeper.sweeps.output import Output
+        from sweeper.trial import plugins, provenance
+
+        output = Output()
+        jax.config.update("jax_platforms", "cpu")  # only workers use accelerators
+        planned = None
+        try:
+            store = Store.existing(results)
+            changes = _changes(written)
+            with plugins.contained():
+                if where is not None:
+                    chosen = sql.chosen_ids(where, store)
+                else:
+                    chosen = search_space.read(spaces[0], overrides or ()) if spaces else ids
+            planned = evaluation.plan_evaluation(
+                chosen,
+                changes,
+                results,
+                recompute_other_code=recompute_other_code,
+                command=provenance.command_line(sys.argv),
+            )
+            output.say(str(planned))
+            if dry_run:
+                return 0
+            result = evaluation.evaluate(
+                planned, address=address, concurrency=concurrency, interruption=interruption, output=output
+            )
+            result.tell(output)
+            return 0 if result.complete else 1
+        except (Interrupted, UserError, OSError) as end:
+            return told_end(end, output, "network", of_store=2 if planned is None else 1)
+
+    raise typer.Exit(exit_code(started))
+
+
+def _parts(tokens: list[str]) -> tuple[list[str], dict[str, str]]:
+    """What is named, and the entries that are written as options, each with its text; without a text it is `true`."""
+    named: list[str] = []
+    written: dict[str, str] = {}
+    last: str | None = None  # an option that may still get a text
+    for token in tokens:
+        if match := re.fullmatch(r"--([a-z][a-z-]*)(=.*)?", token):
+            name = match[1].replace("-", "_")
+            written[name], last = (match[2][1:], None) if match[2] else ("true", name)
+        elif token.startswith("-"):
+            raise typer.BadParameter(f"no such option: {token}")
+        elif last is not None:
+            written[last], last = token, None
+        else:
+            named.append(token)
+    return named, written
+
+
+def _changes(written: Mapping[str, str]) -> dict[str, Any]:
+    """The entries of a protocol with their values; a `ProtocolError` if no kind of trial has such a protocol."""
+    from pydantic import ValidationError
+
+    from sweeper.packs.network_evaluation import ProtocolError
+    from sweeper.trial.kinds import kinds
+
+    protocols = [kind.record.PROTOCOL for kind in kinds() if kind.record.PROTOCOL is not None]
+    known = [protocol for protocol in protocols if written.keys() <= protocol.model_fields.keys()]
+    if not known:
+        names = ", ".join(f"--{name}" for protocol in protocols for name in protocol.model_fields)
+        raise ProtocolError(f"no protocol has all of {', '.join(f'--{name}' for name in written)} (known: {names})")
+    values = {name: _value(text, known[0].model_fields[name].annotation) for name, text in written.items()}
+    try:
+        known[0].model_validate(values)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise ProtocolError(f"--{wrong['loc'][0]}: {wrong['msg']}, got {written[str(wrong['loc'][0])]!r}") from error
+    return values
+
+
+def _value(text: str, annotation: Any) -> Any:
+    """A number, true, or a list of these, as the type of an entry asks for; any other text is itself."""
+    if typing.get_origin(annotation) is tuple:
+        return tuple(_value(part, None) for part in text.split(","))
+    return {"true": True, "false": False}.get(text, int(text) if text.isdecimal() else text)
+
+
+# Stop
+
+
+@app.command()
+def stop(
+    sweep: Annotated[str, typer.Argument(help="Its name, as `status` shows it, or the file of its search space.")],
+    results: Results = "results",
+) -> None:
+    """Ask the drivers of a sweep to leave checkpoints and end; returns when they have."""
+    from sweeper.store.store import Store
+
+    try:
+        with errors_told():
+            store = Store.existing(results)
+            if sweep.endswith((".yaml", ".yml")):
+                from sweeper.space import search_space
+
+                sweep = search_space.read(Path(sweep)).name
+            code = stop_drivers(store, sweep)
+    except KeyboardInterrupt:
+        print("the request stays; only the wait for an answer has ended", file=sys.stderr)
+        raise typer.Exit(130) from None
+    raise typer.Exit(code)
+
+
+def stop_drivers(store: "Store", sweep: str, **waits: float) -> int:
+    """Ask the drivers of a sweep to stop and say what became of each; the exit code. `waits` are those of `answers`."""
+    from sweeper.listeners.heartbeats import SILENT, answers
+    from sweeper.store.sweep_records import latest_starts
+
+    ends = set()
+    for process, end in answers(store.files, sweep, **waits):
+        where = printable(f"{process.host} (process {process.pid})")
+        print(f"{sweep}: the driver on {where} {end}", file=sys.stderr if end == SILENT else sys.stdout)
+        ends.add(end)
+    if not ends:
+        latest_starts(store.sweeps(), [sweep])  # refuses a sweep that is not there
+        print(f"no driver of {sweep} runs")
+    return 1 if SILENT in ends else 0

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from rich.console import Console
 
 from sweeper.events import Listener
-from sweeper.listeners import heartbeat_writer, views
+from sweeper.listeners import heartbeat_writer, live_view
 from sweeper.store.store import Store
 
 
 def view(console: Console) -> Listener:
     """What people see of a start: a view that moves on a terminal, lines elsewhere."""
-    return views.LiveView(console) if console.is_terminal else views.LogLines(console)
+    return live_view.LiveView(console) if console.is_terminal else live_view.LogLines(console)
 
 
 def of_sweep(store: Store, command: str, ask_to_stop: Callable[[], None]) -> list[Listener]:

@@ -130,16 +130,14 @@ def _remove_dead(store: Store, sweep: str) -> None:
 
 
 def _pack_progress(pack: RunningPack, progress: SweepProgress) -> PackProgress:
-    now, still = pack.progress, progress.still(pack)
-    phase, step, loss = ("waiting", 0, None) if now is None else (now.phase, now.step, now.train_loss)
-    loss = None if loss is None or not math.isfinite(loss) else loss
+    now = pack.progress
     return PackProgress(
         label=pack.started.label,
-        phase=phase,
-        step=step,
-        steps=pack.started.steps,
-        lanes=pack.lanes,
-        train_loss=loss,
+        phase=now.phase,
+        step=now.step,
+        steps=now.steps,
+        lanes=now.lanes,
+        train_loss=now.train_loss if math.isfinite(now.train_loss) else None,
         node=pack.node,
-        still=still,
+        still=progress.still(pack),
     )

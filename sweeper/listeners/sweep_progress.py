@@ -7,6 +7,7 @@ running pack needs at its own rate.
 
 import collections
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 
@@ -24,34 +25,25 @@ class RunningPack:
     started: PackStarted  # its latest start
     trials: int  # number of trials at its first start
     moved: float  # when the clock of the progress last saw something new of the pack
-    progress: PackProgressed | None = None  # its latest progress since then; None before the first
+    progress: PackProgressed  # its latest progress since then; it is `waiting` before the first
     node: str | None = None  # where its worker is; None before the first report of the worker
 
     @property
     def steps_done(self) -> int:
         """Training steps of all its trials together; those committed by an earlier worker count in full."""
-        step = 0 if self.progress is None else self.progress.step
         pending = len(self.started.pending)
-        return step * pending + self.started.steps * (self.trials - pending)
+        return self.progress.step * pending + self.started.steps * (self.trials - pending)
 
     @property
     def unfinished(self) -> int:
         """Number of trials that the worker has and has not committed."""
-        rows = {} if self.progress is None else self.progress.rows
-        return sum(trial_id not in rows for trial_id in self.started.pending)
+        return sum(trial_id not in self.progress.rows for trial_id in self.started.pending)
 
     @property
     def seconds_left(self) -> float:
         """Seconds that its training still needs at its own rate; 0 while the rate is unknown."""
-        if self.progress is None or not self.progress.steps_per_second:
-            return 0.0
-        steps = (self.started.steps - self.progress.step) * len(self.started.pending)
-        return steps / self.progress.steps_per_second
-
-    @property
-    def lanes(self) -> int:
-        """Number of trials that are trained at once."""
-        return len(self.started.pending) if self.progress is None else self.progress.lanes
+        rate = self.progress.steps_per_second
+        return (self.started.steps - self.progress.step) * len(self.started.pending) / rate if rate else 0.0
 
 
 class SweepProgress:
@@ -77,11 +69,13 @@ class SweepProgress:
                 self._awaits_nodes = False
                 earlier = self.packs.get(event.pack_id)
                 trials = len(event.pending) if earlier is None else earlier.trials
-                self.packs[event.pack_id] = RunningPack(event, trials, self._clock())
+                waiting = PackProgressed(
+                    event.pack_id, "waiting", 0, event.steps, len(event.pending), {}, math.nan, steps_per_second=0.0
+                )
+                self.packs[event.pack_id] = RunningPack(event, trials, self._clock(), waiting)
             case PackProgressed() if event.pack_id in self.packs:
                 pack = self.packs[event.pack_id]
-                same = pack.progress is not None and pack.progress.news == event.news
-                moved = pack.moved if same else self._clock()
+                moved = pack.moved if pack.progress.news == event.news else self._clock()
                 self.packs[event.pack_id] = dataclasses.replace(pack, progress=event, moved=moved)
                 if self._first is None and event.phase != "compiling":
                     # Steps that a checkpoint brought along have cost this start no time.
@@ -98,14 +92,14 @@ class SweepProgress:
             self._doing, self._doing_since = doing, self._clock()
 
     def _done_now(self) -> str:
-        phases = {pack.progress and pack.progress.phase for pack in self.packs.values()}
+        phases = {pack.progress.phase for pack in self.packs.values()}
         if "training" in phases or self._awaits_nodes or (not phases and self._first is not None):
             return ""
         if phases & {"evaluating", "done"}:
             return f"evaluating {counted(self.running, 'trial')}" if self.running else ""
         if "compiling" not in phases:
             return "workers start and import"
-        compiling = {pack.started.program for pack in self.packs.values() if pack.progress}
+        compiling = {pack.started.program for pack in self.packs.values() if pack.progress.phase != "waiting"}
         known = max(self.plan.programs, *compiling)
         return f"compiling {', '.join(map(str, sorted(compiling)))} of {counted(known, 'program')}"
 
@@ -133,12 +127,12 @@ class SweepProgress:
     @property
     def lanes(self) -> int:
         """Number of trials that are trained at once, in all running packs."""
-        return sum(pack.lanes for pack in self.packs.values())
+        return sum(pack.progress.lanes for pack in self.packs.values())
 
     @property
     def steps_per_second(self) -> float:
         """Training steps a second of all lanes that are in training now."""
-        latest = [pack.progress for pack in self.packs.values() if pack.progress is not None]
+        latest = [pack.progress for pack in self.packs.values()]
         return sum((progress.steps_per_second for progress in latest if progress.phase == "training"), 0.0)
 
     def still(self, pack: RunningPack) -> float:

@@ -19,7 +19,7 @@ import keyword
 import math
 import typing
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -379,31 +379,39 @@ def _wrong_metric(search: Search, goal: Goal | None, root: Node, tree: Node) -> 
         hint += "; a metric of the evaluation is one with trial.evaluate_every"
         yield Problem("search.curve", f"no trial has the training curve {shown(halving.curve)}{hint}", at.where)
     if isinstance(search, OptunaSearch) and search.scale:
-        for task in sorted({*search.scale} ^ {*names.tasks}):
-            at = descendant(root, ("search", "scale", task))
-            hint = f"{did_you_mean(nearest_name(task, names.tasks))} (known: {', '.join(names.tasks)})"
-            message = f"lacks {task}" if task in names.tasks else f"no trial has the task {shown(task)}{hint}"
-            yield Problem(at.path, message, at.where)
-    ranked = enumerate(search.metric) if "metric" in written else ()
-    named: list[tuple[str, tuple[str | int, ...], list[str]]]
-    named = [(metric, ("search", "metric", number), [TRAIN_LOSS]) for number, metric in ranked]
-    named += [] if goal is None else [(goal.metric, ("limits", "goal", "metric"), [])]
+        yield from _wrong_scale({*search.scale}, root, names.tasks)
+    if "metric" in written:
+        for number, metric in enumerate(search.metric):
+            yield from _unknown_metric(metric, root, ("search", "metric", number), [TRAIN_LOSS, *names.metrics])
+    if goal is not None:
+        yield from _unknown_metric(goal.metric, root, ("limits", "goal", "metric"), names.metrics)
     if stopping is not None and stopping.metric not in names.training_curves:
-        named.append((stopping.metric, ("search", "early_stopping", "metric"), names.training_curves))
-    for metric, location, beside in named:
-        if metric not in (known := [*beside, *names.metrics]):
-            at = descendant(root, location)
-            # With the statistics of each metric, whose names begin with its name, the list is three times as long.
-            begun = {name: [other for other in known if name.startswith(f"{other}_")] for name in known}
-            listed = ", ".join(name for name, others in begun.items() if not others)
-            endings = sorted(
-                {f"_{name.removeprefix(f'{other}_')}" for name, others in begun.items() for other in others}
-            )
-            listed += f"; some of them also with {', '.join(endings)}" * bool(endings)
-            hint = did_you_mean(nearest_name(metric, known))
-            yield Problem(at.path, f"unknown metric {shown(metric)}{hint} (known: {listed})", at.where)
+        known = [*names.training_curves, *names.metrics]
+        yield from _unknown_metric(stopping.metric, root, ("search", "early_stopping", "metric"), known)
     if "metric" in written and "mode" not in written:
         at = descendant(root, ("search", "metric"))
         large = f"is missing: write 'mode: max' if {shown(search.metric[0])} is to become large, 'mode: min' if small"
         message = large if len(search.metric) == 1 else "is missing: write a direction, min or max, for each metric"
         yield Problem("search.mode", message, at.where)
+
+
+def _wrong_scale(scaled: Collection[str], root: Node, tasks: Sequence[str]) -> Iterator[Problem]:
+    """Tasks of the space without a scale, and scales of tasks that it has not."""
+    for task in sorted({*scaled} ^ {*tasks}):
+        at = descendant(root, ("search", "scale", task))
+        hint = f"{did_you_mean(nearest_name(task, tasks))} (known: {', '.join(tasks)})"
+        message = f"lacks {task}" if task in tasks else f"no trial has the task {shown(task)}{hint}"
+        yield Problem(at.path, message, at.where)
+
+
+def _unknown_metric(metric: str, root: Node, location: Sequence[str | int], known: Sequence[str]) -> Iterator[Problem]:
+    if metric in known:
+        return
+    at = descendant(root, location)
+    # With the statistics of each metric, whose names begin with its name, the list is three times as long.
+    begun = {name: [other for other in known if name.startswith(f"{other}_")] for name in known}
+    listed = ", ".join(name for name, others in begun.items() if not others)
+    endings = sorted({f"_{name.removeprefix(f'{other}_')}" for name, others in begun.items() for other in others})
+    listed += f"; some of them also with {', '.join(endings)}" * bool(endings)
+    hint = did_you_mean(nearest_name(metric, known))
+    yield Problem(at.path, f"unknown metric {shown(metric)}{hint} (known: {listed})", at.where)

@@ -12,7 +12,6 @@ Invariants:
       `.nan`.
 """
 
-import itertools
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -206,44 +205,56 @@ def document_tree(text: str, path: str = "", override: str | None = None) -> Nod
         raise Refused(path, f"not valid YAML: {error}", override) from None
     if tree is None:
         return Node(None, path, override or 1)
-    budget = itertools.count(1)
+    return _Composition(override).node(tree, path, _line(tree))
 
-    def node(tree: yaml.Node, path: str, line: int, depth: int) -> Node:
-        where = override or line
-        if next(budget) > MAX_NODES:
+
+class _Composition:
+    """The nodes of one document, made of PyYAML's with all aliases written out; it refuses what is needlessly large."""
+
+    def __init__(self, override: str | None):
+        self._override = override  # the text that holds the document, which is the place of every node
+        self._count = 0
+
+    def node(self, tree: yaml.Node, path: str, line: int, depth: int = 0) -> Node:
+        where = self._override or line
+        self._count += 1
+        if self._count > MAX_NODES:
             raise Refused(path, f"more than {MAX_NODES:,} values, counting what aliases repeat", where)
         if depth > MAX_DEPTH:
             raise Refused(path, f"nested deeper than {MAX_DEPTH} levels; does an alias hold itself?", where)
         match tree:
             case yaml.MappingNode(tag="tag:yaml.org,2002:map"):
-                entries: dict[Any, Node] = {}
-                for key_tree, value_tree in tree.value:
-                    key_line = key_tree.start_mark.line + 1
-                    at = override or key_line
-                    if not isinstance(key_tree, yaml.ScalarNode):
-                        raise Refused(path, "a key must be a word or a number", at)
-                    key = _scalar(key_tree, path, at)
-                    if key == "<<" and key_tree.style is None:
-                        raise Refused(path, _NO_MERGE_KEYS, at)
-                    if isinstance(key, int | float) and tree.flow_style and _is_absent(value_tree):
-                        raise Refused(*_cut_by_commas(tree, entries, path), at)
-                    if key is None or isinstance(key, bool):
-                        raise Refused(path, f"a key must be a word or a number, not {shown(key)}", at)
-                    if key in entries:
-                        first = "" if override else f" (first on line {entries[key].where})"
-                        raise Refused(joined(path, key), f"the key appears twice{first}", at)
-                    entries[key] = node(value_tree, joined(path, key), key_line, depth + 1)
-                return Node(entries, path, where)
+                return Node(self._entries(tree, path, depth + 1), path, where)
             case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
-                lines = [item.start_mark.line + 1 for item in tree.value]
-                items = [node(item, f"{path}[{i}]", lines[i], depth + 1) for i, item in enumerate(tree.value)]
-                return Node(items, path, where)
+                items = enumerate(tree.value)
+                return Node([self.node(each, f"{path}[{i}]", _line(each), depth + 1) for i, each in items], path, where)
             case yaml.ScalarNode():
-                return Node(_scalar(tree, path, override or tree.start_mark.line + 1), path, where)
+                return Node(_scalar(tree, path, self._override or _line(tree)), path, where)
             case _:
                 raise Refused(path, f"the tag {shortened(tree.tag)} is not supported", where)
 
-    return node(tree, path, tree.start_mark.line + 1, 0)
+    def _entries(self, tree: yaml.MappingNode, path: str, depth: int) -> dict[Any, Node]:
+        entries: dict[Any, Node] = {}
+        for key_tree, value in tree.value:
+            at = self._override or _line(key_tree)
+            if not isinstance(key_tree, yaml.ScalarNode):
+                raise Refused(path, "a key must be a word or a number", at)
+            key = _scalar(key_tree, path, at)
+            if key == "<<" and key_tree.style is None:
+                raise Refused(path, _NO_MERGE_KEYS, at)
+            if isinstance(key, int | float) and tree.flow_style and _is_absent(value):
+                raise Refused(*_cut_by_commas(tree, entries, path), at)
+            if key is None or isinstance(key, bool):
+                raise Refused(path, f"a key must be a word or a number, not {shown(key)}", at)
+            if key in entries:
+                first = "" if self._override else f" (first on line {entries[key].where})"
+                raise Refused(joined(path, key), f"the key appears twice{first}", at)
+            entries[key] = self.node(value, joined(path, key), _line(key_tree), depth)
+        return entries
+
+
+def _line(tree: yaml.Node) -> int:
+    return tree.start_mark.line + 1
 
 
 _NO_MERGE_KEYS = (

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sweeper.analysis.halving_winners import finished_elsewhere
 from sweeper.analysis.ranking import ending
 from sweeper.analysis.results import named_frame, with_variables
-from sweeper.analysis.sweeps import arithmetic_lines, not_finite_lines, unfinished, unfinished_lines
+from sweeper.analysis.status import arithmetic_lines, not_finite_lines, unfinished, unfinished_lines
 from sweeper.events import TrialsLost
 from sweeper.messages import counted, inflected
 from sweeper.packs import checkpoint

@@ -24,6 +24,7 @@ from sweeper.analysis.ranking import Goal
 from sweeper.analysis.report import ReportOptions, write_report
 from sweeper.analysis.table import MINUS, texts
 from sweeper.analysis.table import html as html_of
+from sweeper.analysis.training_curves import distinct
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import TRIALS, Store
 from sweeper.tables import table
@@ -198,7 +199,7 @@ def test_values_have_the_colours_of_the_series_that_show_them():
 
 
 def test_a_colour_that_several_want_is_lighter_for_the_later_ones():
-    first, second, other = page._distinct(["#1f4fd8", "#1f4fd8", None], PALETTES["paper"])
+    first, second, other = distinct(["#1f4fd8", "#1f4fd8", None], PALETTES["paper"])
     assert first == "#1f4fd8"
     assert sum(bytes.fromhex(second[1:])) > sum(bytes.fromhex(first[1:]))
     assert other not in (first, second)

@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-from sweeper.analysis import page
+from sweeper.analysis import page, training_curves
 from sweeper.analysis.figures import PALETTES
-from sweeper.analysis.page import Limits
-from sweeper.analysis.sweeps import starts_by_name
+from sweeper.analysis.status import starts_by_name
+from sweeper.analysis.training_curves import Limits
 from sweeper.learned_algorithms import gradient
 from sweeper.packs import checkpoint
 from sweeper.packs.checkpointed_trials import unfinished_curves
@@ -69,7 +69,7 @@ def trains(store, trial_ids, step=200, losses=(0.5, 0.25), notes=None):
 
 def shown(store, shades=None, **limits):
     starts, trials = starts_by_name(store.sweeps()), page.trials_of(store.trials(), {})
-    return page.curves(store, starts, trials, [], {"ours": shades or {}}, LOOK, Limits(**limits))
+    return training_curves.curves(store, starts, trials, [], {"ours": shades or {}}, LOOK, Limits(**limits))
 
 
 def loss(series, trial=None):

@@ -4,17 +4,15 @@ import json
 
 import pytest
 
-from sweeper.__main__ import app
 from sweeper.analysis import page, sql
 from sweeper.analysis.views import write_view
-from sweeper.commands import query, status
 from sweeper.store.annotations import FOLDER
 from tests.filled_stores import IDS
 from tests.processes import told
 
 
 def done(store, *arguments, code=0):
-    return told(app, *arguments, "--results", store.url, code=code).output
+    return told(*arguments, "--results", store.url, code=code).output
 
 
 def tags_of(store):
@@ -53,7 +51,7 @@ def test_answers_and_exported_files_have_them(store, tmp_path):
     done(store, "tag", "quick", "--where", "seed < 1", "keep")
 
     def asked(*question):
-        return told(query.app, *question, "--results", store.url).stdout
+        return told("query", *question, "--results", store.url).stdout
 
     assert "keep" in asked("show", IDS[0])
     assert "[]" not in asked("select * from trials"), "what nothing is on says nothing"
@@ -63,10 +61,10 @@ def test_answers_and_exported_files_have_them(store, tmp_path):
 
 
 def test_status_shows_them(store):
-    assert "tags" not in told(status.app, "--results", store.url).output
+    assert "tags" not in told("status", "--results", store.url).output
     done(store, "tag", "quick", "keep")
     done(store, "note", "quick", "the rate was wrong")
-    lines = told(status.app, "--results", store.url).output.splitlines()
+    lines = told("status", "--results", store.url).output.splitlines()
     assert any(line.split()[-2:] == ["tags", "notes"] for line in lines)
     assert any(line.startswith("quick") and "keep" in line and line.endswith("was wrong") for line in lines)
 

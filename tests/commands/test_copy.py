@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.commands import copy
 from sweeper.store.store import Store
 from tests.filled_stores import IDS, contents
 from tests.processes import refusal, told
@@ -12,7 +11,7 @@ from tests.results import record
 
 
 def copied(source, target, *arguments, code=0):
-    return told(copy.app, *arguments, "--results", source.url, "--to", target, code=code).output, Store.open(target)
+    return told("copy", *arguments, "--results", source.url, "--to", target, code=code).output, Store.open(target)
 
 
 def test_a_sweep_is_copied_once(made, tmp_path):
@@ -26,7 +25,7 @@ def test_a_sweep_is_copied_once(made, tmp_path):
 def test_archives_are_refused(made, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     for arguments in (["--results", made.url, "--to", name], ["--results", name, "--to", made.url]):
-        assert name in refusal(copy.app, *arguments)
+        assert name in refusal("copy", *arguments)
     assert not list(tmp_path.iterdir())
 
 

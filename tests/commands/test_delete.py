@@ -2,7 +2,6 @@
 
 import pytest
 
-from sweeper.commands import delete
 from sweeper.listeners import heartbeats
 from sweeper.packs import checkpoint
 from sweeper.store import deletion
@@ -15,7 +14,7 @@ OTHERS = {IDS[1], IDS[2], IDS[3], IDS[5]}
 
 
 def run(store, *arguments, code=0):
-    return told(delete.app, *arguments, "--results", store.url, code=code).output
+    return told("delete", *arguments, "--results", store.url, code=code).output
 
 
 def test_the_command_says_what_it_would_delete(store):
@@ -41,7 +40,7 @@ def test_the_command_says_what_it_would_delete(store):
 )  # fmt: skip
 def test_a_choice_that_makes_no_sense_deletes_nothing(store, arguments):
     files = [store.listing(folder) for folder in ("trials", "sweeps")]
-    refusal(delete.app, *arguments, "--yes", "--results", store.url)
+    refusal("delete", *arguments, "--yes", "--results", store.url)
     assert [store.listing(folder) for folder in ("trials", "sweeps")] == files
 
 

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 import safetensors.numpy
 
-from sweeper.commands import export
 from sweeper.store.store import Store
 from sweeper.trial.trial import trial_id
 from tests.processes import refusal, told
@@ -26,12 +25,12 @@ def results(tmp_path_factory):
 
 
 def exported(results, file, *options):
-    return told(export.app, file, "--results", results.url, *options).output
+    return told("export", file, "--results", results.url, *options).output
 
 
 def test_a_home_that_is_not_there_is_no_folder_of_this_name(results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "~nosuchuser" in told(export.app, "~nosuchuser/trials.csv", "--results", results.url, code=2).stderr
+    assert "~nosuchuser" in told("export", "~nosuchuser/trials.csv", "--results", results.url, code=2).stderr
     assert not (tmp_path / "~nosuchuser").exists()
 
 
@@ -78,5 +77,5 @@ def test_a_network_is_a_safetensors_file(results, tmp_path):
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(results, tmp_path, monkeypatch, arguments, named):
     monkeypatch.chdir(tmp_path)
-    assert named in refusal(export.app, "--results", results.url, *arguments)
+    assert named in refusal("export", "--results", results.url, *arguments)
     assert not list(tmp_path.iterdir())

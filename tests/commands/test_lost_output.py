@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from sweeper.events import Stream, SweepPlanned
-from sweeper.listeners.views import LogLines
+from sweeper.listeners.live_view import LogLines
 from sweeper.store.store import Store
 from sweeper.sweeps.output import Output
 from sweeper.trial import plugins

@@ -16,7 +16,6 @@ from rich.console import Console
 from sweeper.analysis import answer_formats, sql
 from sweeper.analysis import results as results_frame
 from sweeper.analysis.sql import QueryError
-from sweeper.commands import export, query
 from sweeper.store import store
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import plugins
@@ -37,11 +36,11 @@ def results(tmp_path_factory):
 
 
 def asked(results, *arguments):
-    return told(query.app, "--results", results.url, *arguments)
+    return told("query", "--results", results.url, *arguments)
 
 
 def refused(results, *arguments):
-    return refusal(query.app, "--results", results.url, *arguments)
+    return refusal("query", "--results", results.url, *arguments)
 
 
 def rows_of(results, *arguments):
@@ -241,7 +240,7 @@ def test_the_queries_of_the_documentation_have_an_answer(swept):
 
 
 def test_who_looks_for_a_sweep_in_trials_is_told_where_it_is(swept):
-    done = told(query.app, "--results", swept.url, "select avg(success) from trials where sweep = 'all'", code=2)
+    done = told("query", "--results", swept.url, "select avg(success) from trials where sweep = 'all'", code=2)
     assert "join sweeps using (trial_id) where sweep = 'x'" in done.stderr
 
 
@@ -331,7 +330,7 @@ def test_no_cell_of_csv_is_a_formula_unless_it_is_to_be_raw(results, tmp_path, t
 
     assert rows() == [[f"'={text}", "number", "-2", "list"], [f"'{text}", "-1.5e3", "-2", json.dumps([text])]]
     assert rows("--raw")[1][0] == text
-    told(export.app, tmp_path / "trials.csv", "--results", results.url, "--raw")
+    told("export", tmp_path / "trials.csv", "--results", results.url, "--raw")
 
 
 NESTED = {
@@ -429,7 +428,7 @@ def test_a_query_can_only_read_the_store_and_a_bad_one_is_one_message(results, t
     statement = statement.format(secret=secret, target=target, folder=tmp_path)
     with pytest.raises(QueryError):
         sql.frame(statement, results)
-    done = told(query.app, "--results", results.url, "--format", "csv", statement, code=2)
+    done = told("query", "--results", results.url, "--format", "csv", statement, code=2)
     assert done.stdout == ""
     assert done.stderr.strip()
     assert os.listdir(tmp_path) == ["secret.csv"]
@@ -454,7 +453,7 @@ def test_no_scratch_folder_is_left(results, tmp_path, monkeypatch):
 def test_a_store_that_is_not_there(tmp_path):
     with pytest.raises(StoreError, match="nowhere"):
         sql.frame("select 1", tmp_path / "nowhere")
-    assert "foo" in refusal(query.app, "select 1", "--results", "foo://x")
+    assert "foo" in refusal("query", "select 1", "--results", "foo://x")
     assert not (tmp_path / "nowhere").exists()
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from sweeper.commands import rename
 from sweeper.listeners import heartbeats
 from tests.heartbeats import heartbeat
 from tests.processes import refusal, told
@@ -14,7 +13,7 @@ def names(store):
 
 def test_a_sweep_gets_another_name(store):
     heartbeats.write_heartbeat(store.files, "other", heartbeat())
-    told(rename.app, "quick", "best", "--results", store.url)
+    told("rename", "quick", "best", "--results", store.url)
     assert names(store) == {"best", "other"}
 
 
@@ -29,5 +28,5 @@ def test_a_sweep_gets_another_name(store):
 )
 def test_what_makes_no_sense_is_refused(store, sweep, to, named):
     heartbeats.write_heartbeat(store.files, "other", heartbeat())
-    assert named in refusal(rename.app, sweep, to, "--results", store.url)
+    assert named in refusal("rename", sweep, to, "--results", store.url)
     assert names(store) == {"quick", "other"}

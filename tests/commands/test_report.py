@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from sweeper.analysis.figures.lines import Curves
-from sweeper.commands.report import app
 from sweeper.learned_algorithms import advice
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store
@@ -53,7 +52,7 @@ swept = partial(filled_stores.swept, text=PANELS)
 
 
 def reported(store, *arguments, code=0):
-    return told(app, "--results", store.url, *arguments, code=code).output
+    return told("report", "--results", store.url, *arguments, code=code).output
 
 
 def comparison(folder):
@@ -196,15 +195,15 @@ def test_what_cannot_be_read_or_written_is_said(local, arguments, named):
 def test_a_store_that_cannot_be_written_to_names_the_option(local, tmp_path):
     swept(local, result())
     (tmp_path / "results" / "figures").write_text("a file in the way")
-    assert "--out" in refusal(app, "--results", local.url, "--html", tmp_path / "page.html")
+    assert "--out" in refusal("report", "--results", local.url, "--html", tmp_path / "page.html")
 
 
 def test_nothing_to_report_is_one_clear_line(tmp_path):
     store = tmp_path / "results"
-    assert str(store) in refusal(app, "--results", store)
+    assert str(store) in refusal("report", "--results", store)
     store.mkdir()
     for arguments in ([], ["--html", tmp_path / "page.html"], ["--space", space_of(tmp_path)]):
-        assert str(store) in refusal(app, "--results", store, *arguments)
+        assert str(store) in refusal("report", "--results", store, *arguments)
     assert not list(store.iterdir())
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from sweeper.commands.report import app
 from sweeper.store.store import Store
 from tests import processes
 from tests.filled_stores import swept
@@ -27,7 +26,7 @@ def store(tmp_path_factory):
 
 def told(store, *names):
     """The lines of a comparison."""
-    done = processes.told(app, "--results", store.url, "--diff", *names)
+    done = processes.told("report", "--results", store.url, "--diff", *names)
     return done.stdout.replace(" ± ", "±").splitlines()
 
 
@@ -61,11 +60,11 @@ def test_two_stores_are_compared_trial_by_trial(store, tmp_path):
 
 def test_a_store_needs_no_other(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = processes.told(app, "--diff", store.url, store.url).stdout.splitlines()
+    lines = processes.told("report", "--diff", store.url, store.url).stdout.splitlines()
     assert lines[0].startswith("10 trials in both, 0 only in ")
 
 
 def test_a_name_that_is_neither_is_one_message(store):
-    named = processes.refusal(app, "--results", store.url, "--diff", "shirt", "long")
+    named = processes.refusal("report", "--results", store.url, "--diff", "shirt", "long")
     assert "'shirt'" in named
     assert "'short'" in named, "is proposed"

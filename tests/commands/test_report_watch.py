@@ -8,7 +8,6 @@ import pytest
 
 from sweeper.analysis import report
 from sweeper.analysis.report import ReportOptions
-from sweeper.commands.report import app
 from sweeper.store.store import Store
 from sweeper.trial.trial import trial_id
 from tests.processes import ctrl_c, refusal, told
@@ -105,9 +104,9 @@ def test_ctrl_c_is_an_exit_code(store, page):
         return len(written) > 1
 
     with ctrl_c(when=again):
-        told(app, "--results", store.url, "--html", page, "--watch", "1", code=130)
+        told("report", "--results", store.url, "--html", page, "--watch", "1", code=130)
     assert "data-every" not in page.read_text()
 
 
 def test_what_cannot_be_followed_is_refused(tmp_path, page):
-    assert "nowhere" in refusal(app, "--results", tmp_path / "nowhere", "--html", page, "--watch", "7")
+    assert "nowhere" in refusal("report", "--results", tmp_path / "nowhere", "--html", page, "--watch", "7")

@@ -8,9 +8,8 @@ import typing
 import pytest
 
 from sweeper import __version__
-from sweeper.__main__ import app
 from sweeper.analysis.figures import PALETTES
-from sweeper.commands import evaluate, report
+from sweeper.commands import ask
 from sweeper.trial import plugins
 from tests.processes import python, refusal, told
 
@@ -37,13 +36,13 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.slow
 def test_the_program_has_every_command_and_says_its_version():
-    assert told(app, "--version").output == f"sweeper {__version__}\n"
-    helped = told(app, "--help").output
+    assert told("--version").output == f"sweeper {__version__}\n"
+    helped = told("--help").output
     for command in ("run", "evaluate", "status", "stop", "query", "report", "plot", "export", "copy", "note", "tag",
                     "rename", "delete", "compact", "new", "check"):  # fmt: skip
         assert f" {command} " in helped
-        told(app, command, "--help")
-    assert "no/such/folder" in refusal(app, "compact", "--results", "no/such/folder")
+        told(command, "--help")
+    assert "no/such/folder" in refusal("compact", "--results", "no/such/folder")
 
 
 @pytest.mark.parametrize(
@@ -51,13 +50,13 @@ def test_the_program_has_every_command_and_says_its_version():
     [(), ("a.yaml", "b.yaml"), ("a.yaml", "--where", "q = 3"), ("a.yaml", "--votes", "1,x"), ("a.yaml", "--votes", "")],
 )
 def test_what_cannot_be_evaluated_is_refused(arguments):
-    assert not told(evaluate.app, *arguments, code=2).stdout
+    assert not told("evaluate", *arguments, code=2).stdout
 
 
 @pytest.mark.parametrize("name", ["null", "true", "false", "y" * 300, "A", "class", "1a"])
 def test_a_name_that_no_search_space_could_say_begins_nothing(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    refusal(app, "new", "task", name)
+    refusal("new", "task", name)
     assert not list(tmp_path.iterdir())
 
 
@@ -87,5 +86,5 @@ def test_a_command_in_a_deleted_folder_is_told_so(tmp_path):
 
 
 def test_the_palettes_of_the_report_command_are_those_of_the_figures():
-    palette = typing.get_args(typing.get_type_hints(report.report)["palette"])
+    palette = typing.get_args(typing.get_type_hints(ask.report)["palette"])
     assert set(palette) == set(PALETTES)

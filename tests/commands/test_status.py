@@ -11,8 +11,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from sweeper.analysis import sweeps
-from sweeper.commands import status
+from sweeper.__main__ import app
+from sweeper.analysis import status
+from sweeper.commands import ask
 from sweeper.listeners import heartbeats
 from sweeper.store.store import Store
 from sweeper.trial.trial import trial_id
@@ -45,7 +46,7 @@ def results(filled, tmp_path):
 
 
 def lines(store):
-    return told(status.app, "--results", store.url).stdout.splitlines()
+    return told("status", "--results", store.url).stdout.splitlines()
 
 
 def beat(store, **changes):
@@ -77,10 +78,10 @@ def test_failures_are_counted_by_reason(results):
 def test_the_environment_may_name_the_store_and_is_told_unless_an_option_does(filled, tmp_path):
     Store.open(tmp_path / "empty").files.write("drivers/x", b"")
     environment = {"SWEEPER_RESULTS": filled.url}
-    named = CliRunner().invoke(status.app, [], env=environment)
+    named = CliRunner().invoke(app, ["status"], env=environment)
     assert named.stderr.split()[2:] == [filled.url, "(SWEEPER_RESULTS)"]
     assert "quick" in named.stdout
-    other = CliRunner().invoke(status.app, ["--results", str(tmp_path / "empty")], env=environment)
+    other = CliRunner().invoke(app, ["status", "--results", str(tmp_path / "empty")], env=environment)
     assert (other.stderr, "quick" in other.stdout) == ("", False)
 
 
@@ -115,7 +116,7 @@ def test_metrics_that_were_not_finite_are_told(tmp_path):
 
 def test_an_empty_store_and_none_at_all(tmp_path):
     assert len(lines(Store.open(tmp_path))) == 2
-    assert "nowhere" in refusal(status.app, "--results", tmp_path / "nowhere")
+    assert "nowhere" in refusal("status", "--results", tmp_path / "nowhere")
 
 
 def test_running_packs_are_shown(results):
@@ -144,7 +145,7 @@ def test_the_first_line_says_what_is_done_while_nothing_trains_or_that_nothing_r
 
 def test_a_driver_that_died_on_this_machine_is_dead_for_certain(results):
     beat(results, process=DEAD)
-    assert [driver.life for driver in sweeps.drivers(results)] == ["dead"]
+    assert [driver.life for driver in status.drivers(results)] == ["dead"]
     first = lines(results)[0]
     assert first.startswith("quick: "), "its packs do not run"
     assert first.endswith("python -m sweeper.run x.yaml"), "which carries on"
@@ -156,7 +157,7 @@ def test_of_a_driver_elsewhere_the_store_tells_how_old_its_heartbeat_is(results,
     hours_later(beat(results, process=ELSEWHERE), hours=-1)
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + skew)  # a machine whose clock is wrong
-    assert sorted(driver.lives for driver in sweeps.drivers(results)) == [False, True]
+    assert sorted(driver.lives for driver in status.drivers(results)) == [False, True]
     shown = lines(results)
     assert sum(line.startswith("quick: running on far ") for line in shown) == 1
     (old,) = (line for line in shown if "60 min" in line)
@@ -165,14 +166,14 @@ def test_of_a_driver_elsewhere_the_store_tells_how_old_its_heartbeat_is(results,
 
 def test_a_heartbeat_from_the_future_is_none(results):
     hours_later(beat(results, process=ELSEWHERE), hours=1)
-    assert not any(driver.lives for driver in sweeps.drivers(results))
+    assert not any(driver.lives for driver in status.drivers(results))
     assert "60 min" in lines(results)[0]
 
 
 def test_a_store_that_cannot_be_written_tells_no_age():
-    unknown = sweeps.Driver("quick", heartbeat(process=ELSEWHERE), "elsewhere", age=None)
+    unknown = status.Driver("quick", heartbeat(process=ELSEWHERE), "elsewhere", age=None)
     assert not unknown.lives
-    assert "60" not in sweeps.sentence(unknown)
+    assert "60" not in status.sentence(unknown)
 
 
 def test_what_a_driver_says_cannot_steer_the_terminal(results):
@@ -193,7 +194,7 @@ def test_watching_looks_again_until_ctrl_c(results):
 
     screen = Console(file=io.StringIO(), width=200)
     with pytest.raises(KeyboardInterrupt):
-        status.follow(results, screen, pause)
+        ask.follow(results, screen, pause)
     assert "quick: running on" in screen.file.getvalue()
     assert len(looks) == 3
 
@@ -202,5 +203,5 @@ def test_ctrl_c_in_a_watch_is_an_exit_code(filled, monkeypatch):
     def interrupted(store, screen):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(status, "follow", interrupted)
-    told(status.app, "--watch", "--results", filled.url, code=130)
+    monkeypatch.setattr(ask, "follow", interrupted)
+    told("status", "--watch", "--results", filled.url, code=130)

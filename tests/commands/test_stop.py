@@ -1,6 +1,6 @@
 """`python -m sweeper stop` asks through the store, and waits for the answer."""
 
-from sweeper.commands import stop
+from sweeper.commands import run
 from sweeper.listeners import heartbeats
 from tests.heartbeats import DEAD, ELSEWHERE, heartbeat
 from tests.processes import ctrl_c, refusal, told
@@ -9,14 +9,14 @@ from tests.tiny_sweeps import with_seeds
 
 def test_a_driver_that_died_here_is_forgotten(store):
     heartbeats.write_heartbeat(store.files, "quick", heartbeat(process=DEAD))
-    assert str(DEAD.pid) in told(stop.app, "quick", "--results", store.url).stdout
+    assert str(DEAD.pid) in told("stop", "quick", "--results", store.url).stdout
     assert store.listing("drivers") == []
 
 
 def test_a_driver_that_does_not_answer_is_given_up(store, capsys):
     silent = heartbeat(process=ELSEWHERE, every=0.0)
     heartbeats.write_heartbeat(store.files, "quick", silent)
-    assert stop.stop_drivers(store, "quick", look=0.001, patience=0.0) == 1
+    assert run.stop_drivers(store, "quick", look=0.001, patience=0.0) == 1
     assert ELSEWHERE.host in capsys.readouterr().err
     assert heartbeats.is_asked_to_stop(store.files, "quick", silent.driver)
 
@@ -27,8 +27,8 @@ def test_where_nothing_runs_there_is_nothing_to_stop(store, tmp_path):
     space = tmp_path / "quick.yaml"
     space.write_text(with_seeds(1))
     for sweep in ("quick", space):
-        assert "quick" in told(stop.app, sweep, "--results", store.url).stdout
-    assert "'quick'" in refusal(stop.app, "quik", "--results", store.url), "is proposed"
+        assert "quick" in told("stop", sweep, "--results", store.url).stdout
+    assert "'quick'" in refusal("stop", "quik", "--results", store.url), "is proposed"
     assert not heartbeats.is_asked_to_stop(store.files, "other", other.driver)
 
 
@@ -40,5 +40,5 @@ def test_ctrl_c_ends_the_wait_alone(store):
         return heartbeats.is_asked_to_stop(store.files, "quick", running.driver)
 
     with ctrl_c(when=asked):
-        told(stop.app, "quick", "--results", store.url, code=130)
+        told("stop", "quick", "--results", store.url, code=130)
     assert asked()

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from sweeper.commands import query
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store
 from sweeper.trial import plugins
@@ -90,7 +89,7 @@ def test_stored_text_is_spelt_out(hostile):
 
 
 def test_programs_get_the_text_as_it_is(hostile):
-    assert HOSTILE.encode() in told(query.app, QUERY, "--format", "csv", "--results", hostile.url).stdout_bytes
+    assert HOSTILE.encode() in told("query", QUERY, "--format", "csv", "--results", hostile.url).stdout_bytes
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from chaos.starts import children, command_line
-from sweeper.commands import status
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.processes import told
@@ -85,7 +84,7 @@ def until(condition: Callable[[], object]) -> None:
 
 def status_of(store: Path) -> str:
     """What `sweeper status` prints."""
-    return told(status.app, "--results", store).stdout
+    return told("status", "--results", store).stdout
 
 
 def science(store: Path) -> pa.Table:

@@ -4,8 +4,8 @@ import pytest
 from typer.testing import CliRunner
 
 import sweeper
+from sweeper.__main__ import app
 from sweeper.analysis import sql
-from sweeper.commands import evaluate
 from sweeper.store.store import Store
 from sweeper.trial.trial import trial_id
 from tests.processes import python, told
@@ -28,7 +28,7 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
     assert sweeper.train(sweeper.plan(space, results[1]), in_process=True).complete
     store = Store.open(results[1])
     protocol = ("--seeds", 40, "--votes", "1,5,20")
-    said = told(evaluate.app, space, *protocol, *results, "--dry-run").stdout
+    said = told("evaluate", space, *protocol, *results, "--dry-run").stdout
     assert said == "tiny: 4 networks · 0 evaluated · 4 to evaluate\n"
 
     done = python("-m", "sweeper", "evaluate", "--where", "q = 3", *protocol, *results)
@@ -45,12 +45,12 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
     assert all(0 <= row["majority_20"] <= 1 for row in rows)
 
     ids = sql.frame("select trial_id from trials order by trial_id", store)["trial_id"].tolist()
-    assert "4 evaluated · 0 to evaluate" in told(evaluate.app, *ids, *protocol, *results).stdout
+    assert "4 evaluated · 0 to evaluate" in told("evaluate", *ids, *protocol, *results).stdout
     assert len(store.committed()) == 4, "the trials are as they were"
 
     without = result({"seed": 9}, network=None)
     store.commit(without)
-    said = told(evaluate.app, trial_id(without.trial), ids[1], *protocol, *results).stdout
+    said = told("evaluate", trial_id(without.trial), ids[1], *protocol, *results).stdout
     assert "left out: 1 trial (has no network" in said
 
 
@@ -68,7 +68,7 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
 )
 def test_input_that_makes_no_sense_is_refused(local, arguments, place):
     local.commit(result())
-    done = CliRunner().invoke(evaluate.app, [*arguments, "--results", local.root])
+    done = CliRunner().invoke(app, ["evaluate", *arguments, "--results", local.root])
     assert done.exit_code == 2
     assert place in done.output
     assert isinstance(done.exception, SystemExit), "no traceback"

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper import messages
-from sweeper.commands import query
+from sweeper.__main__ import app
 from sweeper.store.schema import trial_file_name
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import plugins
@@ -102,7 +102,7 @@ def test_keys_in_a_url_are_never_shown(secret, caplog):
     assert shown.startswith("run --results 's3://")
     with pytest.raises(StoreError) as refusal:
         Store.open(url)
-    done = CliRunner().invoke(query.app, ["select 1", "--results", url])
+    done = CliRunner().invoke(app, ["query", "select 1", "--results", url])
     assert done.exit_code == 2
     for text in (str(refusal.value), done.output, caplog.text):
         assert "AKIAME" not in text

@@ -21,7 +21,7 @@ import pytest
 import sweeper
 from chaos.starts import children, command_line
 from sweeper.analysis import sql
-from sweeper.commands import run, stop
+from sweeper.commands import run
 from sweeper.interruption import Interruption
 from sweeper.space import search_space
 from sweeper.store.store import Store
@@ -247,7 +247,7 @@ def test_a_sweep_is_watched_and_stopped_through_its_store(folder):
     out = status_of(store)
     assert f"tiny: running on {socket.gethostname()} (process {command.process.pid})" in out
     assert re.search(rf"^tiny +coloring Aq_R q=.* {socket.gethostname()} *$", out, re.MULTILINE)
-    assert "has stopped" in told(stop.app, "tiny", "--results", store).stdout
+    assert "has stopped" in told("stop", "tiny", "--results", store).stdout
     code, text = command.wait()
     assert code == 130, text
     assert "interrupted:" in text

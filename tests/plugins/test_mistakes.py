@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sweeper.__main__ import app
-from sweeper.commands import check
+from sweeper.commands.project import examples_of
 from sweeper.learned_algorithms.checks import suite, values
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import conformance
@@ -221,11 +221,11 @@ def test_a_check_passes_over_other_plugins_that_cannot_be_loaded_and_says_so(pro
     (project / "tasks" / "other.py").write_text("import no_such_module\n")
     (project / "models").mkdir()
     (project / "models" / "aaa.py").write_text("1 / 0\n")
-    (trial,) = check._trials("objective", "cvar")
+    (trial,) = examples_of("objective", "cvar")
     assert (trial.objective.name, trial.task.name) == ("cvar", "gates")
     said = capsys.readouterr().out.splitlines()
     assert [line.partition(", ")[0].split()[-2:] for line in said] == [["task", "other"], ["model", "aaa"]]
-    assert "aaa" not in {trial.model.name for trial in check._trials("task", "gates")}
+    assert "aaa" not in {trial.model.name for trial in examples_of("task", "gates")}
     assert "no_such_module" in CliRunner().invoke(app, ["check", "tasks/other.py"]).stderr
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import sweeper
 from sweeper import events
-from sweeper.commands import delete, rename, status, stop
+from sweeper.__main__ import app
 from sweeper.listeners import heartbeat_writer, heartbeats
 from sweeper.packs import conformance, halving, pack_run
 from sweeper.store import deletion
@@ -142,15 +142,15 @@ def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypa
     monkeypatch.setattr(heartbeat_writer, "SECONDS", 0.01)
     monkeypatch.setattr(heartbeats, "LOOK_SECONDS", 0.01)
 
-    def said(command, *arguments):
-        return CliRunner().invoke(command.app, [*arguments, "--results", results])
+    def said(*words):
+        return CliRunner().invoke(app, [*words, "--results", results])
 
-    asking = threading.Thread(target=lambda: answers.append(said(stop, "space")))
+    asking = threading.Thread(target=lambda: answers.append(said("stop", "space")))
 
     def watched(run):
         if not answers:
             until(lambda: store.listing("drivers"))
-            answers.extend([said(delete, "--unplanned", "--yes"), said(rename, "space", "other"), said(status)])
+            answers.extend([said("delete", "--unplanned", "--yes"), said("rename", "space", "other"), said("status")])
             asking.start()
         return advance(run)
 

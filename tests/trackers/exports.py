@@ -10,7 +10,6 @@ from typing import Any
 
 from werkzeug.serving import make_server
 
-from sweeper.commands import export
 from sweeper.store.store import Store
 from sweeper.trackers import runs
 from sweeper.trial.trial import trial_id
@@ -31,7 +30,7 @@ IDS = [trial_id(result(trial(number)).trial) for number in range(3)]
 
 def exported(store: Store, destination: object, to: str) -> tuple[int, int]:
     """How many runs an export added, and how many were there."""
-    output = told(export.app, destination, "--to", to, "--results", store.url).stdout
+    output = told("export", destination, "--to", to, "--results", store.url).stdout
     last = output.splitlines()[-1]  # MLflow prints lines of its own before it
     added, _, *kept = map(int, re.findall(r"\d+", last.replace(str(destination), "")))
     return added, sum(kept)

@@ -8,7 +8,6 @@ import warnings
 
 import pytest
 
-from sweeper.commands import export
 from sweeper.trackers import runs
 from tests.processes import refusal, told
 from tests.results import PROVENANCE, STARTED, record
@@ -88,7 +87,7 @@ def test_a_run_that_a_killed_export_left_half_written_is_written_again(made, uri
 
     with monkeypatch.context() as patch:
         patch.setattr(MlflowClient, "log_batch", killed)
-        told(export.app, uri, "--to", "mlflow", "--results", made.url, code=130)
+        told("export", uri, "--to", "mlflow", "--results", made.url, code=130)
     assert exported(made, uri, "mlflow") == (2, 0)
     client = MlflowClient(uri)
     assert len(client.search_runs([client.get_experiment_by_name("cycles").experiment_id])) == 2  # pyright: ignore
@@ -96,7 +95,7 @@ def test_a_run_that_a_killed_export_left_half_written_is_written_again(made, uri
 
 def test_what_mlflow_cannot_reach_is_one_sentence_at_once(made, tmp_path, monkeypatch):
     def refused(uri: str) -> str:
-        return refusal(export.app, uri, "--to", "mlflow", "--results", made.url)
+        return refusal("export", uri, "--to", "mlflow", "--results", made.url)
 
     monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("an export waits without a word"))
     with socket.socket() as closed:
@@ -122,7 +121,7 @@ def test_an_experiment_that_was_deleted_can_be_restored(made, uri):
     exported(made, uri, "mlflow")
     client = MlflowClient(uri)
     client.delete_experiment(client.get_experiment_by_name("cycles").experiment_id)  # pyright: ignore
-    told = refusal(export.app, uri, "--to", "mlflow", "--results", made.url)
+    told = refusal("export", uri, "--to", "mlflow", "--results", made.url)
     assert "mlflow experiments restore --experiment-id 1" in told
     client.restore_experiment("1")
     assert exported(made, uri, "mlflow") == (0, 2)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from sweeper.commands import export
+from sweeper.commands import stores
 from sweeper.trackers import runs
 from sweeper.trial import plugins
 from sweeper.trial.trial import trial_id
@@ -43,7 +43,7 @@ def test_a_watched_store_is_exported_again_and_again(store, tmp_path, capsys):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        export.to_tracker(store, str(tmp_path / "logs"), "tensorboard", watch=30.0, pause=pause)
+        stores.to_tracker(store, str(tmp_path / "logs"), "tensorboard", watch=30.0, pause=pause)
     assert pauses == [30.0] * 4
     assert [line.split(" ")[0] for line in capsys.readouterr().out.splitlines()] == ["2", "1"], "runs were added"
 
@@ -51,7 +51,7 @@ def test_a_watched_store_is_exported_again_and_again(store, tmp_path, capsys):
 def test_ctrl_c_in_a_watch_is_an_exit_code(made, tmp_path):
     logs = tmp_path / "logs"
     with ctrl_c(when=lambda: len([*logs.rglob("events.out.*")]) == 2):  # both runs are written
-        told(export.app, logs, "--to", "tensorboard", "--results", made.url, "--watch", "30", code=130)
+        told("export", logs, "--to", "tensorboard", "--results", made.url, "--watch", "30", code=130)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_ctrl_c_in_a_watch_is_an_exit_code(made, tmp_path):
 )  # fmt: skip
 def test_what_cannot_be_is_one_sentence(made, tmp_path, monkeypatch, destination, to, options, named):
     monkeypatch.chdir(tmp_path)
-    assert named in refusal(export.app, destination, "--to", to, *options, "--results", made.url)
+    assert named in refusal("export", destination, "--to", to, *options, "--results", made.url)
     assert not list(tmp_path.iterdir())
 
 
@@ -71,7 +71,7 @@ def test_a_tracker_that_is_not_installed_is_named(made, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "sweeper.trackers.to_wandb", raising=False)
     monkeypatch.setitem(sys.modules, "wandb", None)
-    assert "pip install '.[wandb]'" in refusal(export.app, "offline", "--to", "wandb", "--results", made.url)
+    assert "pip install '.[wandb]'" in refusal("export", "offline", "--to", "wandb", "--results", made.url)
 
 
 @pytest.mark.long

@@ -67,23 +67,22 @@ def best_settings(rows: pd.DataFrame, best: Best, axes: Sequence[str] = ()) -> t
         raise NoData(f"'{best.metric}' was not measured")
     groups = rows.groupby([column(rows, axis) for axis in axes], dropna=False) if axes else [((), rows)]
     goal = Goal(metric, best.mode)
-    rankings = [(ranked, competing) for _, competing in groups if (ranked := ranking(competing, goal)).ranked]
+    rankings = [(ranked, competing) for _, competing in groups if (ranked := ranking(competing, goal)).settings]
     if not rankings:
         raise NoData(f"no setting has a finite '{best.metric}' for every seed")
     sentence = ""
-    if any(len(ranked.ranked) + ranked.others > 1 for ranked, _ in rankings):
+    if any(len(ranked.settings) + ranked.others > 1 for ranked, _ in rankings):
         sentences = (_best_text(ranked, competing, best.metric) for ranked, competing in rankings)
         sentence = "; ".join(dict.fromkeys(sentences))
-    return pd.concat([ranked.ranked[0].setting.rows for ranked, _ in rankings]), sentence
+    return pd.concat([ranked.settings[0].rows for ranked, _ in rankings]), sentence
 
 
 def _best_text(ranked: Ranking, competing: pd.DataFrame, metric: str) -> str:
-    best = ranked.ranked[0]
-    values = best.setting.entries
+    values = ranked.settings[0].entries
     differing = varying([entries(spec) for spec in competing["spec"]])
     named = ", ".join(f"{column_name(path)} {_value(values[path])}" for path in differing if path in values)
     fewer = f", {ranked.others} more have fewer seeds" * (ranked.others > 0)
-    return f"best of {len(ranked.ranked)} settings by {metric} ({best.mean.mean:.4g}): {named}{fewer}"
+    return f"best of {len(ranked.settings)} settings by {metric} ({ranked.best_mean.mean:.4g}): {named}{fewer}"
 
 
 def series_of(panel: Panel, results: Results) -> Sequence[Series]:

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from sweeper.analysis.sweeps import MAX_REASONS, unfinished, unfinished_lines
+from sweeper.analysis.status import MAX_REASONS, unfinished, unfinished_lines
 from sweeper.events import TrialsLost
 from sweeper.store.store import Store
 from tests.results import failure, result

@@ -88,13 +88,10 @@ def drawing(progress: SweepProgress) -> RenderableType:
 
 def _columns(pack: RunningPack) -> list[RenderableType]:
     label, now = Text(printable(pack.started.label)), pack.progress
-    if now is None:
-        return [label, ProgressBar(total=1, completed=0, width=20), "waiting for its worker", ""]
     bar = ProgressBar(total=now.steps or 1, completed=now.step, width=20)
-    if now.phase == "compiling":
-        return [label, bar, "compiling", ""]
-    loss = "" if math.isnan(now.train_loss) else f"loss {now.train_loss:.3g}"
-    return [label, bar, f"{now.phase} {now.step:,}", loss]
+    early = {"waiting": "waiting for its worker", "compiling": "compiling"}
+    loss = "" if now.phase in early or math.isnan(now.train_loss) else f"loss {now.train_loss:.3g}"
+    return [label, bar, early.get(now.phase, f"{now.phase} {now.step:,}"), loss]
 
 
 def sentences(event: Event) -> list[str]:

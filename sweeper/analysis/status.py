@@ -222,7 +222,7 @@ def sentence(driver: Driver) -> str:
 
 
 def _clock(seconds_left: float | None) -> str:
-    """When that will be, by the clock of who reads it, such as " (20:14)"; the day too if it is another."""
+    """When that will be, by the clock of the reader, such as " (20:14)"; the day too if it is another."""
     if not seconds_left or seconds_left > LONGEST_LEFT:
         return ""
     now = datetime.datetime.now()

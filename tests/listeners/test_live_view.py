@@ -8,8 +8,8 @@ from rich.console import Console
 
 from sweeper import events, listeners
 from sweeper.events import Event, Listener
-from sweeper.listeners import views
-from sweeper.listeners.views import sentences
+from sweeper.listeners import live_view
+from sweeper.listeners.live_view import sentences
 from sweeper.store.store import Store
 
 PLANNED = events.SweepPlanned("test", trials=8, done=0, failed=0, steps=2000)
@@ -34,7 +34,7 @@ def test_a_terminal_gets_the_live_view_and_a_log_gets_lines(tmp_path):
 
 def test_a_log_gets_the_counts_every_ten_seconds():
     out, now = io.StringIO(), [0.0]
-    log = views.LogLines(Console(file=out, width=200), lambda: now[0])
+    log = live_view.LogLines(Console(file=out, width=200), lambda: now[0])
     log.hear(PLANNED)
     for now[0] in (1.0, 9.9, 10.0, 11.0, 19.0, 21.0):
         log.hear(events.Ticked())
@@ -46,7 +46,7 @@ def test_a_log_gets_the_counts_every_ten_seconds():
 
 def test_lines_of_a_log_are_not_broken():
     out = io.StringIO()
-    views.LogLines(Console(file=out, width=40)).hear(events.SweepStarted("cluster.of.somebody.far.away.org:6379"))
+    live_view.LogLines(Console(file=out, width=40)).hear(events.SweepStarted("cluster.of.somebody.far.away.org:6379"))
     assert out.getvalue().endswith(" cluster.of.somebody.far.away.org:6379\n")
     assert out.getvalue().count("\n") == 1
 
@@ -54,7 +54,7 @@ def test_lines_of_a_log_are_not_broken():
 def shown(*heard: Event) -> str:
     """What a terminal gets of these events of a sweep."""
     out = io.StringIO()
-    view = views.LiveView(Console(file=out, force_terminal=True, width=120))
+    view = live_view.LiveView(Console(file=out, force_terminal=True, width=120))
     for event in (PLANNED, events.SweepStarted(None), *heard, events.Ticked(), events.SweepEnded()):
         view.hear(event)
     return out.getvalue()
@@ -65,11 +65,13 @@ def test_a_terminal_sees_running_packs_and_keeps_the_sentences():
     out = shown(STARTED, PROGRESSED, lost)
     for text in ("coloring Aq_R q=2 m=2", "training 120", "loss 0.25", "4 running", *sentences(lost)):
         assert text in out
+    assert "waiting" in shown(STARTED)
+    assert "waiting" not in out
 
 
 def test_a_compilation_is_shown_and_a_pack_without_news_says_since_when():
     out, now = io.StringIO(), [0.0]
-    view = views.LiveView(Console(file=out, force_terminal=True, width=160), clock=lambda: now[0])
+    view = live_view.LiveView(Console(file=out, force_terminal=True, width=160), clock=lambda: now[0])
     compiling = dataclasses.replace(PROGRESSED, phase="compiling", step=0)
     for event in (PLANNED, events.SweepStarted(None), STARTED, compiling, events.Ticked()):
         view.hear(event)
@@ -87,11 +89,11 @@ def test_the_cursor_is_back_after_the_end():
     out = shown()
     assert out.rfind("\x1b[?25h") > out.rfind("\x1b[?25l") > 0
     # A sweep without a cluster has drawn nothing.
-    views.LiveView(Console(file=io.StringIO(), force_terminal=True)).hear(events.SweepEnded())
+    live_view.LiveView(Console(file=io.StringIO(), force_terminal=True)).hear(events.SweepEnded())
 
 
 def test_a_terminal_has_room_for_some_packs_only():
-    packs = (events.PackStarted(f"{index:010}", "coloring", ("a",), 250) for index in range(views.MAX_ROWS + 1))
+    packs = (events.PackStarted(f"{index:010}", "coloring", ("a",), 250) for index in range(live_view.MAX_ROWS + 1))
     assert "and 1 pack more" in shown(*packs)
 
 

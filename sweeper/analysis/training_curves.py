@@ -1,0 +1,218 @@
+"""The training curves of the latest starts of sweeps, as plain data for the charts of the page.
+
+A chart has the settings of a sweep and a task, and a setting has the curves of its trials: of those with a row from the
+store, of the others from their checkpoints.
+"""
+
+import collections
+import contextlib
+import itertools
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib import colors
+
+from sweeper.analysis.figures.style import Look
+from sweeper.analysis.ranking import best_first, goal_of, recorded_space
+from sweeper.analysis.settings_table import settings
+from sweeper.analysis.table import Facets
+from sweeper.messages import counted, inflected
+from sweeper.packs.checkpointed_trials import unfinished_curves
+from sweeper.space.problems import SearchSpaceError
+from sweeper.space.sweep_spec import SweepSpec
+from sweeper.store.store import Store, SweepRecord
+from sweeper.tables import value_text
+from sweeper.trial.entry_names import LABEL, by_entries, column_name, named_values, value_order, varying
+from sweeper.trial.record import canonical
+from sweeper.trial.trial import Trial
+
+
+class Limits(NamedTuple):
+    """How much a chart of training curves shows at most."""
+
+    settings: int = 8  # so many colours can be told apart
+    trials: int = 50  # of a setting
+    points: int = 40  # of a line; a reader sees no more on a screen
+
+
+LIMITS = Limits()
+
+METRIC = "train_loss"  # is shown first; without it the curve of the most points
+
+Points = collections.defaultdict[str, collections.defaultdict[str, dict[int, float]]]
+"""The points of training curves: values by trial, metric and step."""
+
+
+class Lines(NamedTuple):
+    """What a chart of training curves may show: trials of a sweep and a task."""
+
+    sweep: str
+    task: str
+    # Shared entries and trials of the settings: those with an unfinished trial, and then the best
+    settings: list[tuple[dict[str, Any], pd.DataFrame]]
+    best: str  # what the best are ranked by; empty if no trial has a row
+
+
+OF_LINE = ["trial_id", "status", "task", "seed", "spec"]
+"""Columns of the trials of a chart; the status of a trial without a row is `unfinished`."""
+
+
+def curves(
+    store: Store,
+    starts: Mapping[str, Sequence[SweepRecord]],
+    trials: pd.DataFrame,
+    spaces: Iterable[SweepSpec],
+    shades: Mapping[str, Mapping[str, str]],
+    look: Look,
+    limits: Limits = LIMITS,
+) -> list[dict[str, Any]]:
+    """The training curves of the latest starts of sweeps as plain data, a chart for each sweep and task with a curve.
+
+    The curves of finished, stopped and failed trials are those of the store, of the best settings. The curves of
+    unfinished trials are those of their checkpoints, so a page that is written again and again shows how they go on.
+    """
+    read = {space.name: space for space in spaces}
+    listed, points = list[Lines](), list[Iterable[tuple[str, int, str, float | None]]]()
+    for name, records in starts.items():
+        space = read.get(name) or recorded_space(records[-1], store)
+        unfinished, of_checkpoints = _unfinished(store, space, trials["trial_id"])
+        points.append(of_checkpoints)
+        committed = trials[trials["trial_id"].isin(records[-1].trial_ids)]
+        for task in sorted({*unfinished["task"], *committed["task"]}):
+            of_task = (rows[rows["task"] == task] for rows in (unfinished, committed))
+            listed.append(_lines(name, task, space, *of_task, limits))
+    every = [rows for lines in listed for _, rows in lines.settings]
+    stored = store.curves({key for rows in every for key in rows["trial_id"][rows["status"] != "unfinished"]})
+    points.append(zip(*(stored[name].to_pylist() for name in ("trial_id", "step", "metric", "value")), strict=True))
+    known: Points = collections.defaultdict(lambda: collections.defaultdict(dict))
+    for trial_id, step, metric, value in itertools.chain(*points):
+        if value is not None and math.isfinite(value):
+            known[trial_id][metric][step] = value
+    drawn = [lines for lines in (_with_curves(lines, known) for lines in listed) if lines.settings]
+    tasks = collections.Counter(lines.sweep for lines in drawn)
+    return [
+        {"title": lines.sweep if tasks[lines.sweep] == 1 else f"{lines.sweep}: {lines.task}"}
+        | _chart(lines, known, shades.get(lines.sweep, {}), look, limits)
+        for lines in drawn
+    ]
+
+
+def _lines(
+    sweep: str, task: str, space: SweepSpec | None, unfinished: pd.DataFrame, committed: pd.DataFrame, limits: Limits
+) -> Lines:
+    """The trials that a chart may show. Settings without a curve are among them, so there are more than it shows.
+
+    One trial more of a setting tells that the chart leaves some out.
+    """
+    rows, best = [unfinished], ""
+    if len(committed):
+        goal = goal_of(None if space is None else space.search, committed)
+        rows += [setting.rows[OF_LINE] for setting in best_first(settings(committed), goal)]
+        best = goal.text()
+    chosen = by_entries(pd.concat(rows))[: 2 * limits.settings]
+    return Lines(sweep, task, [(shared, own.head(limits.trials + 1)) for shared, own in chosen], best)
+
+
+def _with_curves(lines: Lines, points: Points) -> Lines:
+    having = [(entries, rows[rows["trial_id"].isin(points)]) for entries, rows in lines.settings]
+    return lines._replace(settings=[(entries, rows) for entries, rows in having if len(rows)])
+
+
+def _unfinished(
+    store: Store, space: SweepSpec | None, committed: Iterable[str]
+) -> tuple[pd.DataFrame, list[tuple[str, int, str, float]]]:
+    """The trials of a sweep that have a checkpoint with points of curves, and no row; and these points."""
+    pending: dict[str, Trial] = {}
+    if space is not None and not space.search.ADAPTS and store.listing("checkpoints"):
+        with contextlib.suppress(SearchSpaceError):
+            expansion = space.expand()  # which takes seconds if the space is large
+            pending = dict(zip(expansion.trial_ids, expansion.trials, strict=True))
+    for trial_id in {*committed}.intersection(pending):
+        del pending[trial_id]
+    found = {key: points for key, points in unfinished_curves(store, pending).items() if points} if pending else {}
+    rows = [
+        (key, "unfinished", pending[key].folder.task, pending[key].seed, json.dumps(canonical(pending[key])))
+        for key in found
+    ]
+    return pd.DataFrame(rows, columns=OF_LINE), [(key, *point) for key, points in found.items() for point in points]
+
+
+def _chart(lines: Lines, points: Points, shades: Mapping[str, str], look: Look, limits: Limits) -> dict[str, Any]:
+    """The settings of one sweep and task as plain data, and a note that says what was left out."""
+    shown = [(spec, rows.head(limits.trials).sort_values("seed")) for spec, rows in lines.settings[: limits.settings]]
+    shown.sort(key=lambda setting: list(map(value_order, setting[0].values())))
+    paths = varying([spec for spec, _ in shown])
+    wanted = [next(filter(None, map(shades.get, rows["trial_id"])), None) for _, rows in shown]
+    facets = {"sweep": [lines.sweep], "task": [lines.task]}
+    series: list[dict[str, Any]] = [
+        _series(rows, points, spec, paths, facets, limits.points) | {"colour": colour}
+        for (spec, rows), colour in zip(shown, distinct(wanted, look), strict=True)
+    ]
+    notes = []
+    if unfinished := sum(int((rows["status"] == "unfinished").sum()) for _, rows in shown):
+        verb = inflected(unfinished, "is", "are")
+        notes.append(f"{counted(unfinished, 'trial')} {verb} unfinished: dashed, up to the last checkpoint.")
+    if len(lines.settings) > len(shown):
+        has = f"the chart has the unfinished ones and then the best: {lines.best}"
+        notes.append(f"Of more than {len(shown)} settings, {has}.")
+    if any(len(rows) > limits.trials for _, rows in lines.settings):
+        notes.append(f"Of more than {limits.trials} trials of a setting, it has {limits.trials}.")
+    counts = collections.Counter(
+        name for one in series for name, curve in one["curves"].items() for _ in curve["steps"]
+    )
+    metrics = sorted(counts, key=lambda name: (name != METRIC, -counts[name], name))
+    words = dict.fromkeys(name for each in series for name in each["facets"])
+    every = {name: sorted({one for each in series for one in each["facets"].get(name, ())}) for name in words}
+    return {"facets": every, "metrics": metrics, "series": series, "note": " ".join(notes)}
+
+
+def _series(
+    lines: pd.DataFrame, points: Points, spec: Mapping[str, Any], paths: Sequence[str], facets: Facets, most: int
+) -> dict[str, Any]:
+    """The curves of a setting at the steps at which any of its trials has a point, of many steps some.
+
+    Between its own points a curve is linear, so that a point between those of other trials moves no mean; before and
+    after its points it has no value.
+    """
+    found = {}
+    for metric in dict.fromkeys(name for key in lines["trial_id"] for name in points[key]):
+        own = [sorted(points[key][metric].items()) for key in lines["trial_id"]]
+        every = sorted({step for line in own for step, _ in line})
+        steps = [every[at] for at in np.linspace(0, len(every) - 1, min(len(every), most)).round().astype(int)]
+        values = []
+        for line in own:
+            at = np.interp(steps, *zip(*line, strict=True), left=np.nan, right=np.nan) if line else [math.nan]
+            values.append([None if math.isnan(value) else float(f"{value:.4g}") for value in at])
+        found[metric] = {"steps": steps, "values": values}
+    words = named_values(paths, lambda path: value_text(spec[path]) if path in spec else "")
+    words_of = {column_name(path): [value] for path, value in spec.items() if isinstance(value, str)}
+    trials = lines[["trial_id", "seed", "status"]].rename(columns={"trial_id": "id"})
+    return {
+        "label": " ".join(words) or [spec[path] for path in LABEL if path in spec][-1],  # such as "width=8"
+        "facets": {**words_of, **facets},
+        "trials": trials.to_dict("records"),
+        "curves": found,
+    }
+
+
+def distinct(wanted: Sequence[str | None], look: Look) -> list[str]:
+    """A colour for each: the wanted one, lighter where it is taken; without one a free one of the palette.
+
+    If all want the same, the colours are those of the palette, as theirs would tell nothing.
+    """
+    if len(wanted) > 1 and len(set(wanted)) == 1:
+        wanted = [None] * len(wanted)
+    every = list(look.shades.values())
+    free = [shade for shade in every if shade not in wanted] or every
+    missing = iter(range(len(wanted)))
+    taken = [shade or free[next(missing) % len(free)] for shade in wanted]
+    many, found = collections.Counter(taken), []
+    for place, shade in enumerate(taken):
+        lighter = 0.75 * taken[:place].count(shade) / many[shade]
+        red, green, blue = (part + lighter * (1 - part) for part in colors.to_rgb(shade))
+        found.append(colors.to_hex((red, green, blue)))
+    return found
