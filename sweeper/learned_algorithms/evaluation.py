@@ -4,7 +4,9 @@ Every input gets its share of right answers over the seeds r, and the metrics of
 bad tails: the 5th percentile of a success, the 95th of a loss. Two kinds of votes are measured: votes of disjoint
 groups of seeds, as in the paper (`majority_30`), and the success of k votes estimated from all seeds (`votes_30`, see
 `sweeper.learned_algorithms.voting`). A single-seed model is evaluated with its own r_0; it has no voters, and no vote
-metrics. A task may measure more than success and loss, or have no answers to vote on.
+metrics. A bank of seeds r (`sweeper.learned_algorithms.seed_bank`) is evaluated as the distribution that it is: means
+over seeds are expectations without an error, and nobody votes. A task may measure more than success and loss, or have
+no answers to vote on.
 
 Seeds r come from the trial's own evaluation stream, and the groups that vote are the same for all trials, so that the
 evaluation of a trial does not depend on where the trial was trained.
@@ -21,6 +23,7 @@ from jaxtyping import Array, Bool, Float
 from sweeper.learned_algorithms import voting
 from sweeper.learned_algorithms.contracts import Abilities, Network, Outcomes
 from sweeper.learned_algorithms.metrics import FAILED_INPUTS, SUCCESS, estimate_of, metric_named
+from sweeper.learned_algorithms.seed_bank import with_seeds
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.learned_algorithms.voting import Share
 from sweeper.training import compilation
@@ -98,7 +101,7 @@ def _shapes(trial: TrialSpec) -> Measured:
     """`_measured` of an untrained network, with shapes in place of numbers."""
 
     def measured(trial: TrialSpec) -> Measured:
-        return _measured(trial, trial.model.build(trial.task, trial.keys().weights))
+        return _measured(trial, trial.initial_network())
 
     with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX, also in a driver
         return jax.eval_shape(measured, trial)
@@ -165,29 +168,32 @@ def _measured(trial: TrialSpec, network: Network) -> Measured:
         seeds = jax.tree.map(jnp.asarray, every())
     else:
         seeds = task.sample_seeds(keys.evaluation, trial.evaluation.seeds)
+    network, of_trial = with_seeds(network, seeds)
+    seeds, is_bank = of_trial.values, of_trial.probabilities is not None
     inputs = task.evaluation_inputs()
     count = check_batch(task, "evaluation_inputs", inputs)
     outcomes = task.outcomes(network, inputs, seeds)
     check_outcomes(trial, outcomes, count, jax.tree.leaves(seeds)[0].shape[0])
     of_pairs = {"loss": outcomes.loss, **outcomes.measures}
     columns: dict[str, Column] = {
-        "success": Share.of_seeds(outcomes.correct),
+        "success": of_trial.share(outcomes.correct),
         "any_seed": Share.of_seeds(outcomes.correct.any(axis=1, keepdims=True)),
-        **{name: values.mean(axis=1) for name, values in of_pairs.items()},
+        **{name: of_trial.mean(values) for name, values in of_pairs.items()},
     }
     if outcomes.sampled is not None:
-        columns["sampled"] = outcomes.sampled.mean(axis=1)
-    if outcomes.variance is not None:
+        columns["sampled"] = of_trial.mean(outcomes.sampled)
+    if outcomes.variance is not None and not is_bank:  # the task counts all seeds alike
         columns["variance"] = outcomes.variance
     measured = Measured(columns, {}, outcomes.kept, {}, {}, outcomes.loss.min())
     if not trial.single_seed:
         half = trial.evaluation.seeds // 2
-        if half and not trial.evaluation.exhaustive:
+        if half and not trial.evaluation.exhaustive and not is_bank:
             for name, values in {"success": outcomes.correct, **of_pairs}.items():
                 measured.groups[name] = values.mean(axis=0)[None]
                 measured.halves[name] = jnp.stack([values[:, :half].mean(axis=1), values[:, half:].mean(axis=1)])
         measured.only_metrics.update(best_seed(outcomes.correct, outcomes.loss))
-        _add_votes(measured, trial, inputs, outcomes)
+        if not is_bank:
+            _add_votes(measured, trial, inputs, outcomes)
     return measured
 
 

@@ -246,7 +246,7 @@ def _population(trial: TrialSpec) -> int:
 
 def _init(trial: TrialSpec, network: Network | None) -> EvolutionState:
     if network is None:
-        network = trial.model.build(trial.task, trial.keys().weights)
+        network = trial.initial_network()
     strategy, objective = (
         _strategy(trial).init(trial.keys().training, trial.steps, trained(network)),
         trial.objective.initial_state(trial.task),
@@ -268,12 +268,12 @@ def _streams(trial: TrialSpec, step: Int[Array, ""]) -> _Streams:
 
 def _unravel(trial: TrialSpec) -> Callable[[Float[Array, " weight"]], Network]:
     """The network of a vector of weights; its constants are those of the network as it was built."""
-    built = jax.eval_shape(lambda: trial.model.build(trial.task, jax.random.key(0)))
+    built = jax.eval_shape(trial.initial_network)
     weights = trained(built)
     unravelled = ravel_pytree(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), weights))[1]
     if weights is built:
         return unravelled
-    network = trial.model.build(trial.task, trial.keys().weights)
+    network = trial.initial_network()
     return lambda vector: with_trained(network, unravelled(vector))
 
 

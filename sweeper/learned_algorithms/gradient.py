@@ -74,7 +74,7 @@ def _transformation(trial: TrialSpec) -> "optax.GradientTransformation":
 
 def _init(trial: TrialSpec, network: Network | None) -> TrainState:
     if network is None:
-        network = trial.model.build(trial.task, trial.keys().weights)
+        network = trial.initial_network()
     optimizer = _transformation(trial).init(trained(network))
     return TrainState(network, optimizer, jnp.int32(0), jnp.int32(0), trial.objective.initial_state(trial.task))
 
@@ -84,11 +84,11 @@ def _value(
 ) -> tuple[Float[Array, ""], tuple[StepCurve, PyTree, Int[Array, ""]]]:
     """The objective of a step; and its curve, the objective's next state, and a number of `objective.FAILURES`."""
     inputs, seeds = drawn_pairs(trial, *jax.random.split(key))
-    batch, losses, broken = batch_of(trial, network, inputs, seeds, step)
+    batch, mean_loss, broken = batch_of(trial, network, inputs, seeds, step)
     state = next_state(trial, batch, state)
     loss = trial.objective.value(batch, state)
     own = jax.lax.stop_gradient(own_curves(trial, network, inputs, seeds, batch, state))
-    return loss, (StepCurve(loss, losses.mean(), own), state, broken)
+    return loss, (StepCurve(loss, mean_loss, own), state, broken)
 
 
 def _joined(

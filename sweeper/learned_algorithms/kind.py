@@ -60,7 +60,7 @@ class LearnedAlgorithms(Kind[TrialSpec]):
         return network
 
     def built(self, trial: TrialSpec) -> PyTree:
-        return jax.eval_shape(lambda: trial.model.build(trial.task, trial.keys().weights))
+        return jax.eval_shape(trial.initial_network)
 
     def names(self, trial: TrialSpec) -> Names:
         return Names(*evaluation.names(trial))

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.learned_algorithms.contracts import Network
 from sweeper.learned_algorithms.objective_contract import Batch
+from sweeper.learned_algorithms.seed_bank import Seeds, with_seeds
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training.trainer import Failure
 from sweeper.trial.contract_checks import ROUNDING, check_array, check_batch, place
@@ -45,21 +46,23 @@ def drawn_pairs(trial: TrialSpec, inputs_key: PRNGKeyArray, seeds_key: PRNGKeyAr
 
 def batch_of(
     trial: TrialSpec, network: Network, inputs: PyTree, seeds: PyTree, step: Int[Array, ""]
-) -> tuple[Batch, Float[Array, "input seed"], Int[Array, ""]]:
-    """What the objective of a trial sees of a batch, the losses of its pairs, and a number of `FAILURES`.
+) -> tuple[Batch, Float[Array, ""], Int[Array, ""]]:
+    """What the objective of a trial sees of a batch, the mean loss, and a number of `FAILURES`.
 
-    The trial has no lane axis, and `step` counts the steps done before. The number is 0 where the losses and the groups
-    are what their contracts allow; losses of another type or shape are a `ContractError`.
+    A network with a bank takes its own seeds r for the drawn ones. The trial has no lane axis, and `step` counts the
+    steps done before. The number is 0 where the losses and the groups are what their contracts allow; losses of another
+    type or shape are a `ContractError`.
     """
     task, count = trial.task, 1 if trial.single_seed else trial.objective.m
-    losses = task.losses(network, inputs, seeds)
+    network, of_step = with_seeds(network, seeds)
+    losses = task.losses(network, inputs, of_step.values)
     check_array(task, "losses", "", losses, jnp.floating, input=trial.batch_size, seed=count)
-    batch, broken = batch_of_losses(trial, inputs, losses, step)
-    return batch, losses, broken
+    batch, broken = batch_of_losses(trial, inputs, of_step, losses, step)
+    return batch, of_step.mean_of_all(losses), broken
 
 
 def batch_of_losses(
-    trial: TrialSpec, inputs: PyTree, losses: Float[Array, "input seed"], step: Int[Array, ""]
+    trial: TrialSpec, inputs: PyTree, seeds: Seeds, losses: Float[Array, "input seed"], step: Int[Array, ""]
 ) -> tuple[Batch, Int[Array, ""]]:
     """As `batch_of`, of losses that are there."""
     task, groups = trial.task, None
@@ -71,14 +74,18 @@ def batch_of_losses(
         groups = division.of(inputs)
         check_array(task, "abilities", "groups", groups, jnp.integer, input=trial.batch_size)
         failure = jnp.where(((groups < 0) | (groups >= division.count)).any(), 4, failure)
-    return Batch(losses.mean(axis=1), groups, step / trial.steps), failure
+    return Batch(seeds.mean(losses), groups, step / trial.steps), failure
 
 
 def own_curves(
     trial: TrialSpec, network: Network, inputs: PyTree, seeds: PyTree, batch: Batch, state: PyTree
 ) -> tuple[Float[Array, ""], ...]:
-    """The values of a step, in float32, of the curves that the task and the objective add to those of the trainer."""
-    of_task = [curve(network, inputs, seeds) for curve in trial.task.abilities().curves.values()]
+    """The values of a step, in float32, of the curves that the task and the objective add to those of the trainer.
+
+    A curve of a task sees each seed r of a bank once, whatever its probability.
+    """
+    network, of_step = with_seeds(network, seeds)
+    of_task = [curve(network, inputs, of_step.values) for curve in trial.task.abilities().curves.values()]
     of_objective = [curve(batch, state) for curve in trial.objective.curves().values()]
     return tuple(jnp.asarray(value, jnp.float32) for value in (*of_task, *of_objective))
 

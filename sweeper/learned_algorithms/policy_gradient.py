@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from sweeper.learned_algorithms.contracts import Episodes, Network
 from sweeper.learned_algorithms.objective import batch_of_losses, drawn_pairs, next_state, own_curves
+from sweeper.learned_algorithms.seed_bank import Seeds
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.trial.optimizer_contract import share_left
 
@@ -91,7 +92,7 @@ def sampled_value(
     if optimizer.marginal_entropy_bonus is not None:
         marginal = jnp.clip((end - step / trial.steps) / (end - begin), 0.0, 1.0) * optimizer.marginal_entropy_bonus
     losses = surrogate(episodes, marginal)
-    batch, broken = batch_of_losses(trial, inputs, losses, step)
+    batch, broken = batch_of_losses(trial, inputs, Seeds(seeds), losses, step)
     state = next_state(trial, batch, state)
     loss = weighed_by_others(lambda means: trial.objective.value(batch._replace(losses=means), state), losses)
     disorder = entropy(episodes)

@@ -21,13 +21,16 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
-from sweeper.learned_algorithms.contracts import Model, Task
+from sweeper.learned_algorithms.contracts import Model, Network, Task
 from sweeper.learned_algorithms.objective_contract import Objective
+from sweeper.learned_algorithms.seed_bank import SeedBank
 from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
 from sweeper.trial import plugins
+from sweeper.trial.contract_checks import broken
 from sweeper.trial.field_types import Count, ListOf
 from sweeper.trial.optimizer_contract import AnyOptimizer
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical
@@ -120,6 +123,9 @@ class TrialSpec(Trial):
     precision: Annotated[Literal["float32", "tensorfloat32"], Unwritten("float32")] = "float32"
     # Steps between evaluations while the trial trains, whose metrics are curves too; None for one at the end alone
     evaluate_every: Annotated[Count | None, Unwritten(None)] = None
+    # Whether the m seeds r of the objective are a bank: trained with the network, and so are their probabilities. Then
+    # no seeds are drawn, and an evaluation is the expectation over the bank.
+    learned_seeds: Annotated[bool, Unwritten(False)] = False
     start_from: AnyStart = None
     seed: Traced[Annotated[int, Field(ge=0, lt=2**31)]] = 0
 
@@ -140,6 +146,11 @@ class TrialSpec(Trial):
         objective = self.objective if self.baseline.uses_objective else expectation(self.objective.m)
         objective = objective if self.baseline.fresh_seeds else objective.model_copy(update={"m": 1})
         object.__setattr__(self, "objective", objective)
+        object.__setattr__(self, "learned_seeds", self.learned_seeds and self.baseline.fresh_seeds)
+        if self.learned_seeds and self.optimizer.TRAINER == "policy_gradient":
+            raise ValueError("learned_seeds: a policy gradient compares seeds r that are drawn")
+        if self.learned_seeds and getattr(self.optimizer, "final_m", None) is not None:
+            raise ValueError("learned_seeds: a bank keeps its size, so there is no optimizer.final_m")
         if isinstance(self.optimizer, EvolutionStrategy):
             object.__setattr__(self, "optimizer", self.optimizer.for_seeds(objective.m, self.baseline.fresh_seeds))
         object.__setattr__(self, "evaluation", self.fitted(self.evaluation))
@@ -159,11 +170,14 @@ class TrialSpec(Trial):
     def fitted(self, evaluation: Evaluation) -> Evaluation:
         """A protocol as this trial can have it.
 
-        A single seed is not exhausted, else `seeds` is the number of all. A task without voting ignores `votes`.
+        A single seed is not exhausted, else `seeds` is the number of all. A task without voting ignores `votes`. A bank
+        of seeds r is evaluated as it is, and nobody votes.
 
         It is a `ValueError` if the task has no list of all seeds, or if more seeds are to vote than there are.
         """
         abilities = self.task.abilities()
+        if self.learned_seeds:
+            return Evaluation(seeds=self.objective.m)
         if evaluation.exhaustive and self.single_seed:
             evaluation = evaluation.model_copy(update={"exhaustive": False})
         elif evaluation.exhaustive:
@@ -235,6 +249,21 @@ class TrialSpec(Trial):
         """
         seen = {"baseline": Baseline.Aq_r0 if self.single_seed else Baseline.Aq_R, "start_from": None}
         return self.model_copy(update=seen)
+
+    def initial_network(self) -> Network:
+        """The network before the first step, with its bank if seeds r are learned.
+
+        Seeds r that are no real numbers cannot be learned, and are a `ContractError`.
+        """
+        keys = self.keys()
+        network = self.model.build(self.task, keys.weights)
+        if not self.learned_seeds:
+            return network
+        seeds = self.task.sample_seeds(keys.fixed_seed, self.objective.m)
+        for leaf in jax.tree.leaves(seeds):
+            if not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+                raise broken(self.task, "sample_seeds", f"type {jnp.result_type(leaf)}", "floating, to be learned")
+        return SeedBank(network, seeds, jnp.zeros(self.objective.m))
 
     def keys(self) -> "TrialKeys":
         """The independent random streams of the trial, all from its training seed."""

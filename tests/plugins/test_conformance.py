@@ -26,6 +26,7 @@ SMALL: dict[str, dict] = {
     "recall": {"keys": 3},
     "gridworld": {"height": 2, "width": 3, "horizon": 6, "noise": 2, "scale": "reward"},
     "ski_rental": {"price": 2, "longest": 4, "noise": 2},
+    "paging": {"requests": 4, "noise": 2},
     "gridworld_imitation": {"height": 2, "width": 2, "horizon": 4, "noise": 2},
 }
 """Sizes at which a task is quick to enumerate; a task that is not listed is tested with its defaults."""
