@@ -1,8 +1,8 @@
 """The worst input, searched in stages.
 
 The lowest of many noisy successes is too low, by more the more inputs there are, and the success of the input that
-seems worst, measured again, is too high. So few seeds r measure all inputs, many measure the `CANDIDATES` that seem
-worst, and fresh ones the `FINALISTS` that still do. One half of the fresh seeds helps to choose among the finalists,
+seems worst, measured again, is too high. So few seeds r measure all inputs, many measure the thousand that seem worst,
+and fresh ones the hundred that still do. One half of the fresh seeds helps to choose among the finalists,
 and the other half judges. The value is unbiased for the inputs that are chosen. What is left is that these may not be
 the worst one: the value is then too good, by the noise of the choice at most.
 """
@@ -19,7 +19,8 @@ from sweeper.learned_algorithms.contracts import Network
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.trial.metrics import Metric
 
-CANDIDATES, FINALISTS = 1000, 100
+STAGES = (1000, 100)
+"""How many inputs the second stage measures, and how many the third."""
 
 
 class Finalists(NamedTuple):
@@ -30,16 +31,22 @@ class Finalists(NamedTuple):
 
 
 def finalists(
-    trial: TrialSpec, network: Network, inputs: PyTree, values: Float[Array, " input"], seeds: int
+    trial: TrialSpec,
+    network: Network,
+    inputs: PyTree,
+    values: Float[Array, " input"],
+    seeds: int,
+    counts: tuple[int, int] = STAGES,
 ) -> Finalists:
-    """The finalists by the tail quantity of the trial's task, of which `values` are the means of a first stage.
+    """The finalists by the tail quantity of the trial's task, of which `values` are the means of the first stage.
 
-    The further stages have `seeds` fresh seeds r each. As many run at once as `trial.evaluation` has.
+    The two further stages, of so many inputs each, have `seeds` fresh seeds r. As many seeds
+    run at once as `trial.evaluation` has.
     """
     metric = trial.task.abilities().tail_metric
     before, by_seed = values, values[:, None]
     keys = jax.random.split(jax.random.fold_in(trial.keys().evaluation, 1))
-    for key, count in zip(keys, (CANDIDATES, FINALISTS), strict=True):
+    for key, count in zip(keys, counts, strict=True):
         before = by_seed.mean(axis=1)
         worst = jnp.argsort(before if metric.high_is_good else -before)[:count]
         inputs, before = jax.tree.map(operator.itemgetter(worst), (inputs, before))
