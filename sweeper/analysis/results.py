@@ -29,6 +29,7 @@ from sweeper.trial import plugins
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import LEADING, column_name, decoded, entries, is_number
 from sweeper.trial.kinds import kind_with
+from sweeper.trial.metrics import metric_named
 from sweeper.trial.trial import Trial, first_part, numerics_version, record_of, trial_id
 
 CACHED = 2**14  # largest number of tasks that are cached, and of values of an outcome that are not rounded
@@ -133,8 +134,20 @@ def column(values: Sequence[Any]) -> pa.Array:
 
 
 def extra_metrics(text: str | None) -> dict[str, float | None]:
-    """The metrics of a row that have no column of their own, and those that are not finite, as None."""
-    return {name: decoded(value) for name, value in from_json(text).items()} if isinstance(text, str) else {}
+    """The metrics of a row that have no column of their own, and those that are not finite, as None.
+
+    So is a standard error that was not estimated. Programs that measured no `loss_se` wrote 0 for a negative variance.
+    """
+    metrics = {name: decoded(value) for name, value in from_json(text).items()} if isinstance(text, str) else {}
+    if "loss_se" in metrics:
+        return metrics
+    return {name: None if value == 0 and _numbered_error(name) else value for name, value in metrics.items()}
+
+
+@functools.cache
+def _numbered_error(name: str) -> bool:
+    metric = metric_named(name)
+    return metric.statistic == "error" and metric.number is not None
 
 
 def _spelled_out(value: Any) -> Any:
@@ -181,6 +194,9 @@ class Results:
     outcomes: Callable[[str, str], np.ndarray | None]
     # Training curves of the trials with these ids, with columns `trial_id`, `step`, `metric`, `value`
     curves: Callable[[Sequence[str]], pd.DataFrame]
+    # Quantiles over the inputs of an outcome of a trial, as many for every trial, of an evaluation of its network by
+    # the trial's own protocol; None if there is none
+    quantiles: Callable[[str, str], np.ndarray | None] = lambda trial_id, name: None
     # All evaluations of stored networks, with the columns of `trials`
     evaluations: Callable[[], pd.DataFrame] = pd.DataFrame
     _distributions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray] | None] = field(
@@ -204,8 +220,16 @@ class Results:
         def evaluations() -> pd.DataFrame:
             return named_frame(evaluations_of(store, trials).to_pandas())
 
+        @functools.cache
+        def evaluated_again() -> dict[str, dict[str, list[float]]]:
+            return _quantiles(store, trials)
+
+        def quantiles(trial_id: str, name: str) -> np.ndarray | None:
+            values = evaluated_again().get(trial_id, {}).get(name)
+            return None if values is None else np.asarray(values)
+
         made = cls.of_frame(trials.to_pandas(), outcomes, lambda trial_ids: store.curves(trial_ids).to_pandas())
-        return replace(made, evaluations=evaluations)
+        return replace(made, evaluations=evaluations, quantiles=quantiles)
 
     @classmethod
     def of_frame(
@@ -223,11 +247,12 @@ class Results:
         return replace(self, trials=self.trials[self.trials["trial_id"].isin(set(trial_ids))].reset_index(drop=True))
 
     def of_evaluations(self) -> "Results":
-        """Evaluations of the networks of these trials in place of the trials; they keep no outcomes of inputs."""
+        """Evaluations of the networks of these trials in place of the trials, without outcomes of inputs."""
         rows = self.evaluations()
         if rows.empty:
             return replace(self, trials=self.trials[:0])
-        return replace(self, trials=rows, outcomes=lambda trial_id, name: None).only(self.trials["trial_id"])
+        nothing = {"outcomes": lambda trial_id, name: None, "quantiles": lambda trial_id, name: None}
+        return replace(self, trials=rows, **nothing).only(self.trials["trial_id"])
 
     def distribution(self, trial_id: str, outcome: str) -> tuple[np.ndarray, np.ndarray] | None:
         """The different values of an outcome of a trial, rising, and how many inputs have each; None if not stored.
@@ -244,6 +269,17 @@ class Results:
                 distinct, counts = np.unique(values.round(3), return_counts=True)
             self._distributions[key] = (distinct, counts) if len(distinct) else None
         return self._distributions[key]
+
+
+def _quantiles(store: Store, rows: pa.Table) -> dict[str, dict[str, list[float]]]:
+    """The quantiles of the outcomes, by trial and name, of the evaluations by the trials' own protocols."""
+    specs = dict(zip(rows["trial_id"].to_pylist(), rows["spec"].to_pylist(), strict=True))
+    return {
+        row["trial_id"]: dict(row["quantiles"])
+        for _, table in store.evaluations(store.seals(specs))
+        for row in table.select(["trial_id", "protocol", "quantiles"]).to_pylist()
+        if row["quantiles"] and from_json(row["protocol"]) == from_json(specs[row["trial_id"]]).get("evaluation")
+    }
 
 
 OF_EVALUATION = [name for name in EVALUATION_FILE.names if name in TRIALS.names and name != "schema_version"]

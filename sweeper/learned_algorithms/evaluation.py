@@ -20,12 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from sweeper.learned_algorithms import voting
+from sweeper.learned_algorithms import voting, worst_input
 from sweeper.learned_algorithms.contracts import Abilities, Network, Outcomes
 from sweeper.learned_algorithms.metrics import FAILED_INPUTS, SUCCESS, estimate_of, metric_named
 from sweeper.learned_algorithms.seed_bank import with_seeds
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.learned_algorithms.voting import Share
+from sweeper.learned_algorithms.worst_input import Finalists
 from sweeper.training import compilation
 from sweeper.trial import vectorisation
 from sweeper.trial.contract_checks import ROUNDING, attributed, broken, check_array, check_batch
@@ -45,6 +46,7 @@ class Measured(NamedTuple):
     groups: dict[str, Float[Array, "shuffle group"]]
     # Columns by the first half of the seeds alone and by the second, where seeds are drawn
     halves: dict[str, Float[Array, "half input"]]
+    finalists: dict[str, Finalists]  # of the search for the worst input, by column
     lowest_loss: Float[Array, ""]  # the lowest loss of all pairs
 
 
@@ -65,7 +67,7 @@ def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict
     if "sampled" in columns and columns["sampled"].max() > 1 + ROUNDING:
         raise broken(trial.task, "outcomes", f"{columns['sampled'].max():g} as sampled", "at most 1")
     abilities = trial.task.abilities()
-    protocol = metrics(columns | only_metrics, abilities.measures, measured.groups, measured.halves)
+    protocol = metrics(columns | only_metrics, abilities.measures, measured.groups, measured.halves, measured.finalists)
     return protocol | _own(abilities, protocol), columns | measured.kept
 
 
@@ -93,7 +95,8 @@ def names(trial: TrialSpec) -> Names:
     abilities = trial.task.abilities()
     with attributed(trial.task, "abilities"):
         groups, halves = ({name: np.zeros((2, 2)) for name in some} for some in (shapes.groups, shapes.halves))
-        protocol = metrics(nothing, abilities.measures, groups, halves)
+        finalists = {name: Finalists(np.zeros(2), np.zeros((2, 4))) for name in shapes.finalists}
+        protocol = metrics(nothing, abilities.measures, groups, halves, finalists)
         return Names([*protocol, *_own(abilities, protocol)], [*shapes.columns, *shapes.kept])
 
 
@@ -116,6 +119,7 @@ def metrics(
     measures: Sequence[Metric] = (),
     groups: Mapping[str, np.ndarray] = {},
     halves: Mapping[str, np.ndarray] = {},
+    finalists: Mapping[str, Finalists] = {},
 ) -> dict[str, float]:
     """Averages and bad tails of the per-input columns; `wrong_entropy` over the inputs on which some seed is wrong.
 
@@ -131,6 +135,8 @@ def metrics(
             error of the average, such as `votes_30_se`, unless its estimate is negative.
         halves: For some columns the values by each half of the seeds, `[half, input]`; these columns get the value of
             the worst input chosen by one half and judged by the other, such as `success_worst_heldout`.
+        finalists: For some columns the inputs that seem worst; these columns get the value of the worst input by the
+            stages of `worst_input`, and its standard error, such as `success_worst_staged`.
     """
     own = {measure.quantity: measure for measure in measures}
     with_worst = {"success", "loss", "best_seed", "best_seed_loss", *own}
@@ -153,6 +159,10 @@ def metrics(
         if name in halves:
             held_out = metric._replace(statistic="heldout")
             values_by_metric[held_out] = held_out.held_out(halves[name].astype(np.float64))
+        if name in finalists:
+            staged = metric._replace(statistic="staged")
+            values_by_metric[staged], error = worst_input.worst(metric, finalists[name])
+            values_by_metric[Metric(staged.name, "error")] = error
         if name in groups and (error := voting.standard_error(groups[name])) is not None:
             values_by_metric[metric._replace(statistic="error")] = error
     return {metric.name: value for metric, value in values_by_metric.items()}
@@ -184,13 +194,18 @@ def _measured(trial: TrialSpec, network: Network) -> Measured:
         columns["sampled"] = of_trial.mean(outcomes.sampled)
     if outcomes.variance is not None and not is_bank:  # the task counts all seeds alike
         columns["variance"] = outcomes.variance
-    measured = Measured(columns, {}, outcomes.kept, {}, {}, outcomes.loss.min())
+    measured = Measured(columns, {}, outcomes.kept, {}, {}, {}, outcomes.loss.min())
     if not trial.single_seed:
         half = trial.evaluation.seeds // 2
         if half and not trial.evaluation.exhaustive and not is_bank:
             for name, values in {"success": outcomes.correct, **of_pairs}.items():
                 measured.groups[name] = values.mean(axis=0)[None]
                 measured.halves[name] = jnp.stack([values[:, :half].mean(axis=1), values[:, half:].mean(axis=1)])
+        if trial.evaluation.worst_seeds is not None:
+            tail = task.abilities().tail
+            values = outcomes.correct.mean(axis=1) if tail == "success" else outcomes.measures[tail].mean(axis=1)
+            found = worst_input.finalists(trial, network, inputs, values, trial.evaluation.worst_seeds)
+            measured.finalists[tail] = found
         measured.only_metrics.update(best_seed(outcomes.correct, outcomes.loss))
         if not is_bank:
             _add_votes(measured, trial, inputs, outcomes)

@@ -77,13 +77,16 @@ class LearnedAlgorithms(Kind[TrialSpec]):
 
     def of_settings(self, part: Task | None, trials: "pd.DataFrame", asked: Sequence[str]) -> list[str]:
         """Where any percentile is 0 or 1, the table has two metrics that do not jump, `success_worst5` and
-        `failed_inputs`."""
+        `failed_inputs`; where the worst input was searched, that beside the one chosen by half of the seeds r."""
         abilities = _abilities(part)
         tail = abilities.tail_metric
         extreme = tail == SUCCESS.tail and tail.name in trials and trials[tail.name].isin([0, 1]).any()
         steady = [WORST.name, FAILED_INPUTS.name] if extreme else []
+        searched = tail._replace(statistic="staged").name
+        worst = [tail._replace(statistic="heldout").name, searched] if searched in trials else []
         own = [measure.name for measure in abilities.measures]
-        return [abilities.tail, tail.name, *steady, *_largest_vote(trials), SUCCESS.name, LOSS.name, *asked, *own]
+        tails = [abilities.tail, tail.name, *steady, *worst, *_largest_vote(trials)]
+        return [*tails, SUCCESS.name, LOSS.name, *asked, *own]
 
     def of_trials(self, part: Task | None, asked: Sequence[str]) -> list[str]:
         votes = ("majority_30", "majority_30_p5")

@@ -72,12 +72,15 @@ class Evaluation(Spec):
     """The evaluation protocol: how many seeds r are drawn, and the group sizes of the majority votes.
 
     With `exhaustive` a randomised model is evaluated with every seed r once, so that only votes are estimates; `seeds`
-    is then their number. In a task without voting `votes` mean nothing, and trials have the default.
+    is then their number. With `worst_seeds` the worst input is searched in stages of so many fresh seeds r
+    (`worst_input`); single-seed models and exhaustive evaluations do not need it, and have None. In a task without
+    voting `votes` mean nothing, and trials have the default.
     """
 
     seeds: Count = 100
     votes: ListOf[Count] = (5, 30)
     exhaustive: Annotated[bool, Unwritten(False)] = False
+    worst_seeds: Annotated[Annotated[int, Field(ge=4)] | None, Unwritten(None)] = None
 
     @model_validator(mode="after")
     def _groups_differ(self) -> "Evaluation":
@@ -185,6 +188,8 @@ class TrialSpec(Trial):
                 raise ValueError(f"evaluation: exhaustive needs all seeds r, and {self.task.name} has too many of them")
             every = abilities.all_seeds()
             evaluation = evaluation.model_copy(update={"seeds": len(jax.tree.leaves(every)[0])})
+        if self.single_seed or evaluation.exhaustive:
+            evaluation = evaluation.model_copy(update={"worst_seeds": None})
         if abilities.voting is None:
             return evaluation.model_copy(update={"votes": NO_VOTES})
         for group in evaluation.votes:

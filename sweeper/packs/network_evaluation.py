@@ -174,12 +174,13 @@ class EvaluationRun(Run):
         device_memory.forget_peak()
         started = datetime.datetime.now(datetime.UTC)
         begun, cpu_begun = time.monotonic(), time.process_time()
-        metrics = kind_of(changed).evaluate(changed, network, changed.steps).metrics
+        evaluated = kind_of(changed).evaluate(changed, network, changed.steps)
         result = TrialResult(
             trial=changed,
             of=of,
             status="finished",
-            metrics=metrics,
+            metrics=evaluated.metrics,
+            outcomes=evaluated.outcomes,
             timings={
                 "evaluation_seconds": time.monotonic() - begun,
                 "cpu_seconds": time.process_time() - cpu_begun,

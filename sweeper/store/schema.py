@@ -64,10 +64,11 @@ EVALUATION_FILE = pa.schema([
     ("device", pa.string()), ("commit", pa.string()), ("dirty", pa.bool_()), ("lock_hash", pa.string()),
     ("versions", pa.string()), ("command", pa.string()), ("fingerprint", pa.string()),
     ("finished", pa.timestamp("us", tz="UTC")), ("schema_version", pa.int64()), ("arithmetic", pa.string()),
-    ("sources", pa.string()),
+    ("sources", pa.string()), ("quantiles", OUTCOMES_COLUMN.type),
 ])  # fmt: skip
 """Columns of the file of an evaluation, those in which it differs from its trial: `protocol` and `metrics` are JSON,
-`network` is the digest of the network.
+`network` is the digest of the network, and `quantiles` are those of every outcome over the inputs, from the least value
+to the greatest at equal distances; null in files of older programs.
 """
 
 

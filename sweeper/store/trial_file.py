@@ -112,8 +112,13 @@ def _evaluation(result: TrialResult, of: TrialSeal) -> tuple[TrialSeal, bytes]:
         "protocol": json_text(canonical(protocol)),
         "metrics": json_text(finite(result.metrics)),
         "network": of.network,
+        "quantiles": [(name, np.quantile(values, RANKS)) for name, values in (result.outcomes or {}).items()],
     }
     return seal, sealed_evaluation(seal, pa.Table.from_pylist([_row(of.trial_id, result) | own], EVALUATION_FILE))
+
+
+RANKS = np.linspace(0, 1, 201)
+"""The ranks of the quantiles that an evaluation keeps of its outcomes, in steps of half a percent of the inputs."""
 
 
 def evaluation_seal(of: TrialSeal, protocol: Spec | None, fingerprint: str | None) -> TrialSeal:

@@ -2,7 +2,8 @@
 
 A metric is a record. The name of its column is made from the record and read back into it here, and nowhere else:
 
-    loss  loss_p95  accuracy_p5  accuracy_p5_pooled  accuracy_worst  accuracy_worst_heldout  accuracy_30_se
+    loss  loss_p95  accuracy_p5  accuracy_p5_pooled  accuracy_worst  accuracy_worst_heldout  accuracy_worst_staged
+    accuracy_30_se
 
 A kind of trial may know more of its metrics than their names tell (`sweeper.training.kind.Kind.metric`).
 """
@@ -13,18 +14,18 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-Statistic = Literal["mean", "percentile", "pooled", "worst", "heldout", "worst5", "error"]
+Statistic = Literal["mean", "percentile", "pooled", "worst", "heldout", "staged", "worst5", "error"]
 
 _SUFFIXES: dict[str, tuple[Statistic, bool | None]] = {
     "p5": ("percentile", True), "p95": ("percentile", False), "p5_pooled": ("pooled", True),
     "p95_pooled": ("pooled", False), "worst": ("worst", None), "worst_heldout": ("heldout", None),
-    "worst5": ("worst5", None), "se": ("error", None),
+    "worst_staged": ("staged", None), "worst5": ("worst5", None), "se": ("error", None),
 }  # fmt: skip
 """The statistic of a name with this ending, and whether high values are the good ones, if the ending tells."""
 
 WORDS: dict[Statistic, str] = {
     "percentile": "th percentile", "pooled": "th percentile", "worst": "worst input", "heldout": "worst input",
-    "worst5": "worst 5 %",
+    "staged": "worst input", "worst5": "worst 5 %",
 }  # fmt: skip
 """The words of this package for statistics over inputs."""
 
@@ -38,7 +39,8 @@ class Metric(NamedTuple):
     quantity: str  # such as `loss` or `accuracy`
     # The mean; the percentile of the bad tail, the 5th or the 95th, of one training or of the inputs of all training
     # seeds of its setting together; the worst input; the input that is worst by one half of the evaluation, by the
-    # other half; the mean over the worst 5 % of the inputs; or the standard error of the mean
+    # other half; the worst input by a search in stages, each with fresh samples; the mean over the worst 5 % of the
+    # inputs; or the standard error of the mean
     statistic: Statistic = "mean"
     number: int | None = None  # for how many of something the quantity is measured, such as 30 of `accuracy_30`
     high_is_good: bool = True  # whether high values of the quantity are the good ones
@@ -77,7 +79,7 @@ class Metric(NamedTuple):
 
     def label(self, flipped: bool = False) -> str:
         """In words, such as "5th percentile"; `flipped` where a panel shows high values as low ones."""
-        words = self.name if self.statistic == "heldout" else WORDS.get(self.statistic, self.name)
+        words = self.name if self.statistic in ("heldout", "staged") else WORDS.get(self.statistic, self.name)
         if self.statistic not in ("percentile", "pooled"):
             return words
         of_all = ", of all seeds together" * (self.statistic == "pooled")
@@ -107,7 +109,7 @@ class Metric(NamedTuple):
                 return float(values.min() if self.high_is_good else values.max())
             case "worst5":
                 return float(np.sort(values)[: max(1, round(0.05 * len(values)))].mean())
-            case "heldout" | "error":
+            case "heldout" | "staged" | "error":
                 raise ValueError(f"{self.name} is not made from the values of the inputs alone")
 
     def held_out(self, halves: np.ndarray) -> float:

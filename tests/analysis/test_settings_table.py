@@ -135,6 +135,14 @@ def test_metrics_that_do_not_jump_stand_in_only_where_they_are_needed(rows):
     assert [*table.columns] == ["seeds", "success", "success_p5", "majority_30", "loss"]
 
 
+def test_the_worst_input_by_stages_stands_beside_the_one_chosen_by_half_of_the_seeds(rows):
+    heldout = {"success": 0.9, "success_worst": 0.4, "success_worst_heldout": 0.7}
+    assert "success_worst_heldout" not in means(rows(result(metrics=heldout)))
+    staged = heldout | {"success_worst_staged": 0.6, "success_worst_staged_se": 0.1}
+    (row,) = shown(means(rows(result({"seed": 1}, metrics=staged))))
+    assert list(row)[1:] == ["success_worst_heldout", "success_worst_staged", "success"]
+
+
 def test_votes_are_those_estimated_from_all_seeds_where_every_voter_has_them(rows):
     votes = {"success": 0.9, "majority_30": 1.0, "majority_3": 0.9}
     single = result({"baseline": "AE_r0"}, metrics={"success": 0.9})

@@ -1,15 +1,19 @@
 """Stored networks are evaluated by other protocols: what is planned, what is committed, and what a repetition does."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
 from sweeper.analysis import figures, sql
+from sweeper.analysis.figures.lines import pooled
 from sweeper.analysis.results import Results
 from sweeper.events import TrialsLost
 from sweeper.learned_algorithms import evaluation
+from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.packs.network_evaluation import EvaluationRun, ProtocolError, by_protocol, evaluation_plan
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack
@@ -92,6 +96,20 @@ def test_the_protocol_of_the_training_gives_the_numbers_of_the_row(store):
         store,
     )
     assert both.to_pylist() == [{"success": 0.0, "loss": 0.0, "majority": 0.0, "train_loss": 0.0}] * 3
+
+
+def test_an_evaluation_by_the_trials_own_protocol_keeps_quantiles_of_its_outcomes(full):
+    assert Results.of_store(full).quantiles(IDS[0], "loss") is None, "the protocol is another"
+    assert evaluate(full, protocol={}) == 3
+    results = Results.of_store(full)
+    loss = results.outcomes(IDS[0], "loss")
+    np.testing.assert_allclose(results.quantiles(IDS[0], "loss"), np.quantile(loss, np.linspace(0, 1, 201)), rtol=1e-3)
+    together = np.concatenate([results.outcomes(key, "loss") for key in IDS])
+    assert results.of_evaluations().quantiles(IDS[0], "loss") is None, "the rows are of several protocols"
+    metric, stripped = metric_named("loss_p95_pooled"), replace(results, outcomes=lambda trial_id, name: None)
+    assert pooled(results, IDS, metric) == pytest.approx(np.percentile(together, 95))
+    assert pooled(stripped, IDS, metric) == pytest.approx(np.percentile(together, 95), rel=0.1)
+    assert pooled(stripped, [*IDS, "another"], metric) is None
 
 
 def test_another_protocol_gives_rows_of_its_own(full):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sweeper.trial.metrics import Metric, metric_named
 
-STATISTICS = ("mean", "percentile", "pooled", "worst", "heldout", "worst5", "error")
-ENDINGS = ("worst", "heldout", "pooled", "se")
+STATISTICS = ("mean", "percentile", "pooled", "worst", "heldout", "staged", "worst5", "error")
+ENDINGS = ("worst", "heldout", "staged", "pooled", "se")
 PARTS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=8)
 WORDS = (PARTS | st.tuples(PARTS, PARTS).map("_".join)).filter(lambda word: word.rpartition("_")[2] not in ENDINGS)
 
@@ -62,6 +62,7 @@ LABELS = {
     "accuracy_5_p5": "5th percentile of accuracy 5",
     "cost_p95_pooled": "95th percentile of cost",
     "train_loss_worst_heldout": "Train loss of the worst input",
+    "accuracy_worst_staged": "Accuracy of the worst input",
 }
 
 

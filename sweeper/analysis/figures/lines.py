@@ -385,7 +385,14 @@ def metric_values(rows: pd.DataFrame, name: str, x: pd.Series) -> pd.DataFrame:
 
 
 def pooled(results: Results, trial_ids: Sequence[str] | pd.Series, metric: Metric) -> float | None:
-    """The percentile over the inputs of all these trials together; None if the inputs of one are not stored."""
-    inputs = [results.outcomes(trial_id, metric._replace(statistic="mean").name) for trial_id in trial_ids]
-    known = [values for values in inputs if values is not None]
-    return metric.over_inputs(np.concatenate(known).astype(float)) if known and len(known) == len(inputs) else None
+    """The percentile over the inputs of all these trials together.
+
+    It is made from their outcomes, or else from the quantiles of their evaluations; None if some have neither.
+    """
+    name = metric._replace(statistic="mean").name
+    for values in (results.outcomes, results.quantiles):
+        inputs = [values(trial_id, name) for trial_id in trial_ids]
+        known = [each for each in inputs if each is not None]
+        if known and len(known) == len(inputs):
+            return metric.over_inputs(np.concatenate(known).astype(float))
+    return None
