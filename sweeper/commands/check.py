@@ -67,7 +67,7 @@ def _trials(kind: "Kind", name: str) -> "list[Trial]":
 
     from sweeper.trial.kinds import kinds
 
-    of_trials = next(of_trials for of_trials in kinds() if kind in of_trials.record.PARTS)
+    of_trials = next(of_trials for of_trials in kinds() if kind in of_trials.record.DECLARED.parts)
     try:
         return of_trials.examples(kind, name)
     except ValidationError as error:
