@@ -61,7 +61,7 @@ def _found() -> tuple[tuple[str, int, str], ...]:
 
 
 def _read() -> Iterator[tuple[str, int, str]]:
-    of_kinds = {module.split(".")[1] for module in KINDS.values()} - {"training"}
+    of_kinds = {module.split(".")[1] for module in KINDS.values()} - {"trial"}
     for file in sorted(SWEEPER.rglob("*.py")):
         place = file.relative_to(SWEEPER)
         code = file.read_text()

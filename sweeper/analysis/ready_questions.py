@@ -8,7 +8,6 @@ import pandas as pd
 import pyarrow as pa
 
 from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE
-from sweeper.analysis.ranking import goal_of, ranked_settings, ranking, recorded_space, trials_of
 from sweeper.analysis.results import column, extra_metrics, foreign_columns, named
 from sweeper.analysis.settings_table import fitting
 from sweeper.analysis.sql import QueryError
@@ -28,6 +27,8 @@ def best(store: Store, sweep: str | None, width: int) -> tuple[pd.DataFrame, pa.
 
     A `QueryError` if no sweep is named and there are several, or if none of its settings has finished.
     """
+    from sweeper.analysis.ranking import goal_of, ranked_settings, ranking, recorded_space, trials_of  # imports JAX
+
     latest = latest_starts(store.sweeps(), () if sweep is None else (sweep,))
     if sweep is None and len(latest) != 1:
         raise QueryError(f"name a sweep: best NAME (known: {', '.join(latest) or 'none'})")

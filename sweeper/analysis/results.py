@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,13 +24,20 @@ from pydantic_core import from_json
 
 from sweeper.store.schema import EVALUATION_FILE
 from sweeper.store.store import CURVES, TRIALS, Store
-from sweeper.training.kind import Goal, Kind
 from sweeper.trial import plugins
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import LEADING, column_name, decoded, entries, is_number
+<<<<<<< HEAD
 from sweeper.trial.kinds import kind_with
 from sweeper.trial.metrics import metric_named
 from sweeper.trial.trial import Trial, first_part, numerics_version, record_of, trial_id
+=======
+from sweeper.trial.kinds import declared_with, kind_with
+from sweeper.trial.trial import Trial, first_part, numerics_version, trial_id
+
+if TYPE_CHECKING:
+    from sweeper.training.kind import Goal, Kind
+>>>>>>> kinds
 
 CACHED = 2**14  # largest number of tasks that are cached, and of values of an outcome that are not rounded
 
@@ -42,14 +49,15 @@ def current(rows: pa.Table) -> pa.Table:
     A plug-in that this checkout lacks has no current version, and its rows stay.
     """
     here = functools.cache(_version)
-    records = [record_of(from_json(spec)) for spec in rows["spec"].to_pylist()]
+    of_rows = [declared_with(from_json(spec)) for spec in rows["spec"].to_pylist()]
     agree = [(written or 1) == numerics_version() for written in rows["numerics_version"].to_pylist()]
-    for own, part, kind in {(record, *each) for record in records for each in record.PARTS.items()}:
-        column = own.CARRIED.get(f"{part}.name", "")
+    of_kinds = {of.module: of for of in of_rows}.values()
+    for own, part, kind in [(of, *each) for of in of_kinds for each in of.parts.items()]:
+        column = own.carried.get(f"{part}.name", "")
         if f"{column}_version" in rows.column_names:
             written = zip(rows[column].to_pylist(), rows[f"{column}_version"].to_pylist(), strict=True)
             for place, (name, then) in enumerate(written):
-                now = here(kind, name) if records[place] is own else None
+                now = here(kind, name) if of_rows[place] is own else None
                 agree[place] &= now is None or (then or 1) == now
     return rows if all(agree) else rows.filter(pa.array(agree, pa.bool_()))
 
@@ -99,7 +107,7 @@ def _objectives(names: Iterable[Any], specs: Iterable[str]) -> list[str | None]:
     default = plugins.DEFAULTS["objective"]
     pairs = zip(names, specs, strict=True)
     return [
-        name if isinstance(name, str) else default if "objective" in record_of(from_json(spec)).PARTS else None
+        name if isinstance(name, str) else default if "objective" in declared_with(from_json(spec)).parts else None
         for name, spec in pairs
     ]
 
@@ -107,7 +115,8 @@ def _objectives(names: Iterable[Any], specs: Iterable[str]) -> list[str | None]:
 def foreign_columns(spec: str) -> set[str]:
     """Columns that begin the labels of other kinds of trial: if a trial of this kind has a value there, it is no entry
     of it."""
-    return {column_name(path) for path in LEADING} - {column_name(path) for path in record_of(from_json(spec)).LEADING}
+    own = declared_with(from_json(spec)).leading
+    return {column_name(path) for path in LEADING} - {column_name(path) for path in own}
 
 
 def _further(
@@ -158,7 +167,7 @@ def _spelled_out(value: Any) -> Any:
 
 
 @functools.lru_cache(CACHED)
-def kind_of_row(spec: str) -> Kind[Any]:
+def kind_of_row(spec: str) -> "Kind[Any]":
     """The kind of a trial of this specification."""
     return kind_with(from_json(spec))
 
@@ -168,7 +177,7 @@ def specs_of_tasks(trials: pd.DataFrame) -> list[str]:
     return trials.drop_duplicates("task")["spec"].tolist()
 
 
-def goals_of(trials: pd.DataFrame) -> Sequence[Goal]:
+def goals_of(trials: pd.DataFrame) -> "Sequence[Goal]":
     """What at least one trial with named columns is ranked by, the first unless a space says it."""
     spec = trials["spec"].iloc[0]
     measured = trials.notna().any()

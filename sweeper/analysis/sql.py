@@ -14,16 +14,18 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 import pandas as pd
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from sweeper.analysis.views import VIEWS
 from sweeper.messages import UserError
 from sweeper.store.store import OUTCOMES, Store
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 ResultT = TypeVar("ResultT")
 

@@ -25,13 +25,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sweeper.analysis.ranking import recorded_space
 from sweeper.analysis.results import column, current, evaluations_of, named
 from sweeper.messages import cell
-from sweeper.packs.halving import searches_of, winners_of
 from sweeper.progress import doing
-from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search_space import search_of
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
@@ -98,6 +94,12 @@ def sweeps(store: Store) -> pa.Table:
 
 def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozenset[str]]:
     """The number of the search of every trial of a successive halving, and the winners."""
+    # The language of spaces imports JAX
+    from sweeper.analysis.ranking import recorded_space
+    from sweeper.packs.halving import searches_of, winners_of
+    from sweeper.space.problems import SearchSpaceError
+    from sweeper.space.search_space import search_of
+
     try:
         halving = search_of(record.text, record.overrides).halving
     except SearchSpaceError:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jaxtyping import PyTree
@@ -15,7 +15,6 @@ from sweeper.learned_algorithms.contracts import Abilities, Task
 from sweeper.learned_algorithms.metrics import (
     FAILED_INPUTS,
     LOSS,
-    OWN_COLUMNS,
     SUCCESS,
     estimate_of,
     is_share,
@@ -39,12 +38,6 @@ class LearnedAlgorithms(Kind[TrialSpec]):
     """Trials of a task and a model."""
 
     record = TrialSpec
-    columns: ClassVar[Mapping[str, str]] = {
-        "model": "string", "q": "double", "m": "int64", "batch_size": "int64", "optimizer": "string",
-        "learning_rate": "double", "objective": "string",
-        **dict.fromkeys(("task_version", "model_version", "objective_version"), "int64"),
-    }  # fmt: skip
-    metrics = OWN_COLUMNS
     goal = SUCCESS.tail.name
 
     def trainer(self, trial: TrialSpec) -> Trainer[Any]:

@@ -10,12 +10,6 @@ from collections.abc import Mapping
 from sweeper.trial import metrics
 from sweeper.trial.metrics import Metric
 
-OWN_COLUMNS = (
-    "success", "success_p5", "success_worst5", "failed_inputs", "sampled", "sampled_p5", "majority_5", "majority_5_p5",
-    "majority_30", "majority_30_p5", "any_seed", "any_seed_p5", "loss", "loss_p95", "variance", "train_loss",
-)  # fmt: skip
-"""Metrics with a column of their own in a store."""
-
 SUCCESS = Metric("success")
 LOSS = Metric("loss", high_is_good=False)
 FAILED_INPUTS = Metric("failed_inputs", high_is_good=False)  # the share of inputs of success 0

@@ -14,6 +14,7 @@ Invariants:
       seed r_0), so that settings which mean the same training are one setting.
 """
 
+import contextlib
 import enum
 import functools
 import json
@@ -23,15 +24,17 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
-from pydantic import Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from sweeper.learned_algorithms.contracts import Model, Network, Task
+from sweeper.learned_algorithms.declared import DECLARED
 from sweeper.learned_algorithms.objective_contract import Objective
 from sweeper.learned_algorithms.seed_bank import SeedBank
 from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import broken
 from sweeper.trial.field_types import Count, ListOf
+from sweeper.trial.kinds import Declared
 from sweeper.trial.optimizer_contract import AnyOptimizer
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical
 from sweeper.trial.start_from import AnyStart
@@ -96,19 +99,7 @@ NO_VOTES = Evaluation().votes
 class TrialSpec(Trial):
     """A learned algorithm: a network that is trained on losses of inputs and seeds r, and evaluated over both."""
 
-    PARTS: ClassVar[Mapping[str, plugins.Kind]] = {
-        "task": "task", "model": "model", "objective": "objective", "optimizer": "optimizer",
-    }  # fmt: skip
-    COMPLETED: ClassVar[tuple[str, ...]] = ("objective", "optimizer")
-    CARRIED: ClassVar[Mapping[str, str]] = {
-        "task.name": "task", "model.name": "model", "objective.name": "objective", "objective.q": "q",
-        "objective.m": "m", "optimizer.name": "optimizer", "optimizer.learning_rate": "learning_rate",
-    }  # fmt: skip
-    LEADING: ClassVar[tuple[str, ...]] = (
-        "task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m",
-    )  # fmt: skip
-    LABEL: ClassVar[tuple[str, ...]] = ("task.name", "baseline")
-    UNNAMED: ClassVar[tuple[str, ...]] = ("model.name",)
+    DECLARED: ClassVar[Declared] = DECLARED
     PROTOCOL: ClassVar[type[Spec]] = Evaluation
 
     task: SerializeAsAny[Annotated[Task, plugin_record("task")]]
@@ -280,10 +271,13 @@ def _votes(task: str) -> bool:
     """Whether a task has voting, by its entries as JSON; also if this checkout cannot say."""
     entries = json.loads(task)
     record: Any = TrialSpec.part("task", entries.get("name"))
-    try:
-        return record is None or record.model_validate(entries).abilities().voting is not None
-    except ValidationError:
+    if record is None:
         return True
+    # The plan of the trial has checked the entries, and the checks of a task may take seconds.
+    for made in (lambda: record.model_construct(**entries), lambda: record.model_validate(entries)):
+        with contextlib.suppress(Exception):  # an ability may rely on what a check has made of the entries
+            return made().abilities().voting is not None
+    return True
 
 
 class TrialKeys(NamedTuple):

@@ -315,7 +315,7 @@ def _lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialR
         last = [(training.lane_steps[index], name, value) for name, value in metrics.items()]
         row = dataclasses.replace(row, curves=[*row.curves, *last])
     metrics |= final
-    if spoilt := [name for name in kind.metrics if not math.isfinite(metrics.get(name, 0.0))]:
+    if spoilt := [name for name in trial.DECLARED.metrics if not math.isfinite(metrics.get(name, 0.0))]:
         return _failed(row, training, "non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)
     weights, spent = weights_of(kept), (time.monotonic() - begun, time.process_time() - cpu_begun)
     timings = _timings(training, training.step, *spent)

@@ -27,6 +27,7 @@ from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
 from sweeper.space.search_methods import Search
 from sweeper.space.yaml_tree import Node, descendant, entry_at, plain
+from sweeper.trial.kinds import declared_with
 from sweeper.trial.record import Spec, canonical
 from sweeper.trial.start_from import StartError
 from sweeper.trial.trial import Trial, leaf_values, record_of, trial_id, trial_of
@@ -196,11 +197,11 @@ def _validated(tree: Node, records: dict[tuple[str, str], Spec]) -> Trial:
     this tree are added.
     """
     data = plain(tree)
-    record = record_of(data)
-    own = [part for part in record.PARTS if part in data and part not in record.COMPLETED]
+    declared = declared_with(data)
+    own = [part for part in declared.parts if part in data and part not in declared.completed]
     keys = [(part, repr(data[part])) for part in own]
     known = {part: records[part, text] for part, text in keys if (part, text) in records}
-    trial = record.model_validate(data | known)
+    trial = trial_of(data | known)
     records |= {(part, text): getattr(trial, part) for part, text in keys}
     return trial
 
@@ -223,7 +224,7 @@ def unrepresentable(
     The tree has no holes, and `trial` is its trial. Values that are in `checked` already are skipped, others are added.
     Only values are looked at whose paths have one of the `ends`.
     """
-    records = tuple(type(getattr(trial, part)) for part in trial.PARTS)
+    records = tuple(type(getattr(trial, part)) for part in trial.DECLARED.parts)
     leaves = [(tuple(key.name for key in path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(trial)]
     for location, leaf in [(("steps",), trial.steps), *leaves]:
         # The value as written: its trial may replace it, but another trial of the space uses it.

@@ -33,7 +33,7 @@ class TrialNames:
             except (Refused, ValidationError):
                 continue  # a combination that the space leaves out
             paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
-            first_of_kind.setdefault(tuple(getattr(trial, part).name for part in trial.PARTS), trial)
+            first_of_kind.setdefault(tuple(getattr(trial, part).name for part in trial.DECLARED.parts), trial)
         self.trials = list(first_of_kind.values())  # one of every combination of plug-ins and optimiser
         self.tasks = list(dict.fromkeys(trial.folder.task for trial in self.trials))
         self.paths = list(paths)  # of entries, such as `optimizer.learning_rate`

@@ -11,7 +11,8 @@ import pyarrow as pa
 from pydantic_core import from_json
 
 from sweeper.trial.entry_names import decoded
-from sweeper.trial.trial import leaf_values, record_of
+from sweeper.trial.kinds import declared_with
+from sweeper.trial.trial import leaf_values
 
 MOST_NAMES, LONGEST_NAME = 1000, 200
 """Most metrics, curves or outcomes of a trial, and characters of a name."""
@@ -78,7 +79,7 @@ def _check_specification(text: str) -> None:
     specification = _mapping(text)
     if not isinstance(specification.get("steps"), int):
         raise ValueError("steps are no number")
-    for part in record_of(specification).PARTS:
+    for part in declared_with(specification).parts:
         written = specification.get(part, {})
         if not isinstance(written, dict) or not isinstance(written.get("name", ""), str):
             raise ValueError(f"{part} has no name")

@@ -1,7 +1,7 @@
 """The contract of a kind of trial: what its trials are, how they are trained and evaluated, and how they are stored.
 
-Which kinds there are stands in `sweeper.trial.kinds`. Trials have no lane axis here. What is called the network
-of a trial is `TrainerState.network` of one lane.
+Which kinds there are, and what they declare, stands in `sweeper.trial.kinds`. Trials have no lane axis here. What is
+called the network of a trial is `TrainerState.network` of one lane.
 """
 
 import abc
@@ -61,12 +61,6 @@ class Kind(abc.ABC, Generic[T]):
 
     record: type[T]
     """What its trials are."""
-
-    columns: ClassVar[Mapping[str, str]] = {}
-    """Columns that a store has for the entries of its trials, each with its type: `string`, `int64` or `double`."""
-
-    metrics: ClassVar[tuple[str, ...]] = ()
-    """Metrics that have a column of their own in a store."""
 
     goal: ClassVar[str] = ""
     """The metric that an adaptive search makes large where a space names none."""

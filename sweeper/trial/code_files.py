@@ -33,21 +33,23 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from sweeper.trial import plugins, source_meaning
-from sweeper.trial.kinds import KINDS
+from sweeper.trial.kinds import declared_kinds
 from sweeper.trial.project_files import ProjectFiles
 from sweeper.trial.source_meaning import Meaning
 
 LIBRARIES = ("evosax", "flax", "jax", "jaxlib", "optax")
 """Packages that compute numbers for every trial, beside this one."""
 
-NUMERICS = ("sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.record", *KINDS.values())
+_OF_KINDS = [kind.module for kind in declared_kinds()]
+
+NUMERICS = ("sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.record", *_OF_KINDS)
 """Modules and packages that compute numbers for every trial; `pack_training` averages its curves."""
 
 NO_NUMERICS = (
     "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.store", "sweeper.trial.code_files",
-    "sweeper.trial.contract_checks", "sweeper.trial.kinds", "sweeper.trial.loaded_code", "sweeper.trial.patches",
-    "sweeper.trial.plugins",
-    *(f"{module.rpartition('.')[0]}.{room}" for module in KINDS.values() for room in ("checks", "figures")),
+    "sweeper.trial.contract_checks", "sweeper.trial.experiment_declared", "sweeper.trial.kinds",
+    "sweeper.trial.loaded_code", "sweeper.trial.patches", "sweeper.trial.plugins",
+    *(f"{module.rpartition('.')[0]}.{room}" for module in _OF_KINDS for room in ("checks", "declared", "figures")),
 )  # fmt: skip
 """Modules and packages that compute no numbers although numerics import them, but for what `NUMERICS` names."""
 

@@ -5,9 +5,9 @@ This is the one list from which the schema of a store is made.
 Rooms that know no store use the names, for instance to check the names in a panel.
 """
 
-from sweeper.trial.kinds import kinds
+from sweeper.trial.kinds import declared_kinds
 
-METRICS = tuple(name for kind in kinds() for name in kind.metrics)
+METRICS = tuple(name for kind in declared_kinds() for name in kind.metrics)
 """Metrics with a column of their own; any other metric is kept in `extra_metrics`."""
 
 TIMINGS = {
@@ -18,7 +18,7 @@ TIMINGS = {
 
 COLUMNS = {
     "trial_id": "string", "status": "string", "task": "string", "baseline": "string",
-    **{name: type_name for kind in kinds() for name, type_name in kind.columns.items()},
+    **{name: type_name for kind in declared_kinds() for name, type_name in kind.columns.items()},
     "seed": "int64", "steps": "int64", "spec": "string",
     **dict.fromkeys(METRICS, "double"), "extra_metrics": "string",
     **TIMINGS,

@@ -18,31 +18,31 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json
 
 from sweeper.messages import nearest_name
-from sweeper.trial.kinds import kinds
+from sweeper.trial.kinds import declared_kinds
 from sweeper.trial.start_from import OF_A_SEED
 from sweeper.trial.trial import leaf_values, record_of, with_unwritten
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_RECORDS = [kind.record for kind in kinds()]
+_KINDS = list(declared_kinds())
 
 CARRIED: Mapping[str, str] = {
-    **{path: column for record in _RECORDS for path, column in record.CARRIED.items()},
+    **{path: column for kind in _KINDS for path, column in kind.carried.items()},
     "start_from.trial": "start_from",
 }
 """Entries of the specification that have a column of another name."""
 
-LABEL = tuple(path for record in _RECORDS for path in record.LABEL)
+LABEL = tuple(path for kind in _KINDS for path in kind.label)
 """Entries that a label begins with."""
 
-LEADING = tuple(path for record in _RECORDS for path in record.LEADING)
+LEADING = tuple(path for kind in _KINDS for path in kind.leading)
 """Entries whose columns come first; those of the first part of a trial follow, then all others."""
 
-FIRST_PARTS = tuple(f"{part}." for record in _RECORDS for part in list(record.PARTS)[:1])
+FIRST_PARTS = tuple(f"{part}." for kind in _KINDS for part in list(kind.parts)[:1])
 """How the entries of the first part of a trial begin."""
 
-NAMELESS = tuple(path for path in LEADING if any(path in (*record.LABEL, *record.UNNAMED) for record in _RECORDS))
+NAMELESS = tuple(path for path in LEADING if any(path in (*kind.label, *kind.unnamed) for kind in _KINDS))
 """Entries that need no name before their value, those of `LABEL` among them."""
 
 CACHED = 2**14

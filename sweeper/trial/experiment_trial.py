@@ -1,15 +1,15 @@
 """A trial of an experiment: the experiment, so many steps, and a training seed."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, SerializeAsAny
 
-from sweeper.trial import plugins
 from sweeper.trial.experiment_contract import Experiment
+from sweeper.trial.experiment_declared import DECLARED
 from sweeper.trial.field_types import Count
+from sweeper.trial.kinds import Declared
 from sweeper.trial.record import Traced
 from sweeper.trial.start_from import AnyStart
 from sweeper.trial.trial import Folder, Trial, plugin_record
@@ -18,10 +18,7 @@ from sweeper.trial.trial import Folder, Trial, plugin_record
 class ExperimentTrial(Trial):
     """One training of an experiment, and its evaluation."""
 
-    PARTS: ClassVar[Mapping[str, plugins.Kind]] = {"experiment": "experiment"}
-    CARRIED: ClassVar[Mapping[str, str]] = {"experiment.name": "task"}
-    LEADING: ClassVar[tuple[str, ...]] = ("experiment.name",)
-    LABEL: ClassVar[tuple[str, ...]] = ("experiment.name",)
+    DECLARED: ClassVar[Declared] = DECLARED
 
     experiment: SerializeAsAny[Annotated[Experiment, plugin_record("experiment")]]
     steps: Count

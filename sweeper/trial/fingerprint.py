@@ -17,7 +17,7 @@ import json
 
 from pydantic import BaseModel, ConfigDict
 
-from sweeper.trial import jax_settings, loaded_code, plugins, source_meaning
+from sweeper.trial import loaded_code, plugins, source_meaning
 from sweeper.trial.code_files import LIBRARIES, NUMERICS, CodeFiles, Reached
 from sweeper.trial.loaded_code import OtherCodeError
 from sweeper.trial.trial import Trial
@@ -102,6 +102,8 @@ def captured() -> Code:
 
     Plug-ins may change `sys.path` when they are loaded: what counts for a trial is known once its plug-ins are.
     """
+    from sweeper.trial import jax_settings  # imports JAX, which whoever reads a record does not need
+
     code = CodeFiles()
     numerics, libraries = code.reached(NUMERICS), {name: code.reached([name]) for name in LIBRARIES}
     general = numerics.files.union(*(found.files for found in libraries.values()))

@@ -16,10 +16,10 @@ Invariants:
 import enum
 import functools
 import math
+import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, Self, TypeVar
 
-import jax
 from pydantic import BaseModel, ConfigDict, model_validator
 
 T = TypeVar("T")
@@ -56,7 +56,8 @@ class SameAs:
 class Spec(BaseModel):
     """A frozen record that forbids unknown keys and registers every subclass as a pytree.
 
-    Nested records are subtrees, `Traced` fields leaves, and the rest is auxiliary data, which must be hashable.
+    Nested records are subtrees, `Traced` fields leaves, and the rest is auxiliary data, which must be hashable. A
+    record without leaves does not import JAX: it is registered when JAX is there.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True)
@@ -64,8 +65,9 @@ class Spec(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
-        jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, _unflattener(cls), _flatten)
-
+        _no_trees_yet.append(cls)
+        if cls.traced_fields() or "jax" in sys.modules:
+            _make_trees()
         for name, mark in unwritten_fields(cls).items():
             if (default := cls.model_fields[name].get_default()) != mark.at:
                 raise TypeError(
@@ -84,6 +86,18 @@ class Spec(BaseModel):
     def traced_fields(cls) -> list[str]:
         """Names of the fields that are leaves, in the order of declaration."""
         return [name for name, field in cls.model_fields.items() if TRACED in field.metadata]
+
+
+_no_trees_yet: list[type[Spec]] = []
+"""Records that were defined before JAX was imported; the first with a leaf makes trees of all."""
+
+
+def _make_trees() -> None:
+    import jax  # takes most of a second, and records of stores and resources have no leaf
+
+    while _no_trees_yet:
+        cls = _no_trees_yet.pop()
+        jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, _unflattener(cls), _flatten)
 
 
 @functools.cache
@@ -152,8 +166,10 @@ def _flatten(spec: Spec) -> tuple[tuple[Any, ...], Any]:
 
 
 def _flatten_with_keys(spec: Spec) -> tuple[tuple[tuple[Any, Any], ...], Any]:
+    from jax.tree_util import GetAttrKey
+
     children, static = _split(spec)
-    pairs = tuple((jax.tree_util.GetAttrKey(name), value) for name, value in children.items())
+    pairs = tuple((GetAttrKey(name), value) for name, value in children.items())
     return pairs, (tuple(children), static)
 
 

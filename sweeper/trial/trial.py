@@ -22,7 +22,7 @@ from pydantic import BeforeValidator, ValidationError
 from pydantic_core import from_json
 
 from sweeper.trial import loaded_code, plugins
-from sweeper.trial.kinds import kind_with
+from sweeper.trial.kinds import Declared, declared_with, kind_with
 from sweeper.trial.record import Spec, canonical, unwritten_fields
 from sweeper.trial.start_from import StartFrom
 
@@ -40,26 +40,11 @@ class Trial(Spec, abc.ABC):
     Entries are named by their dotted paths, such as `experiment.width`.
     """
 
-    PARTS: ClassVar[Mapping[str, plugins.Kind]]
-    """Entries that are plug-ins, whose `name` decides which fields they have, with the kind of each."""
-
-    COMPLETED: ClassVar[tuple[str, ...]] = ()
-    """Parts that are completed by other entries, so that equal text may make other records."""
-
-    CARRIED: ClassVar[Mapping[str, str]] = {}
-    """Entries that have a column of another name than their path, with the column."""
-
-    LEADING: ClassVar[tuple[str, ...]] = ()
-    """Entries whose columns come first, before those of the first part."""
-
-    LABEL: ClassVar[tuple[str, ...]] = ()
-    """Entries that a label begins with, by their values alone."""
+    DECLARED: ClassVar[Declared]
+    """What its kind declares of its entries and columns."""
 
     PROTOCOL: ClassVar[type[Spec] | None] = None
     """The record of `protocol`."""
-
-    UNNAMED: ClassVar[tuple[str, ...]] = ()
-    """Further entries that need no name before their value."""
 
     if TYPE_CHECKING:  # each kind declares these fields in its own order
         steps: int
@@ -144,8 +129,8 @@ class Trial(Spec, abc.ABC):
 
     @classmethod
     def part(cls, part: str, name: str | None) -> type[Spec] | None:
-        """The record of an entry of `PARTS` with this name; None if this checkout lacks it."""
-        kind = cls.PARTS[part]
+        """The record of a part with this name; None if this checkout lacks it."""
+        kind = cls.DECLARED.parts[part]
         name = name or plugins.DEFAULTS.get(kind)
         return None if name is None else _plugin_or_none(kind, name)
 
@@ -235,7 +220,7 @@ def first_part(spec: str) -> Any:
     It is None if this checkout does not have the plug-in, or not with these fields.
     """
     entries = from_json(spec)
-    part, kind = next(iter(record_of(entries).PARTS.items()))
+    part, kind = next(iter(declared_with(entries).parts.items()))
     return _part(kind, json.dumps(entries.get(part, {}), sort_keys=True))
 
 
@@ -257,7 +242,7 @@ def with_unwritten(spec: Mapping[str, Any]) -> dict[str, Any]:
     """
     record = record_of(spec)
     whole = _completed(spec, record)
-    for part in record.PARTS:
+    for part in record.DECLARED.parts:
         written = whole.get(part, {})
         whole[part] = _completed(written, record.part(part, written.get("name")))
     return whole

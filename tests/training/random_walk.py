@@ -1,4 +1,4 @@
-"""A fourth kind of trial, in one module: walks of random steps of a size, whose end is what they learn."""
+"""A fourth kind of trial: walks of random steps of a size, whose end is what they learn."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -11,8 +11,10 @@ from sweeper.training.kind import Checks, Goal, Keep, Kind, Names, Results, Trac
 from sweeper.training.trainer import Failure, Trainer
 from sweeper.trial import plugins, record
 from sweeper.trial.field_types import Count, Positive
+from sweeper.trial.kinds import Declared
 from sweeper.trial.start_from import AnyStart
 from sweeper.trial.trial import Folder, Trial
+from tests.training.random_walk_declared import DECLARED
 
 
 class Walk(record.Spec):
@@ -20,9 +22,7 @@ class Walk(record.Spec):
 
 
 class WalkTrial(Trial):
-    PARTS: ClassVar[Mapping[str, plugins.Kind]] = {}
-    CARRIED: ClassVar[Mapping[str, str]] = {"walk.size": "step_size"}
-    LEADING: ClassVar[tuple[str, ...]] = ("walk.size",)
+    DECLARED: ClassVar[Declared] = DECLARED
 
     walk: Walk
     steps: Count
@@ -68,8 +68,6 @@ def _stride(trials: WalkTrial, state: State, length: int) -> tuple[State, tuple[
 
 class Walks(Kind[WalkTrial]):
     record = WalkTrial
-    columns: ClassVar[Mapping[str, str]] = {"step_size": "double"}
-    metrics = ("distance",)
 
     def trainer(self, trial: WalkTrial) -> Trainer[Any]:
         return Trainer(

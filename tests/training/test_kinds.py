@@ -1,4 +1,4 @@
-"""A fourth kind of trial is one module and its name in the registry: it is planned, trained, stored and read."""
+"""A fourth kind of trial is two modules and a name in the registry: it is planned, trained, stored and read."""
 
 import json
 
@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from sweeper.trial import kinds
 
-kinds.KINDS = {"walk": "tests.training.random_walk", **kinds.KINDS}
+kinds.KINDS = {"walk": "tests.training.random_walk_declared", **kinds.KINDS}
 import sweeper
 
 Path("space.yaml").write_text(

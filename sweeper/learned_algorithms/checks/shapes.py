@@ -19,7 +19,7 @@ from sweeper.learned_algorithms.contracts import (
     StepwiseNetwork,
     Task,
 )
-from sweeper.learned_algorithms.metrics import OWN_COLUMNS
+from sweeper.learned_algorithms.declared import DECLARED
 from sweeper.learned_algorithms.objective_contract import Batch, Objective
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training.kind import Keep
@@ -72,7 +72,7 @@ def _check_abilities(task: Task) -> None:
         raise broken(task, "abilities", f"{min(rules)!r} among voting.rules", "joint or partwise")
     for name in (*abilities.quantities, *abilities.curves):
         check_name(task, "abilities", name)
-    if taken := {*OWN_COLUMNS, *trainers.CURVES} & abilities.curves.keys():
+    if taken := {*DECLARED.metrics, *trainers.CURVES} & abilities.curves.keys():
         raise broken(task, "abilities", f"{min(taken)!r} among curves", "another name: trainers have that curve")
     if groups is not None and groups.count < 1:
         raise broken(task, "abilities", f"{groups.count} as groups.count", "at least 1")
