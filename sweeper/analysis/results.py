@@ -27,17 +27,12 @@ from sweeper.store.store import CURVES, TRIALS, Store
 from sweeper.trial import plugins
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import LEADING, column_name, decoded, entries, is_number
-<<<<<<< HEAD
-from sweeper.trial.kinds import kind_with
+from sweeper.trial.kinds import declared_with, kind_with
 from sweeper.trial.metrics import metric_named
 from sweeper.trial.trial import Trial, first_part, numerics_version, record_of, trial_id
-=======
-from sweeper.trial.kinds import declared_with, kind_with
-from sweeper.trial.trial import Trial, first_part, numerics_version, trial_id
 
 if TYPE_CHECKING:
     from sweeper.training.kind import Goal, Kind
->>>>>>> kinds
 
 CACHED = 2**14  # largest number of tasks that are cached, and of values of an outcome that are not rounded
 
