@@ -29,7 +29,7 @@ from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import LEADING, column_name, decoded, entries, is_number
 from sweeper.trial.kinds import declared_with, kind_with
 from sweeper.trial.metrics import metric_named
-from sweeper.trial.trial import Trial, first_part, numerics_version, record_of, trial_id
+from sweeper.trial.trial import Trial, first_part, numerics_version, trial_id
 
 if TYPE_CHECKING:
     from sweeper.training.kind import Goal, Kind
