@@ -15,6 +15,7 @@ SPACES = {
     "imitation": "gridworld_imitation",
     "grid world": "gridworld_compact",
     "ski rental": "ski_rental",
+    "paging": "paging",
 }
 EXPERIMENTS = ("classification", "cartpole_ppo", "characters")
 """Experiments of the shipped spaces of these names."""
@@ -25,6 +26,7 @@ TOY = {
     "imitation": {"task": {"name": "gridworld_imitation", "height": 2, "width": 3, "horizon": 6, "noise": 3}},
     "grid world": {"task": {"name": "gridworld", "height": 2, "width": 3, "horizon": 6, "noise": 3}},
     "ski rental": {"task": {"name": "ski_rental", "price": 3, "longest": 6, "noise": 4}},
+    "paging": {"task": {"name": "paging", "cache": 2, "requests": 4, "noise": 4}},
 }
 TOY_SIZES = {"batch_size": 4, "evaluation": {"seeds": 10, "votes": [3]}}
 TOY_EXPERIMENTS = {
