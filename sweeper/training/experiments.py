@@ -12,7 +12,8 @@ other lanes go on.
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -150,27 +151,28 @@ def _step(
     return kept._replace(failure=failure.astype(jnp.int32)), numbers
 
 
-def _over_lanes(function: Callable[..., Any], trials: ExperimentTrial, *stacked: Any) -> Any:
-    if trials.lanes_together:
-        return jax.vmap(function)(trials, *stacked)
-    return over_lanes(function, trials, *stacked)
+def _over_lanes(function: Callable[..., Any], together: bool, trials: ExperimentTrial, *stacked: Any) -> Any:
+    return (jax.vmap(function) if together else functools.partial(over_lanes, function))(trials, *stacked)
 
 
 def init(trials: ExperimentTrial, data: PyTree, networks: PyTree = None) -> ExperimentState:
     """The state before the first step, for trials stacked along a lane axis, which start from these networks if any."""
-    return _over_lanes(lambda trial, network: _init(trial, data, network), trials, networks)
+    return _over_lanes(lambda trial, network: _init(trial, data, network), trials.lanes_together, trials, networks)
 
 
 def advance(
-    trials: ExperimentTrial, state: ExperimentState, data: PyTree, length: int
+    trials: ExperimentTrial, state: ExperimentState, data: PyTree, length: int, together: bool | None = None
 ) -> tuple[ExperimentState, dict[str, Float[Array, " lane"]]]:
-    """`length` steps of every lane and the means over them; nothing is read by the host in between."""
+    """`length` steps of every lane and the means over them; nothing is read by the host in between.
+
+    Whether lanes run `together` is the choice of the experiment, unless it is given.
+    """
 
     def run(trial: ExperimentTrial, state: ExperimentState) -> tuple[ExperimentState, dict[str, Float[Array, ""]]]:
         moved, numbers = jax.lax.scan(lambda now, _: _step(trial, data, now), state, length=length)
         return moved, jax.tree.map(jnp.mean, numbers)
 
-    return _over_lanes(run, trials, state)
+    return _over_lanes(run, trials.lanes_together if together is None else together, trials, state)
 
 
 def _start(trials: ExperimentTrial, networks: PyTree = None) -> ExperimentState:
@@ -196,6 +198,40 @@ def _interval(trial: ExperimentTrial) -> int:
         return trial.curve_every
     interval = -(-trial.steps // POINTS)
     return interval if interval <= STRIDE else -(-interval // STRIDE) * STRIDE
+
+
+# How lanes share a CPU
+
+
+class LaneSeconds(NamedTuple):
+    """CPU seconds of a step of one of `LANES` lanes."""
+
+    turns: float
+    together: float
+
+
+LANES, LENGTH, LEAST_SECONDS = 16, 4, 0.2
+"""Lanes and steps of a program that is timed, and CPU seconds of it at least."""
+
+
+def lane_seconds(trial: ExperimentTrial) -> LaneSeconds:
+    """Time a program of both ways in which lanes share a CPU, in this process; its compilation does not count."""
+    one = trial.model_copy(update={"steps": 1000})  # of which no schedule has come to its end
+    seeds = [one.model_copy(update={"seed": seed}) for seed in range(LANES)]
+    trials = jax.tree.map(lambda *leaves: np.stack(leaves), *seeds)
+    data = data_of(trials)
+    return LaneSeconds(*(_lane_seconds(trials, data, together) for together in (False, True)))
+
+
+def _lane_seconds(trials: ExperimentTrial, data: PyTree, together: bool) -> float:
+    state = _start(trials)
+    program = compilation.kept(advance, trials, state, data, static=(LENGTH, together), donate_argnums=1)
+    calls, begun = 0, time.process_time()
+    while (spent := time.process_time() - begun) < LEAST_SECONDS:
+        state, curves = program(trials, state, data)
+        jax.block_until_ready((state, curves))
+        calls += 1
+    return spent / (calls * LENGTH * LANES)
 
 
 # Contracts, by shapes
@@ -379,6 +415,19 @@ class Experiments(Kind[ExperimentTrial]):
 
     def checks_by_shapes(self, trial: ExperimentTrial, keep: Keep) -> Checks:
         return {trial.words: lambda: keep(form_of(trial).kept, trial.experiment, "network")}
+
+    def remarks(self, trial: ExperimentTrial) -> Iterator[str]:
+        """Which way to share a CPU is faster."""
+        turns, together = lane_seconds(trial)
+        ratio, chosen = max(turns, together) / min(turns, together), trial.lanes_together
+        times = f"{LANES} lanes take {1e6 * turns:,.0f} µs a step and lane in turns, {1e6 * together:,.0f} µs together"
+        if ratio < 1.1:
+            verdict = "both are equally fast"
+        else:
+            faster = together < turns
+            verdict = f"{'together' if faster else 'in turns'} is {ratio:.1f} times as fast"
+            verdict += ", as the class says" if faster == chosen else f": lanes_together = {faster} would choose it"
+        yield f"{times}; {verdict}"
 
     def trace_programs(self, trial: ExperimentTrial, traced: Traced) -> None:
         experiment = trial.experiment

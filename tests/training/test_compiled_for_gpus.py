@@ -18,6 +18,7 @@ from sweeper.packs import device_memory
 from sweeper.packs.packing import Pack, cells, stack
 from sweeper.space import search_space
 from sweeper.training import compilation
+from sweeper.training.kinds import trainer_of
 from sweeper.trial import vectorisation
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial, leaf_values
@@ -105,6 +106,20 @@ def test_training_of_each_task_compiles_for_a_gpu(space, program):
     kernels, memory = MEASURED[space, program]
     assert 0.8 * kernels <= result.run.kernels <= 1.2 * kernels, result
     assert 0.8e6 * memory <= result.memory <= 1.2e6 * memory, result
+
+
+EXPERIMENTS = {"classification": 135, "cartpole_ppo": 1_888, "characters": 157}
+"""Kernels of a step of the last trial of a shipped experiment with 64 lanes; a fifth more or less is an error."""
+
+
+@pytest.mark.long
+@needs_compiler
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_steps_of_an_experiment_compile_for_a_gpu(name):
+    trial = shipped.expansion(Path(f"search_spaces/{name}.yaml")).trials[-1]
+    (result,) = _compiled([Request(canonical(trial), "stride", lanes=64)])
+    step = (result.run.kernels - result.run.outside) / trainer_of(trial).stride_steps
+    assert 0.8 * EXPERIMENTS[name] <= step <= 1.2 * EXPERIMENTS[name], result
 
 
 @pytest.mark.long
