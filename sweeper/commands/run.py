@@ -8,10 +8,11 @@ of each; 2 for input that cannot be run; 128 + n after signal n (130 for Ctrl-C)
 """
 
 import atexit
+import contextlib
 import functools
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -83,27 +84,29 @@ def start(
 ) -> int:
     """Plan, train and tell; returns the exit code. While no pack runs, a signal raises KeyboardInterrupt."""
     # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
-    with doing("importing"):
+    with doing("importing"), _uncollected():
         import jax
 
         from sweeper.space import search_space
         from sweeper.store.store import Store
         from sweeper.sweeps.on_cluster import Interrupted
         from sweeper.sweeps.output import Output
-        from sweeper.sweeps.sweep_plan import unchecked_plan
-        from sweeper.sweeps.training import require_room, require_together, train_one, train_together
+        from sweeper.sweeps.sweep_plan import require_together, unchecked_plan
+        from sweeper.training import compilation
         from sweeper.trial import plugins, provenance
 
     output = Output()
     jax.config.update("jax_platforms", "cpu")  # the driver plans and counts; only workers use accelerators
     readable = False
     try:
-        with plugins.contained(), doing(f"reading {', '.join(map(str, spaces))}"):
+        with plugins.contained(), _uncollected(), doing(f"reading {', '.join(map(str, spaces))}"):
             specs = [search_space.read(space, overrides) for space in spaces]
         require_together(specs)
         Store.open(results)
         readable = True
         if trial is not None:
+            from sweeper.sweeps.training import train_one
+
             if len(specs) > 1:
                 raise UserError("--trial: a trial is one of a single space")
             row = train_one(specs[0], Store.open(results), trial, output)
@@ -121,8 +124,13 @@ def start(
             )
             output.say(str(plan))
             plan.check()
+            # pandas and what else comes with training and results; the plan is told before
+            from sweeper.sweeps.training import require_room, train_together
+
             if dry_run:
                 require_room(plan, address)
+                if jax.config.jax_compilation_cache_dir is None:
+                    compilation.keep_on_this_machine()  # the sweep finds what is compiled to time it
                 for line in plan.examples():
                     output.say(line)
                 output.say(f"  cost: {plan.cost()}")
@@ -143,3 +151,13 @@ def start(
         return 0
     except (Interrupted, UserError, OSError) as end:
         return told_end(end, output, "trial", of_store=1 if readable else 2)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Leave garbage for later: among thousands of new modules and classes the search takes a tenth of their time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
