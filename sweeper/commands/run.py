@@ -124,12 +124,11 @@ def start(
             )
             output.say(str(plan))
             plan.check()
-            # pandas and what else comes with training and results; the plan is told before
-            from sweeper.sweeps.training import require_room, train_together
-
             if dry_run:
+                from sweeper.sweeps.training import require_room
+
                 require_room(plan, address)
-                if jax.config.jax_compilation_cache_dir is None:
+                if jax.config.values["jax_compilation_cache_dir"] is None:
                     compilation.keep_on_this_machine()  # the sweep finds what is compiled to time it
                 for line in plan.examples():
                     output.say(line)
@@ -137,6 +136,8 @@ def start(
             plans.append(plan)
         if dry_run:
             return 0
+        from sweeper.sweeps.training import train_together  # with pandas; the plan is told before
+
         came_out = train_together(
             plans, address=address, concurrency=concurrency, interruption=interruption, output=output
         )

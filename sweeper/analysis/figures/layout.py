@@ -42,7 +42,7 @@ APART = 4  # room on either side of tick labels and seed counts, in pixels
 CLOSE = 4.0  # crosses nearer to each other than this number of points are set side by side, so that none hides another
 
 ATTEMPTS, CLOSE_ENOUGH = 5, 0.02
-"""How often the canvas is fitted, as a rule twice; and inches that may be left: 4 pixels, for which a third fit would pay."""
+"""How often the canvas is fitted, as a rule twice, and inches that may be left: 4 pixels are not worth a third time."""
 
 LETTER, LINE = 0.51, 1.3  # width of a letter and height of a line, of the size of the font
 
