@@ -97,7 +97,7 @@ def test_merged_trials_are_named_unless_axis_or_condition_mentions_them():
 
 def test_a_cost_is_of_trials_of_one_length():
     lengths = {1.0: 100, 2.0: 100, 3.0: 200}
-    trials = [trial(q=q, steps=steps, wall_seconds=float(steps), lanes=1) for q, steps in lengths.items()]
+    trials = [trial(q=q, steps=steps, wall_seconds=float(steps), device="cpu", lanes=1) for q, steps in lengths.items()]
     drawn = drawing(curve(metric="wall_seconds", split="baseline"), results(trials))
     assert drawn.frame[["x", "value"]].to_numpy().tolist() == [[1.0, 100.0], [2.0, 100.0]]
     assert drawn.merged == []
