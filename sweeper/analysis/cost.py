@@ -1,9 +1,8 @@
 """Estimates of the cost of pending trials: from rows of similar trials, or by timing a few trials on this machine.
 
-Trials of one shape are equal in all but their traced fields and their number of steps. They cost the same for every
-step and every evaluation. The cost of a shape is read from its rows in the store. Shapes without rows are timed, those
-with the most work first, until some seconds have passed (`patience`); the rest is estimated by the average of the other
-shapes.
+Trials of one shape have the same programs, but for their number of steps. They cost the same for every step and every
+evaluation. The cost of a shape is read from its rows in the store. Shapes without rows are timed, those with the most
+work first, until some seconds have passed (`patience`); the rest is estimated by the average of the other shapes.
 """
 
 import contextlib
@@ -14,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-import jax
 from pydantic import ValidationError
 
 from sweeper.messages import counted, duration
+from sweeper.packs.packing import structure
 from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
 from sweeper.trial import plugins
@@ -86,5 +85,5 @@ def _of_rows(store: Store, shapes: Collection[Any]) -> dict[Any, Timing]:
 
 
 def _shape(trial: Trial) -> Any:
-    """Equal for trials that cost the same for every step and every evaluation."""
-    return jax.tree.structure(trial.model_copy(update={"steps": 1, "start_from": None}))
+    """Equal for trials that cost the same for every step and every evaluation, as they have the same programs."""
+    return structure(trial.model_copy(update={"steps": 1}))

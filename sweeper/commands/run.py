@@ -24,12 +24,13 @@ not there, or a store that cannot be read or written; 130 for Ctrl-C, which ends
 """
 
 import atexit
+import contextlib
 import functools
 import gc
 import re
 import sys
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,27 +109,29 @@ def start(
 ) -> int:
     """Plan, train and tell; returns the exit code. While no pack runs, a signal raises KeyboardInterrupt."""
     # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
-    with doing("importing"):
+    with doing("importing"), _uncollected():
         import jax
 
         from sweeper.space import search_space
         from sweeper.store.store import Store
         from sweeper.sweeps.on_cluster import Interrupted
         from sweeper.sweeps.output import Output
-        from sweeper.sweeps.sweep_plan import unchecked_plan
-        from sweeper.sweeps.training import require_room, require_together, train_one, train_together
+        from sweeper.sweeps.sweep_plan import require_together, unchecked_plan
+        from sweeper.training import compilation
         from sweeper.trial import plugins, provenance
 
     output = Output()
     jax.config.update("jax_platforms", "cpu")  # the driver plans and counts; only workers use accelerators
     readable = False
     try:
-        with plugins.contained(), doing(f"reading {', '.join(map(str, spaces))}"):
+        with plugins.contained(), _uncollected(), doing(f"reading {', '.join(map(str, spaces))}"):
             specs = [search_space.read(space, overrides) for space in spaces]
         require_together(specs)
         Store.open(results)
         readable = True
         if trial is not None:
+            from sweeper.sweeps.training import train_one
+
             if len(specs) > 1:
                 raise UserError("--trial: a trial is one of a single space")
             row = train_one(specs[0], Store.open(results), trial, output)
@@ -147,13 +150,19 @@ def start(
             output.say(str(plan))
             plan.check()
             if dry_run:
+                from sweeper.sweeps.training import require_room
+
                 require_room(plan, address)
+                if jax.config.values["jax_compilation_cache_dir"] is None:
+                    compilation.keep_on_this_machine()  # the sweep finds what is compiled to time it
                 for line in plan.examples():
                     output.say(line)
                 output.say(f"  cost: {plan.cost()}")
             plans.append(plan)
         if dry_run:
             return 0
+        from sweeper.sweeps.training import train_together  # with pandas; the plan is told before
+
         came_out = train_together(
             plans, address=address, concurrency=concurrency, interruption=interruption, output=output
         )
@@ -168,6 +177,16 @@ def start(
         return 0
     except (Interrupted, UserError, OSError) as end:
         return told_end(end, output, "trial", of_store=1 if readable else 2)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Leave garbage for later: among thousands of new modules and classes the search takes a tenth of their time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 # Evaluate

@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import ray
 from ray import tune
 from ray.exceptions import RayError
@@ -29,11 +28,11 @@ from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Run, Work
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
+from sweeper.training import compilation
 from sweeper.training.kinds import trainer_of
 from sweeper.training.trainer import Trainer
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import OtherCodeError
-from sweeper.trial.private_folder import private_folder
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial import used_plug_ins
 
@@ -59,9 +58,6 @@ class Pace:
     def until_report(self, waited: float) -> float:
         """Seconds to the next report of a worker that has waited so long for the driver."""
         return min(max(self.seconds, waited / self.idle_share), self.longest_seconds)
-
-
-LEAST_COMPILE_SECONDS = 0.1  # programs that compile faster are not kept
 
 
 class PackWorker(tune.Trainable):
@@ -109,13 +105,7 @@ class PackWorker(tune.Trainable):
         return report.result()
 
     def _keep_programs(self) -> None:
-        """Have jax keep compiled programs in a folder of this machine.
-
-        The folder holds machine code: a folder that other users may write to, or have made, is not used.
-        """
-        if (folder := private_folder("jax-cache")) is not None:
-            jax.config.update("jax_compilation_cache_dir", str(folder))
-            jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_COMPILE_SECONDS)
+        compilation.keep_on_this_machine()
 
     def _reported(self, seconds: float, noted: Sequence[int]) -> Report:
         if GIVEN_UP in self._encoded:

@@ -102,11 +102,13 @@ def _held(
 ) -> tuple[pa.Table, set[str]]:
     """As `snapshots.held`, of a snapshot of which some rows were held against the files; nothing if one is wrong."""
     held, names = snapshots.held(files, listed, list(dict.fromkeys([*_PROVEN, *columns])))
+    if not names:
+        return held.select(columns), names
     chosen = random.sample(range(held.num_rows), min(reading.held, held.num_rows))
     drawn = held.take(pa.array(chosen, pa.int64()))
     agreeing = _agreeing(files, listed, drawn)
     if agreeing is None:
-        return snapshots.ROWS.empty_table().select(columns), set()
+        return snapshots.empty(columns), set()
     if gone := {*_names(drawn)} - agreeing:
         held = held.filter(pa.array([name not in gone for name in _names(held)]))
     return held.select(columns), names - gone
@@ -196,7 +198,7 @@ def row_in(files: DurableFiles, name: str, columns: Iterable[str]) -> tuple[Tria
 
 def rows_in(files: DurableFiles, names: Sequence[str], columns: Sequence[str], joined: int = JOINED) -> pa.Table:
     """Some columns of `snapshots.ROWS` of the trials in these files; files that are gone are left out."""
-    tables = [snapshots.ROWS.empty_table().select(columns)]
+    tables = [snapshots.empty(columns)]
     stored = [name for name in columns if name in TRIAL_FILE.names]
     waiting = iter(names)
     while group := list(itertools.islice(waiting, joined)):

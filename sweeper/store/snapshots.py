@@ -69,8 +69,8 @@ def held(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence
         return pa.Table.from_batches(batches) if batches else COLUMNS.empty_table()
 
     try:
-        table = files.parsed(SNAPSHOT_FILE, read)
-        rows = COLUMNS.empty_table() if table is None else table
+        if (rows := files.parsed(SNAPSHOT_FILE, read)) is None:
+            return empty(columns), set()
         for name in {*columns} - {*rows.column_names}:  # the snapshot of an older program lacks it
             rows = rows.append_column(name, pa.nulls(rows.num_rows, COLUMNS.field(name).type))
         states = zip(*(rows[name].to_pylist() for name in ("file", "size", "version")), strict=True)
@@ -88,7 +88,12 @@ def held(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence
         return sound.select(columns), names
     except (DamagedError, StoreError, pa.ArrowException, OSError, LookupError) as error:
         logger.warning("%r is not used (%s)", SNAPSHOT_FILE, printable(one_line(str(error))))
-        return ROWS.empty_table().select(columns), set()
+        return empty(columns), set()
+
+
+def empty(columns: Sequence[str]) -> pa.Table:
+    """Some columns of `ROWS` of no trial; without an array, for which pyarrow would import pandas."""
+    return pa.Table.from_batches([], pa.schema([ROWS.field(name) for name in columns]))
 
 
 def _agree(rows: pa.Table) -> list[bool]:

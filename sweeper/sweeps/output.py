@@ -4,14 +4,14 @@ import dataclasses
 import io
 import sys
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-import pandas as pd
 from rich.console import Console
 
-from sweeper.analysis.settings_table import fitting
-from sweeper.analysis.table import terminal
 from sweeper.messages import LastingStream, printable_lines
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +42,11 @@ class Output:
         """Print lines without control sequences; a terminal may wrap the lines, a log keeps them whole."""
         self.out.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)
 
-    def table(self, table: pd.DataFrame) -> None:
+    def table(self, table: "pd.DataFrame") -> None:
         """Print a table of settings: as much as fits a terminal, all of it into a log."""
+        from sweeper.analysis.settings_table import fitting  # pandas takes as long as a tenth of a plan
+        from sweeper.analysis.table import terminal
+
         console = (
             self.out
             if self.out.is_terminal

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from sweeper import events
 from sweeper.analysis import cost
-from sweeper.analysis.results import finite_values
 from sweeper.messages import counted, message_of, one_line
 from sweeper.packs import conformance, other_code, plan, start_from, trial_timing
 from sweeper.packs.packing import Pack
@@ -20,6 +19,7 @@ from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.space.trial_names import TrialNames
 from sweeper.store.store import Status, Store, SweepRecord
+from sweeper.sweeps.on_cluster import SweepError
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.start_from import OF_A_SEED
@@ -171,6 +171,19 @@ class SweepPlan:
         )
 
 
+def require_together(specs: Sequence[SweepSpec]) -> None:
+    """Refuse spaces that cannot share a start: their packs run on the same workers, and each sweep has its name."""
+    first = specs[0]
+    for spec in specs[1:]:
+        if spec.resources != first.resources:
+            raise SweepError(f"{spec.path}: resources are not those of {first.path}, whose workers it would share", 2)
+    if len({spec.name for spec in specs}) < len(specs):
+        raise SweepError(f"{', '.join(str(spec.path) for spec in specs)}: two of these sweeps have one name", 2)
+    for spec in specs if len(specs) > 1 else ():
+        if spec.search.early_stopping is not None:
+            raise SweepError(f"{spec.path}: search.early_stopping compares the packs of one sweep; run it alone", 2)
+
+
 def plan_sweep(space: str | Path | SweepSpec, results: str | Path, **options: Any) -> SweepPlan:
     """The plan of a sweep; see `sweeper.plan`, and `unchecked_plan` for the options."""
     plan = unchecked_plan(space, results, **options)
@@ -202,6 +215,8 @@ def unchecked_plan(
         spec = start_from.of_store(spec, store, origin.code, lambda key: committed.get(key) in done)
 
         def values(trials: Iterable[Trial], metric: str) -> list[float] | None:
+            from sweeper.analysis.results import finite_values  # imports pandas, which only a search that adapts needs
+
             return finite_values(store, trials, metric)
 
         def planned() -> tuple[plan.WorkSource, str]:

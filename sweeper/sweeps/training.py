@@ -97,19 +97,6 @@ def train(
     return result
 
 
-def require_together(specs: Sequence[SweepSpec]) -> None:
-    """Refuse spaces that cannot share a start: their packs run on the same workers, and each sweep has its name."""
-    first = specs[0]
-    for spec in specs[1:]:
-        if spec.resources != first.resources:
-            raise SweepError(f"{spec.path}: resources are not those of {first.path}, whose workers it would share", 2)
-    if len({spec.name for spec in specs}) < len(specs):
-        raise SweepError(f"{', '.join(str(spec.path) for spec in specs)}: two of these sweeps have one name", 2)
-    for spec in specs if len(specs) > 1 else ():
-        if spec.search.early_stopping is not None:
-            raise SweepError(f"{spec.path}: search.early_stopping compares the packs of one sweep; run it alone", 2)
-
-
 def train_together(
     plans: Sequence[SweepPlan],
     *,

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from sweeper.trial import jax_settings, vectorisation
+from sweeper.trial.private_folder import private_folder
 from sweeper.trial.trial import Trial
 
 PROGRAMS = 32
@@ -28,6 +29,19 @@ and Linux kills a process that asks for more than 65,530."""
 EMITTERS = {"xla_cpu_use_fusion_emitters": True} if jax.__version_info__ < (0, 11) else {}
 """How XLA writes loops for a CPU, whatever `XLA_FLAGS` says. In its older way, which compiles twice as fast and which
 later versions do not have, the numbers of a trial would depend on how many are trained beside it."""
+
+
+LEAST_COMPILE_SECONDS = 0.1  # programs that compile faster are not kept on disk
+
+
+def keep_on_this_machine() -> None:
+    """Have jax keep the programs of this process in a folder of this machine, where later processes find them.
+
+    The folder holds machine code: a folder that other users may write to, or have made, is not used.
+    """
+    if (folder := private_folder("jax-cache")) is not None:
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_COMPILE_SECONDS)
 
 
 class Program:

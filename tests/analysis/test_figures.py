@@ -95,6 +95,19 @@ def test_merged_trials_are_named_unless_axis_or_condition_mentions_them():
     assert drawing(one, mentioned).notes == []
 
 
+def test_a_cost_is_of_trials_of_one_length():
+    lengths = {1.0: 100, 2.0: 100, 3.0: 200}
+    trials = [trial(q=q, steps=steps, wall_seconds=float(steps), device="cpu", lanes=1) for q, steps in lengths.items()]
+    drawn = drawing(curve(metric="wall_seconds", split="baseline"), results(trials))
+    assert drawn.frame[["x", "value"]].to_numpy().tolist() == [[1.0, 100.0], [2.0, 100.0]]
+    assert drawn.merged == []
+    (note,) = drawn.notes
+    assert re.findall(r"\d+", note.text) == ["100", "1"]
+    assert any(note.text in remark for remark in drawn.remarks()), "in the footer"
+    against = drawing(curve(metric="wall_seconds", split="baseline", x={"column": "steps"}), results(trials))
+    assert against.frame["x"].tolist() == [100.0, 100.0, 200.0], "lengths that an axis shows"
+
+
 def test_costs_of_unlike_machines_are_named():
     trials = [trial(seed=seed, success=0.5, wall_seconds=60.0, device=f"gpu {seed}", lanes=1) for seed in range(2)]
     assert drawing(curve(metric="wall_seconds", split="baseline"), results(trials)).merged == ["device (gpu 0, gpu 1)"]

@@ -131,6 +131,20 @@ def test_the_cost_of_what_has_no_rows_is_timed(tmp_path):
     assert figures_of(cost.estimate(store, trials[:2], timed)) == ["20 s"]
 
 
+def test_trials_of_one_program_are_timed_once(tmp_path):
+    trials = [
+        coloring_trial(baseline=name, seed=seed) for name in ("Aq_R", "AE_R", "Aq_r0", "AE_r0") for seed in (0, 1)
+    ]
+    asked = []
+
+    def timed(trial: TrialSpec) -> Timing:
+        asked.append(trial.single_seed)
+        return Timing(step=0.001, evaluation=2.0)
+
+    assert figures_of(cost.estimate(Store.open(tmp_path), trials, timed))[-1] == "8 trials"
+    assert sorted(asked) == [False, True]
+
+
 def test_rows_of_a_task_that_this_checkout_lacks_tell_no_cost(tmp_path, monkeypatch):
     store = Store.open(tmp_path)
     store.commit(result(timings=COST))

@@ -41,8 +41,8 @@ BESIDE = 0.45  # width of ticks and label on the left of axes, in inches: titles
 APART = 4  # room on either side of tick labels and seed counts, in pixels
 CLOSE = 4.0  # crosses nearer to each other than this number of points are set side by side, so that none hides another
 
-ATTEMPTS, CLOSE_ENOUGH = 5, 0.01
-"""How often the canvas is fitted, twice if it is large enough for its texts; and inches that may be left."""
+ATTEMPTS, CLOSE_ENOUGH = 5, 0.02
+"""How often the canvas is fitted, as a rule twice, and inches that may be left: 4 pixels are not worth a third time."""
 
 LETTER, LINE = 0.51, 1.3  # width of a letter and height of a line, of the size of the font
 

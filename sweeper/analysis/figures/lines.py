@@ -30,7 +30,7 @@ from sweeper.analysis.results import Results, kind_of_row
 from sweeper.messages import counted
 from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.panel import LinesPanel
-from sweeper.panels.series import PublishedCurve
+from sweeper.panels.series import PublishedCurve, Series
 from sweeper.trial.columns import TIMINGS
 from sweeper.trial.metrics import Metric
 from sweeper.trial.trial import first_part
@@ -252,10 +252,23 @@ class Curves(Lines[CurvePanel]):
             raise NoData(f"'{metric}' needs the outcomes of inputs, which are not stored")
         return metric_values(rows.assign(**{metric: places.map(values)}), metric, places)
 
+    @property
+    def _of_cost(self) -> bool:
+        return any(metric in TIMINGS for series in self.declared for metric in self.panel.metrics(series))
+
     def alike(self) -> Sequence[str]:
         # The cost of a trial depends on the machine and on other work there; its metrics do not.
-        metrics = {metric for series in self.declared for metric in self.panel.metrics(series)}
-        return ("device", "lanes") if metrics & set(TIMINGS) else ()
+        return ("device", "lanes") if self._of_cost else ()
+
+    def _chosen(self, series: Series) -> tuple[pd.DataFrame, str]:
+        """As of every kind; a cost is of trials of one length, the most frequent, since twice the steps cost twice."""
+        rows, sentence = super()._chosen(series)
+        if not self._of_cost or rows["steps"].nunique() < 2 or "steps" in self.axis_columns():
+            return rows, sentence
+        length = rows["steps"].mode().min()
+        alike = rows[rows["steps"] == length]
+        others = f"{length:,} steps; {counted(len(rows) - len(alike), 'trial')} of other lengths left out"
+        return alike, "; ".join(filter(None, (sentence, others)))
 
     @functools.cached_property
     def every_x(self) -> list[float]:
