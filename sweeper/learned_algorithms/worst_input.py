@@ -26,8 +26,8 @@ STAGES = (1000, 100)
 class Finalists(NamedTuple):
     """The inputs that seem worst after two stages."""
 
-    before: Float[Array, " input"]  # the mean over the seeds r of the second stage, as many as of the third
-    by_seed: Float[Array, "input seed"]  # the values by the fresh seeds r of the third
+    before: Float[Array | np.ndarray, " input"]  # the mean over the seeds r of the second stage
+    by_seed: Float[Array | np.ndarray, "input seed"]  # the values by the fresh seeds r of the third, as many
 
 
 def finalists(

@@ -67,8 +67,8 @@ EVALUATION_FILE = pa.schema([
     ("sources", pa.string()), ("quantiles", OUTCOMES_COLUMN.type),
 ])  # fmt: skip
 """Columns of the file of an evaluation, those in which it differs from its trial: `protocol` and `metrics` are JSON,
-`network` is the digest of the network, and `quantiles` are those of every outcome over the inputs, from the least value
-to the greatest at equal distances; null in files of older programs.
+`network` is the digest of the network, and `quantiles` are those of every outcome over the inputs, rising, each for an
+equal share of the inputs; null in files of older programs.
 """
 
 
