@@ -40,16 +40,16 @@ def _best_of_few(ratios: np.ndarray, count: int) -> float:
     """The same with at most `count` strategies: each has a probability and a whole number, which is 1 if it plays."""
     inputs, strategies = ratios.shape
     nothing, one = np.zeros((inputs, strategies)), np.eye(strategies)
-    sums = np.kron(np.eye(2), np.ones(strategies))
     solved = milp(
         np.concatenate([np.zeros(2 * strategies), [1]]),
         constraints=[
             LinearConstraint(np.hstack([ratios, nothing, -np.ones((inputs, 1))]), -np.inf, 0),
             LinearConstraint(np.hstack([one, -one, np.zeros((strategies, 1))]), -np.inf, 0),
-            LinearConstraint(np.hstack([sums, np.zeros((2, 1))]), [1, 0], [1, count]),
+            LinearConstraint(np.append(np.repeat([1, 0], strategies), 0), 1, 1),
+            LinearConstraint(np.append(np.repeat([0, 1], strategies), 0), 0, count),
         ],
         integrality=np.repeat([0, 1, 0], [strategies, strategies, 1]),
-        bounds=Bounds(0, np.append(np.ones(2 * strategies), np.inf)),
+        bounds=Bounds(0, np.inf),
         options={"mip_rel_gap": 1e-6},
     )
     assert solved.success
