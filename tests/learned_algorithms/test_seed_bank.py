@@ -72,7 +72,9 @@ def test_an_evaluation_is_the_expectation_over_the_bank():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fields", [{}, SKI_RENTAL], ids=["adam", "pgpe"])
+@pytest.mark.parametrize(
+    "fields", [pytest.param({}, id="adam"), pytest.param(SKI_RENTAL, id="pgpe", marks=pytest.mark.long)]
+)
 def test_training_moves_seeds_and_probabilities(fields):
     trial = coloring_trial(**(BANK | fields))
     stacked, trainer = stack([trial]), trainer_by_optimizer(trial)
