@@ -24,9 +24,9 @@ SKI_RENTAL = {
 
 
 def _bank(trial) -> SeedBank:
-    """A bank whose seeds have other probabilities."""
-    bank = jax.tree.map(lambda leaf: 3 * leaf, jax.jit(type(trial).initial_network)(trial))
-    return SeedBank(bank.network, bank.seeds, jnp.array([0.5, -1.0, 0.1]))
+    """A bank whose seeds have other probabilities, and whose network tells them apart."""
+    bank = jax.jit(type(trial).initial_network)(trial)
+    return SeedBank(jax.tree.map(lambda weight: 2 * weight, bank.network), bank.seeds, jnp.array([0.5, -1.0, 0.1]))
 
 
 @pytest.mark.slow
@@ -41,17 +41,17 @@ def test_the_gradient_of_a_bank_is_that_of_finite_differences():
         return trial.objective.value(batch, ())
 
     by_seeds, by_logits = jax.jit(jax.grad(value, argnums=(0, 1)))(bank.seeds, bank.logits)
-    small = 1e-2
+    small = 3e-3
     for place in np.ndindex(bank.seeds.shape):
         step = jnp.zeros_like(bank.seeds).at[place].set(small)
         slope = (value(bank.seeds + step, bank.logits) - value(bank.seeds - step, bank.logits)) / (2 * small)
-        assert float(by_seeds[place]) == pytest.approx(float(slope), rel=2e-2, abs=1e-5)
+        assert float(by_seeds[place]) == pytest.approx(float(slope), rel=1e-3, abs=2e-5)
     for place in range(3):
         step = jnp.zeros(3).at[place].set(small)
         slope = (value(bank.seeds, bank.logits + step) - value(bank.seeds, bank.logits - step)) / (2 * small)
-        assert float(by_logits[place]) == pytest.approx(float(slope), rel=2e-2, abs=1e-5)
-    assert np.abs(by_seeds).max() > 1e-4
-    assert np.abs(by_logits).max() > 1e-4
+        assert float(by_logits[place]) == pytest.approx(float(slope), rel=1e-3, abs=2e-5)
+    assert np.abs(by_seeds).max() > 5e-3
+    assert np.abs(by_logits).max() > 5e-3
 
 
 @pytest.mark.slow
@@ -72,7 +72,9 @@ def test_an_evaluation_is_the_expectation_over_the_bank():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fields", [{}, SKI_RENTAL], ids=["adam", "pgpe"])
+@pytest.mark.parametrize(
+    "fields", [pytest.param({}, id="adam"), pytest.param(SKI_RENTAL, id="pgpe", marks=pytest.mark.long)]
+)
 def test_training_moves_seeds_and_probabilities(fields):
     trial = coloring_trial(**(BANK | fields))
     stacked, trainer = stack([trial]), trainer_by_optimizer(trial)
@@ -85,8 +87,8 @@ def test_training_moves_seeds_and_probabilities(fields):
     moved = jax.tree.map(lambda new, old: bool((np.asarray(new) != old).all()), after.network, started)
     assert moved.logits
     assert moved.seeds
-    shapes = jax.tree.map(lambda leaf: leaf.shape[1:], after.network)
-    assert shapes == jax.tree.map(lambda leaf: leaf.shape, KIND.built(trial))
+    shapes = [leaf.shape[1:] for leaf in jax.tree.leaves(after.network)]
+    assert shapes == [leaf.shape for leaf in jax.tree.leaves(KIND.built(trial))]
 
 
 def test_a_bank_is_part_of_the_identity_and_its_size_that_of_its_evaluation():
