@@ -282,7 +282,7 @@ def advice_tables(trials: pd.DataFrame) -> list[pd.DataFrame]:
     tables = [
         attempted(title, lambda make=make: without_empty_columns(make()))
         for kind in kinds()
-        for title, make in kind.advice(trials[[each is kind for each in of_kinds]]).items()
+        for title, make in kind.advice(trials.loc[[each is kind for each in of_kinds]]).items()
     ]
     return [advice for advice in tables if len(advice) or advice.attrs["note"]]
 
