@@ -83,8 +83,8 @@ def curves(
         points.append(of_checkpoints)
         committed = trials[trials["trial_id"].isin(records[-1].trial_ids)]
         for task in sorted({*unfinished["task"], *committed["task"]}):
-            of_task = (rows[rows["task"] == task] for rows in (unfinished, committed))
-            listed.append(_lines(name, task, space, *of_task, limits))
+            waiting, done = (rows[rows["task"] == task] for rows in (unfinished, committed))
+            listed.append(_lines(name, task, space, waiting, done, limits))
     every = [rows for lines in listed for _, rows in lines.settings]
     stored = store.curves({key for rows in every for key in rows["trial_id"][rows["status"] != "unfinished"]})
     points.append(zip(*(stored[name].to_pylist() for name in ("trial_id", "step", "metric", "value")), strict=True))

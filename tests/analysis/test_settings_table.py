@@ -140,7 +140,7 @@ def test_the_worst_input_by_stages_stands_beside_the_one_chosen_by_half_of_the_s
     assert "success_worst_heldout" not in means(rows(result(metrics=heldout)))
     staged = heldout | {"success_worst_staged": 0.6, "success_worst_staged_se": 0.1}
     (row,) = shown(means(rows(result({"seed": 1}, metrics=staged))))
-    assert list(row)[1:] == ["success_worst_heldout", "success_worst_staged", "success"]
+    assert list(row)[1:] == ["success", "success_worst_heldout", "success_worst_staged"]
 
 
 def test_votes_are_those_estimated_from_all_seeds_where_every_voter_has_them(rows):

@@ -13,9 +13,11 @@ from tests.results import PROVENANCE, result
 
 def test_an_evaluation_of_an_earlier_program_is_read(local):
     """Its seal has neither a status nor steps, which those of trials have."""
-    file = min((ROOT / "published/evaluations").rglob("*.parquet"))
+    files = [
+        file for file in (ROOT / "published/evaluations").rglob("*.parquet") if b'"status"' not in file.read_bytes()
+    ]
+    file = min(files)
     assert b'"kind":"evaluation"' in file.read_bytes()
-    assert b'"status"' not in file.read_bytes()
     trial_id = named_trial(file.relative_to(ROOT / "published").as_posix())
     trial = Path("trials", *file.parts[-3:-1], f"{trial_id}.parquet")
     for relative in (trial, Path("evaluations", *file.parts[-3:])):
