@@ -168,7 +168,6 @@ def query(
 
 
 def _print_answer(question: list[str], results: str, form: str, raw: bool) -> None:
-    from sweeper.analysis import ready_questions
     from sweeper.analysis.answer_formats import PRINTERS, SHOWN, print_csv, print_table
     from sweeper.analysis.sql import QueryError, converted, table
     from sweeper.analysis.table import console, terminal
@@ -189,6 +188,8 @@ def _print_answer(question: list[str], results: str, form: str, raw: bool) -> No
         return
     if len(names) > 1 or (name != "best" and not names):
         raise QueryError(f"ask {READY[name]}")
+    from sweeper.analysis import ready_questions
+
     store, screen = Store.existing(results), console()
     if name == "best":
         people, programs = ready_questions.best(store, names[0] if names else None, screen.width)

@@ -92,6 +92,7 @@ def check(
         for file in progress.each(files, "checking files"):
             with progress.doing(f"importing {file}"):
                 from sweeper.packs import conformance
+                from sweeper.training.kinds import kind_of
 
                 kind, name = _plugin(file)
                 trials = examples_of(kind, name)
@@ -99,6 +100,9 @@ def check(
             if not found:
                 others = dict.fromkeys(other for trial in trials for other in trial.plugin_names if other != name)
                 print(f"{file}: the {kind} {name} keeps its contract{', with ' * bool(others)}{', '.join(others)}")
+                with progress.doing("timing"):
+                    for remark in (remark for trial in trials for remark in kind_of(trial).remarks(trial)):
+                        print(f"{file}: {remark}")
             said |= found
     if said:
         print(printable_lines("\n".join(said)), file=sys.stderr)
@@ -123,7 +127,7 @@ def examples_of(kind: "Kind", name: str) -> "list[Trial]":
 
     from sweeper.trial.kinds import kinds
 
-    of_trials = next(of_trials for of_trials in kinds() if kind in of_trials.record.PARTS)
+    of_trials = next(of_trials for of_trials in kinds() if kind in of_trials.record.DECLARED.parts)
     try:
         return of_trials.examples(kind, name)
     except ValidationError as error:
