@@ -158,8 +158,10 @@ def print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool)
     begun = time.monotonic()
     trial = kind.trial(toy)
     stacked = stack([trial.model_copy(update={"seed": seed}) for seed in range(lanes)])
-    evolves = isinstance(stacked, TrialSpec) and isinstance(stacked.optimizer, EvolutionStrategy)
-    program = _generation(stacked, toy) if evolves else _steps(stacked, toy)
+    if isinstance(stacked, TrialSpec) and isinstance(stacked.optimizer, EvolutionStrategy):
+        program = _generation(stacked, toy)
+    else:
+        program = _steps(stacked, toy)
     columns = [
         f"{lanes / program.seconds:,.4g}",
         f"{1e3 * program.seconds:.3g}",
