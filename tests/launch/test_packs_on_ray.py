@@ -93,6 +93,7 @@ def test_the_numbers_of_a_worker_are_those_of_this_process(swept, bad, tmp_path)
     assert there == ours
 
 
+@pytest.mark.long  # waits for two packs without news
 def test_a_worker_without_news_is_ended_and_after_the_second_the_pack_is_lost(bad, cluster, tmp_path):
     stuck = bad_trial("hang")
     done, heard = launched(tmp_path, [stuck], resources=Resources(progress_seconds=10.0))

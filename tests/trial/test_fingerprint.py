@@ -76,7 +76,7 @@ CHANGES = [
     ("models/transformer.py", "1e-6", "1e-5", set(ALL)),  # deep sets import its layers
     ("objectives/q_norm.py", "finite_q = jnp.where", "finite_q = 1 * jnp.where", set(ALL) - {"tail"}),
     ("objectives/cvar.py", "0.0, 1.0", "0.0, 2.0", {"tail"}),
-    ("sweeper/learned_algorithms/objective.py", "axis=1", "axis=0", set(ALL)),
+    ("sweeper/learned_algorithms/objective.py", "step / trial.steps", "step / 2", set(ALL)),
     ("sweeper/learned_algorithms/objective_contract.py", "] = 10", "] = 11", set(ALL)),
     ("sweeper/learned_algorithms/figures/votes.py", "ERRORS = 2.0", "ERRORS = 3.0", set()),
     ("sweeper/trial/metrics.py", "0.05 * len", "0.06 * len", set(ALL)),
