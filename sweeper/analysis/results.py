@@ -140,12 +140,13 @@ def column(values: Sequence[Any]) -> pa.Array:
 def extra_metrics(text: str | None) -> dict[str, float | None]:
     """The metrics of a row that have no column of their own, and those that are not finite, as None.
 
-    So is a standard error that was not estimated. Programs that measured no `loss_se` wrote 0 for a negative variance.
+    A standard error that was not estimated is left out. Programs that measured no `loss_se` wrote 0 for a negative
+    variance.
     """
     metrics = {name: decoded(value) for name, value in from_json(text).items()} if isinstance(text, str) else {}
     if "loss_se" in metrics:
         return metrics
-    return {name: None if value == 0 and _numbered_error(name) else value for name, value in metrics.items()}
+    return {name: value for name, value in metrics.items() if value != 0 or not _numbered_error(name)}
 
 
 @functools.cache
