@@ -202,10 +202,9 @@ def _measured(trial: TrialSpec, network: Network) -> Measured:
                 measured.groups[name] = values.mean(axis=0)[None]
                 measured.halves[name] = jnp.stack([values[:, :half].mean(axis=1), values[:, half:].mean(axis=1)])
         if trial.evaluation.worst_seeds is not None:
-            tail = task.abilities().tail
-            values = outcomes.correct.mean(axis=1) if tail == "success" else outcomes.measures[tail].mean(axis=1)
+            values = worst_input.tail_of(task, outcomes).mean(axis=1)
             found = worst_input.finalists(trial, network, inputs, values, trial.evaluation.worst_seeds)
-            measured.finalists[tail] = found
+            measured.finalists[task.abilities().tail] = found
         measured.only_metrics.update(best_seed(outcomes.correct, outcomes.loss))
         if not is_bank:
             _add_votes(measured, trial, inputs, outcomes)

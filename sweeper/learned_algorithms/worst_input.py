@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PyTree, Shaped
 
-from sweeper.learned_algorithms.contracts import Network
+from sweeper.learned_algorithms.contracts import Network, Outcomes, Task
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.trial.metrics import Metric
 
@@ -30,6 +30,12 @@ class Finalists(NamedTuple):
     by_seed: Float[Array | np.ndarray, "input seed"]  # the values by the fresh seeds r of the third, as many
 
 
+def tail_of(task: Task, outcomes: Outcomes) -> Shaped[Array, "input seed"]:
+    """The quantity by which the task judges its worst inputs, of every pair."""
+    tail = task.abilities().tail
+    return outcomes.correct if tail == "success" else outcomes.measures[tail]
+
+
 def finalists(
     trial: TrialSpec,
     network: Network,
@@ -40,8 +46,8 @@ def finalists(
 ) -> Finalists:
     """The finalists by the tail quantity of the trial's task, of which `values` are the means of the first stage.
 
-    The two further stages, of so many inputs each, have `seeds` fresh seeds r. As many seeds
-    run at once as `trial.evaluation` has.
+    The two further stages, of so many inputs each, have `seeds` fresh seeds r. As many seeds run at once as
+    `trial.evaluation` has.
     """
     metric = trial.task.abilities().tail_metric
     before, by_seed = values, values[:, None]
@@ -59,9 +65,7 @@ def _by_seed(trial: TrialSpec, network: Network, inputs: PyTree, key: Any, seeds
     task, at_once = trial.task, min(seeds, trial.evaluation.seeds)
 
     def block(key: Any) -> Float[Array, "input seed"]:
-        outcomes = task.outcomes(network, inputs, task.sample_seeds(key, at_once))
-        quantities = {"success": outcomes.correct, **outcomes.measures}
-        return quantities[task.abilities().tail].astype(jnp.float32)
+        return tail_of(task, task.outcomes(network, inputs, task.sample_seeds(key, at_once))).astype(jnp.float32)
 
     blocks = jax.lax.map(block, jax.random.split(key, -(-seeds // at_once)))
     return jnp.concatenate(blocks, axis=1)[:, :seeds] if len(blocks) > 1 else blocks[0]
