@@ -43,7 +43,7 @@ def test_a_mistake_that_shapes_show(tmp_path, old, new, method):
 
 
 @pytest.mark.slow  # another process traces it too
-@pytest.mark.parametrize("noise", ["np.random.normal()", "time.time() % 1"])
+@pytest.mark.parametrize("noise", ["np.random.normal()", pytest.param("time.time() % 1", marks=pytest.mark.long)])
 def test_a_program_that_differs_from_trace_to_trace(tmp_path, noise):
     text = TOY.replace("import jax\n", "import time\n\nimport jax\nimport numpy as np\n", 1)
     with (
