@@ -66,7 +66,7 @@ def running_cluster(address: str | None) -> str | None:
             _knock(running)
             return running
         except (OSError, ValueError, OverflowError) as error:  # a port that is none
-            if named not in (None, "auto"):
+            if variable or address not in (None, "auto"):
                 raise LaunchError(f"no Ray cluster answers at {place}: {error}") from error
     if address == "auto":
         raise LaunchError("there is no running Ray cluster on this machine")
