@@ -279,6 +279,7 @@ def plot(
     results: Results = "results",
 ) -> None:
     """Draw any two columns of the store against each other."""
+    from sweeper.analysis.figures import style
     from sweeper.analysis.plotting import PlotError, plotted
     from sweeper.store.store import Store
 
@@ -286,7 +287,8 @@ def plot(
         figure, remarks = plotted(Store.existing(results), x, y, split, where, rows)
         if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
             raise PlotError(f"{out}: a picture ends in .png, .pdf or .svg")
-        figure.savefig(out)
+        with style.settings():
+            figure.savefig(out)
         if out.suffix == ".png" and sys.stdout.isatty() and os.environ.get("TERM_PROGRAM") in INLINE:
             print(f"\033]1337;File=inline=1:{base64.b64encode(out.read_bytes()).decode()}\a")
         for line in (*remarks, f"figure: {out}"):

@@ -391,8 +391,12 @@ class Resolution:
             self._open.append(node.path)
             try:
                 self._values[node.path] = _rounded(self.value(node))
+            except MissingEntry as error:  # another formula may do without it, and ask again
+                self._values[node.path] = error
             finally:
                 self._open.pop()
+        if isinstance(self._values[node.path], MissingEntry):
+            raise self._values[node.path]
         return self._values[node.path]
 
     def value(self, node: Node) -> Any:

@@ -111,7 +111,7 @@ def written(path: str | Path, overrides: Mapping[str, object]) -> list[str]:
     for entry, value in overrides.items():
         try:
             texts.append(f"{entry}={json.dumps(canonical(_plain_data(value)))}")  # JSON is YAML
-        except (TypeError, ValueError, RecursionError):
+        except Exception:  # whatever an object of a stranger raises when it is asked for its data
             found = type(value).__name__
             problems.append(Problem(entry, f"expected numbers, texts, lists and mappings of these, got {found}"))
     if problems:

@@ -97,9 +97,10 @@ def test_addresses_that_lead_nowhere(monkeypatch, tmp_path):
     # `ray start` leaves the address of its cluster behind, also after the cluster's death.
     (tmp_path / "ray_current_cluster").write_text("127.0.0.1:1")
     assert cluster.running_cluster(None) is None
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    with pytest.raises(LaunchError, match=r"127\.0\.0\.1:1 .*RAY_ADDRESS"):
-        cluster.running_cluster(None)
+    for address in ("127.0.0.1:1", "ray://head:10001", "head", "http://127.0.0.1:1", "auto"):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(LaunchError, match=rf"{re.escape(address)} .*RAY_ADDRESS"):
+            cluster.running_cluster(None)
 
 
 NO_USER = """
