@@ -9,6 +9,7 @@ What was replaced before anybody looked is known by where it was defined: no fun
 from a notebook or a plug-in, and none of a plug-in from a file that does not count for its fingerprint.
 """
 
+import builtins
 import inspect
 import operator
 import sys
@@ -21,6 +22,21 @@ LIBRARIES = (
     "optax", "random", "scipy",
 )  # fmt: skip
 """Packages that compute numbers, for plug-ins or for this package."""
+
+FOR_PEOPLE = {
+    "breakpoint",
+    "copyright",
+    "credits",
+    "display",
+    "exit",
+    "help",
+    "input",
+    "license",
+    "open",
+    "print",
+    "quit",
+}
+"""Built-in functions that compute nothing. Jupyter replaces some of them before every cell."""
 
 FOREIGN = ("__main__", "tasks.", "models.", "objectives.", "optimizers.", "experiments.")
 """How the modules of the notebook or program, and those of plug-ins begin: what they define belongs to no library."""
@@ -126,7 +142,7 @@ class Attributes:
 
     def _counts(self, owner: Any, name: Any, value: Any) -> bool:
         if isinstance(owner, types.ModuleType):
-            public = not name.startswith("_") and value is not None
+            public = not name.startswith("_") and value is not None and not (owner is builtins and name in FOR_PEOPLE)
             return public or (self._everything and callable(value))
         if isinstance(owner, type):
             code = callable(value) or hasattr(type(value), "__get__")  # a method, a property, a field of a named tuple

@@ -90,6 +90,12 @@ def test_all_packages_of_plug_ins_are_known():
     assert {f"{kind}s." for kind in plugins.KINDS} | {"__main__"} == set(patches.FOREIGN)
 
 
+def test_a_notebook_asks_its_reader_in_a_way_of_its_own(monkeypatch):
+    """Jupyter replaces `input` before every cell."""
+    monkeypatch.setattr("builtins.input", lambda prompt: "yes")
+    assert not jax_settings.changed()
+
+
 def test_plug_ins_may_import_and_add_what_they_like(patcher):
     patcher(at_import="import jax, optax.contrib, flax.linen\njax.my_constant = 3\njax.my_function = abs")
     assert plugins.load("task", "patcher")
