@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
 from sweeper.training.kind import Checks, Goal, Keep, Kind, Names, Results, Traced
+from sweeper.training.named_weights import first_difference, named_leaves
 from sweeper.training.trainer import Failure, Trainer, over_lanes
 from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.contract_checks import attributed, broken, check_array, check_name, shapes
@@ -396,6 +397,17 @@ class Experiments(Kind[ExperimentTrial]):
 
     def built(self, trial: ExperimentTrial) -> PyTree:
         return form_of(trial).kept
+
+    def restored(self, trial: ExperimentTrial, kept: PyTree) -> PyTree:
+        data = data_of(trial)
+        return compilation.kept(_init, trial, data, kept, runs_once=True)(trial, data, kept).network
+
+    def misfit(self, trial: ExperimentTrial, changed: ExperimentTrial) -> str | None:
+        difference = first_difference(named_leaves(self.startable(changed)), named_leaves(self.built(trial)))
+        if difference is None:
+            return None
+        name, must, is_now = difference
+        return f"what is stored does not fit: {name} is {is_now}, must be {must}"
 
     def startable(self, trial: ExperimentTrial) -> PyTree:
         if not _can_start(trial.experiment):

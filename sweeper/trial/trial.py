@@ -43,9 +43,6 @@ class Trial(Spec, abc.ABC):
     DECLARED: ClassVar[Declared]
     """What its kind declares of its entries and columns."""
 
-    PROTOCOL: ClassVar[type[Spec] | None] = None
-    """The record of `protocol`."""
-
     if TYPE_CHECKING:  # each kind declares these fields in its own order
         steps: int
         seed: int
@@ -100,11 +97,12 @@ class Trial(Spec, abc.ABC):
     @property
     def protocol(self) -> Spec | None:
         """The entries by which its network is evaluated, and which an evaluation may change; None without any."""
-        return None
+        return getattr(self, self.DECLARED.protocol) if self.DECLARED.protocol else None
 
     def with_protocol(self, changes: Mapping[str, Any]) -> Self:
         """The trial with changed entries of its protocol; a `ValueError` if they do not fit the others."""
-        raise ValueError("has no protocol that could be changed")
+        entry = self.DECLARED.protocol
+        return type(self).model_validate({**canonical(self), entry: {**canonical(self.protocol), **changes}})
 
     def versions(self) -> dict[str, int]:
         """The versions of this checkout that count for the trial, by part; the id has them."""
@@ -221,12 +219,13 @@ def first_part(spec: str) -> Any:
     """
     entries = from_json(spec)
     part, kind = next(iter(declared_with(entries).parts.items()))
-    return _part(kind, json.dumps(entries.get(part, {}), sort_keys=True))
+    return part_of(kind, json.dumps(entries.get(part, {}), sort_keys=True))
 
 
-@functools.lru_cache(2**14)
-def _part(kind: plugins.Kind, text: str) -> Spec | None:
-    fields = json.loads(text)
+@functools.lru_cache(2**14)  # the checks of a plug-in may take seconds
+def part_of(kind: plugins.Kind, entries: str) -> Any:
+    """The record of a plug-in with these entries, as JSON with sorted keys; None as for `first_part`."""
+    fields = json.loads(entries)
     record = _plugin_or_none(kind, fields.get("name", ""))
     try:
         return record and record.model_validate(fields)
