@@ -175,7 +175,7 @@ def settings_table(
 
 
 def _title(listed: Sequence[Setting]) -> str:
-    """The entries that all settings share, such as "coloring · transformer · 5,000 steps · finished"."""
+    """The entries that all settings share, such as "sine · 5,000 steps · finished"."""
 
     def values(path: str) -> set[Any]:
         return {setting.entries.get(path) for setting in listed}
