@@ -17,7 +17,7 @@ Invariants:
 import enum
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
@@ -225,11 +225,6 @@ class TrialSpec(Trial):
     @property
     def matmul_precision(self) -> str:
         return self.precision
-
-    def doubts(self) -> Iterator[tuple[str, str]]:
-        if doubt := self.optimizer.doubt(self.steps):
-            field, words = doubt
-            yield f"optimizer.{field}", words
 
     def for_programs(self) -> "TrialSpec":
         """As for every trial; of the baseline a program knows whether seeds r are fresh: the objective is the trial's.

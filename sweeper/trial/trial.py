@@ -63,7 +63,7 @@ class Trial(Spec, abc.ABC):
     @property
     def plug_ins(self) -> tuple[tuple[plugins.Kind, Any], ...]:
         """Kind and record of the plug-ins that give the trial its meaning, also those inside of others."""
-        return tuple(_plug_ins(self))
+        return tuple((kind, plugin) for _, kind, plugin in _plug_ins(self))
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
@@ -92,7 +92,10 @@ class Trial(Spec, abc.ABC):
 
     def doubts(self) -> Iterator[tuple[str, str]]:
         """Path and words for each value that is legal and hardly meant; the words end a sentence."""
-        yield from ()
+        for path, kind, plugin in _plug_ins(self):
+            if kind == "optimizer" and (doubt := plugin.doubt(self.steps)):
+                field, words = doubt
+                yield f"{path}.{field}", words
 
     @property
     def protocol(self) -> Spec | None:
@@ -138,13 +141,14 @@ def used_plug_ins(trials: Iterable[Trial]) -> set[tuple[plugins.Kind, str]]:
     return {(kind, plugin.name) for trial in trials for kind, plugin in trial.plug_ins}
 
 
-def _plug_ins(record: Spec) -> Iterator[tuple[plugins.Kind, Any]]:
+def _plug_ins(record: Spec, place: str = "") -> Iterator[tuple[str, plugins.Kind, Any]]:
+    """Path, kind and record of the plug-ins in a record."""
     for name in type(record).model_fields:
         value = getattr(record, name)
         if isinstance(value, Spec):
             if (kind := getattr(type(value), "KIND", None)) is not None:
-                yield kind, value
-            yield from _plug_ins(value)
+                yield f"{place}{name}", kind, value
+            yield from _plug_ins(value, f"{place}{name}.")
 
 
 @functools.cache  # to look for a plug-in that is not there takes 20 ms
