@@ -364,9 +364,10 @@ def words_of(listing: pd.DataFrame) -> list[str]:
     """The facets of a table of trials: its settings that are words, and not too many of these."""
     facets = ["sweep", "status"]
     for head, cells in listing.items():
-        words = set(cells.dropna())
-        if listing.attrs["roles"].get(str(head).lower()) == "setting" and 0 < len(words) <= MAX_WORDS:
-            facets += [str(head)] * all(isinstance(word, str) for word in words)
+        present = cells.dropna()
+        is_setting = listing.attrs["roles"].get(str(head).lower()) == "setting"
+        if is_setting and all(isinstance(word, str) for word in present) and 0 < present.nunique() <= MAX_WORDS:
+            facets.append(str(head))
     return facets
 
 
