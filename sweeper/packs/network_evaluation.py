@@ -56,9 +56,9 @@ def by_protocol(trial: Trial, changes: Changes) -> Trial:
 
     The id of the changed trial differs from that of its row, so it is for evaluations alone.
     """
-    fields = type(trial.protocol).model_fields
+    types = _entries(trial)
     try:
-        return trial.with_protocol({name: _value(given, fields[name].annotation) for name, given in changes.items()})
+        return trial.with_protocol({name: _value(given, types.get(name)) for name, given in changes.items()})
     except ValidationError as error:
         wrong = error.errors()[0]
         place = "".join(f"{name}: " for name in wrong["loc"] if name in changes)
@@ -79,9 +79,11 @@ def _value(given: Any, annotation: Any) -> Any:
         return given
 
 
-def _entries(trial: Trial) -> set[str]:
-    """The names of what an evaluation may change of the protocol of a trial."""
-    return {*type(trial.protocol).model_fields} - {"name"} if trial.protocol is not None else set()
+def _entries(trial: Trial) -> dict[str, Any]:
+    """The types of what an evaluation may change of the protocol of a trial, by name."""
+    if trial.protocol is None:
+        return {}
+    return {name: field.annotation for name, field in type(trial.protocol).model_fields.items() if name != "name"}
 
 
 def _require_entries(changes: Changes, trials: Collection[Trial]) -> None:
@@ -96,7 +98,7 @@ def _refusal(trial: Trial, changes: Changes) -> str | None:
     """Why the network of a trial cannot be evaluated with these changes; None if it can."""
     if trial.protocol is None:
         return "has no protocol that could be changed"
-    if missing := sorted(changes.keys() - _entries(trial)):
+    if missing := sorted(changes.keys() - _entries(trial).keys()):
         return f"has no entry '{missing[0]}' to be evaluated by"
     changed = by_protocol(trial, changes)
     try:
