@@ -8,7 +8,7 @@
     report --html PAGE.html         figures, advice, comparison with published values, and all of it as one page
     report --diff A B               two sweeps or two stores compared (`sweeper.analysis.difference`)
     plot model_width loss --split optimizer                 means over training seeds, and their range
-    plot loss accuracy --where "task = 'recall'"            a point a trial
+    plot loss accuracy --where "task = 'sine'"              a point a trial
     plot step train_loss --split model_width --out c.pdf    training curves
     plot evaluation.seeds loss --rows evaluations           evaluations of stored networks
 

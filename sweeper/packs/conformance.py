@@ -211,7 +211,7 @@ def _tracing_elsewhere(trials: Iterable[Trial], hash_seed: str) -> "subprocess.P
 
 
 def _trace() -> None:
-    with contextlib.redirect_stdout(sys.stderr):  # a task may print
+    with contextlib.redirect_stdout(sys.stderr):  # a plug-in may print
         digests = list(map(_digests, map(trial_of, json.load(sys.stdin))))
     print(json.dumps(digests))
 
