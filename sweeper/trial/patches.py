@@ -23,19 +23,7 @@ LIBRARIES = (
 )  # fmt: skip
 """Packages that compute numbers, for plug-ins or for this package."""
 
-FOR_PEOPLE = {
-    "breakpoint",
-    "copyright",
-    "credits",
-    "display",
-    "exit",
-    "help",
-    "input",
-    "license",
-    "open",
-    "print",
-    "quit",
-}
+FOR_PEOPLE = {"breakpoint", "copyright", "credits", "exit", "help", "input", "license", "open", "print", "quit"}
 """Built-in functions that compute nothing. Jupyter replaces some of them before every cell."""
 
 FOREIGN = ("__main__", "tasks.", "models.", "objectives.", "optimizers.", "experiments.")

@@ -92,6 +92,7 @@ def test_all_packages_of_plug_ins_are_known():
 
 def test_a_notebook_asks_its_reader_in_a_way_of_its_own(monkeypatch):
     """Jupyter replaces `input` before every cell."""
+    assert not jax_settings.changed()  # now all is known
     monkeypatch.setattr("builtins.input", lambda prompt: "yes")
     assert not jax_settings.changed()
 
