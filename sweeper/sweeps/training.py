@@ -70,33 +70,6 @@ class OfSweep:
         self._listener.hear(event)
 
 
-def train(
-    plan: SweepPlan,
-    *,
-    in_process: bool = False,
-    address: str | None = None,
-    concurrency: int | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    interruption: Interruption | None = None,
-    output: Output | None = None,
-) -> SweepResult:
-    """Train, evaluate and commit what a plan lacks; see `sweeper.train`.
-
-    A plan that was trained before, or whose store has changed, is made anew first. A command gives the interruption
-    that has its signals, and the output for progress; otherwise signals are answered as long as packs run.
-    """
-    (result,) = train_together(
-        [plan],
-        in_process=in_process,
-        address=address,
-        concurrency=concurrency,
-        on_event=on_event,
-        interruption=interruption,
-        output=output,
-    )
-    return result
-
-
 def train_together(
     plans: Sequence[SweepPlan],
     *,
@@ -107,7 +80,12 @@ def train_together(
     interruption: Interruption | None = None,
     output: Output | None = None,
 ) -> list[SweepResult]:
-    """As `train`, for plans of one command that share a store, a cluster and a view; in this process for one plan."""
+    """Train, evaluate and commit what plans lack that share a store, a cluster and a view; see `sweeper.train`.
+
+    A plan that was trained before, or whose store has changed, is made anew first. A command gives the interruption
+    that has its signals, and the output for progress; otherwise signals are answered as long as packs run. In this
+    process there is one plan.
+    """
     plans = [_fresh(plan) for plan in plans]
     store, origin = plans[0].store, plans[0].origin
     source = plans[0].source if len(plans) == 1 else JointWork([plan.source for plan in plans])
