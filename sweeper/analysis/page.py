@@ -25,7 +25,6 @@ import hashlib
 import io
 import itertools
 import json
-import logging
 import operator
 import re
 import sys
@@ -84,8 +83,6 @@ from sweeper.trial.entry_names import (
     varying,
 )
 from sweeper.trial.trial import first_part
-
-logger = logging.getLogger(__name__)
 
 TEMPLATE = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
 
@@ -153,12 +150,14 @@ def render(
     failed = trials[trials["status"] == "failed"]
     annotations = read_annotations(store.files)
     running = [] if every is None else drivers(store)
-    asked_for = [name for each in spaces for name in each.metrics]
+    asked_for = list(itertools.chain.from_iterable(each.metrics for each in spaces))
     listing = trial_table(trials, annotations.trials, asked_for, _goal(spaces))
     compared = [one._replace(sweep=section.name) for section in sections for one in section.report.comparisons]
     look = figures.PALETTES[palette]
     shades = {section.name: _shades(section, look) for section in sections}
-    charts, not_drawn = _charts(store, starts, trials, spaces, shades, look)
+    failures: list[figures.Note] = []  # whatever is wrong with a curve, the page has the tables
+    drawn = functools.partial(curves, store, starts, trials, spaces, shades, look)
+    charts = figures.attempted("training curves", failures, drawn) or []
     committed = dict(zip(trials["trial_id"], trials["status"], strict=True))
     shown = _Tables(words_of(listing))
     content = {
@@ -181,7 +180,7 @@ def render(
         chapters=[chapter(section, shown.words) for section in sections],
         charts=charts,
         curve_names=sorted(set().union(*map(operator.itemgetter("metrics"), charts))),
-        not_drawn=not_drawn,
+        failures=failures,
         drivers=[sentence(driver) for driver in running],
         starts=starts,
         listed=len(listing),
@@ -205,15 +204,6 @@ def _goal(spaces: Sequence[SweepSpec]) -> Goal | None:
     """The metric of a search, if there is one metric."""
     goals = {Goal(*each.search.goal) for each in spaces if each.search.goal}
     return goals.pop() if len(goals) == 1 else None
-
-
-def _charts(*arguments: Any) -> tuple[list[dict[str, Any]], str]:
-    """The training curves, and why there are none: whatever is wrong with a curve, the page has the tables."""
-    try:
-        return curves(*arguments), ""
-    except Exception as error:
-        logger.debug("no training curves", exc_info=error)
-        return [], f"The training curves could not be drawn: {type(error).__name__}: {error}"
 
 
 def _moving(

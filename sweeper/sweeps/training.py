@@ -5,12 +5,14 @@ import dataclasses
 import inspect
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from sweeper import events, listeners
+from sweeper.analysis.results import finite_values
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, typed
@@ -27,7 +29,6 @@ from sweeper.space.resources import Resources
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.sweeps import on_cluster
-from sweeper.sweeps.limits import LimitsWatch
 from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
@@ -68,6 +69,43 @@ class OfSweep:
             case _:
                 pass
         self._listener.hear(event)
+
+
+class LimitsWatch:
+    """A listener that ends its start at the first limit of its space. The goal may be reached before: then it ends at
+    once.
+
+    It ends as after Ctrl-C: running packs leave checkpoints, and the next start goes on.
+    """
+
+    def __init__(self, plan: SweepPlan, interruption: Interruption, clock: Callable[[], float] = time.monotonic):
+        self._plan, self._interruption, self._limits = plan, interruption, plan.spec.limits
+        self._clock, self._begun, self._failed = clock, clock(), 0
+        self.goal_reached = False
+        self._compare(key for key, status in plan.settled.items() if status == "finished")
+
+    def hear(self, event: Event) -> None:
+        limits = self._limits
+        match event:
+            case events.Ticked() if limits.hours is not None and self._clock() - self._begun >= 3600 * limits.hours:
+                self._interruption.end(f"limits.hours: {counted(limits.hours, 'hour')} are over")
+            case events.TrialCommitted(status="failed"):
+                self._failed += 1
+                if self._failed == limits.failures:
+                    self._interruption.end(f"limits.failures: {counted(self._failed, 'trial')} failed")
+            case events.TrialCommitted(trial_id=trial_id, status="finished"):
+                self._compare([trial_id])
+            case _:
+                pass
+
+    def _compare(self, finished: Iterable[str]) -> None:
+        goal = self._limits.goal
+        if goal is None or self.goal_reached:
+            return
+        trials = [self._plan.trials[key] for key in finished]
+        for value in filter(goal.reached, finite_values(self._plan.store, trials, goal.metric) or ()):
+            self.goal_reached = True
+            self._interruption.end(f"limits.goal: {goal.metric} is {value:.6g}")
 
 
 def train_together(
