@@ -5,12 +5,13 @@ evaluation. The cost of a shape is read from its rows in the store. Shapes witho
 work first, until some seconds have passed (`patience`); the rest is estimated by the average of the other shapes.
 """
 
+import collections
 import contextlib
 import json
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -41,20 +42,16 @@ def estimate(
         by_shape[_shape(trial)].append(trial)
     if not by_shape:
         return "nothing to run"
-    by_rows = _of_rows(store, by_shape)
-    unknown = [shape for shape in by_shape if shape not in by_rows]
-    by_timing, begun = dict[Any, Timing](), time.monotonic()
-    for shape in sorted(unknown, key=lambda shape: -sum(trial.work for trial in by_shape[shape])):
-        if timed is None or (by_timing and time.monotonic() - begun > patience):
-            break
-        by_timing[shape] = timed(by_shape[shape][0])
-    timings = by_rows | by_timing
+    rows = _of_rows(store, by_shape)
+    unknown = {shape: own for shape, own in by_shape.items() if shape not in rows}
+    sources = {"by rows of the store": rows}
+    if timed is not None:
+        here = sources["by steps timed here"] = _timed_here(unknown, timed, patience)
+        average = _each(statistics.fmean, [*rows.values(), *here.values()])
+        sources["taken to cost the same"] = dict.fromkeys(unknown.keys() - here, average)
+    timings = dict(collections.ChainMap(*sources.values()))
     if not timings:
         return "unknown, the store has no trial of this structure yet"
-    rest = [shape for shape in unknown if shape not in by_timing]
-    if timed:
-        average = Timing(*(statistics.fmean(values) for values in zip(*timings.values(), strict=True)))
-        timings |= dict.fromkeys(rest, average)
     seconds = sum(
         trial.steps * timing.step + timing.evaluation for shape, timing in timings.items() for trial in by_shape[shape]
     )
@@ -64,9 +61,25 @@ def estimate(
 
     sentence = f"about {duration(seconds)} of one worker"
     if timed and unknown:
-        parts = {"by rows of the store": by_rows, "by steps timed here": by_timing, "taken to cost the same": rest}
-        return f"{sentence} ({', '.join(f'{number(shapes)} {how}' for how, shapes in parts.items() if shapes)})"
-    return f"{sentence}, and {number(rest)} of unknown cost" if rest else sentence
+        return f"{sentence} ({', '.join(f'{number(shapes)} {how}' for how, shapes in sources.items() if shapes)})"
+    return f"{sentence}, and {number(unknown)} of unknown cost" if unknown else sentence
+
+
+def _timed_here(
+    by_shape: Mapping[Any, list[Trial]], timed: Callable[[Trial], Timing], patience: float
+) -> dict[Any, Timing]:
+    """Timings of the first trials of shapes, of the shape with the most work at least."""
+    timings, begun = dict[Any, Timing](), time.monotonic()
+    for shape, trials in sorted(by_shape.items(), key=lambda item: -sum(trial.work for trial in item[1])):
+        if timings and time.monotonic() - begun > patience:
+            break
+        timings[shape] = timed(trials[0])
+    return timings
+
+
+def _each(average: Callable[[Iterable[float]], float], timings: Iterable[Timing]) -> Timing:
+    """The average of the seconds of a step, and of those of an evaluation."""
+    return Timing(*map(average, zip(*timings, strict=True)))
 
 
 def _of_rows(store: Store, shapes: Collection[Any]) -> dict[Any, Timing]:
@@ -77,11 +90,7 @@ def _of_rows(store: Store, shapes: Collection[Any]) -> dict[Any, Timing]:
             with contextlib.suppress(plugins.PluginError, ValidationError):
                 shape = _shape(trial_of(json.loads(row["spec"])))
                 rows[shape].append(Timing(row["train_seconds"] / row["steps_done"], row["evaluation_seconds"]))
-    return {
-        shape: Timing(*(statistics.median(values) for values in zip(*timings, strict=True)))
-        for shape, timings in rows.items()
-        if shape in shapes
-    }
+    return {shape: _each(statistics.median, timings) for shape, timings in rows.items() if shape in shapes}
 
 
 def _shape(trial: Trial) -> Any:

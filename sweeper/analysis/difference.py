@@ -97,18 +97,9 @@ def _values(records: Sequence[Mapping[str, Any]], path: str) -> set[Any]:
 def moved_metrics(a: Side, b: Side) -> pd.DataFrame:
     """The metrics of the settings that both sides have, with the spread between training seeds."""
     left, right = (settings(side.trials[side.trials["status"] == "finished"]) for side in (a, b))
-    in_a, in_b = ([setting.entries for setting in side] for side in (left, right))
-    paths = {path for entries in (*in_a, *in_b) for path in entries}
-    fixed = {path for path in paths if len(_values(in_a, path)) == 1 == len(_values(in_b, path))}
-
-    def key(setting: Setting) -> frozenset[tuple[str, Any]]:
-        """The entries that two settings must share to be compared."""
-        return frozenset((path, value) for path, value in setting.entries.items() if path not in fixed)
-
-    partners = {key(setting): setting for setting in right}
-    partnered = [(setting, partners[shared]) for setting in left if (shared := key(setting)) in partners]
-    pairs = [pair for pair in partnered if not _same_rows(*pair)]
-    same, unpaired = len(partnered) - len(pairs), (len(left) - len(partnered), len(right) - len(partnered))
+    partners = _partners(left, right)
+    pairs = [pair for pair in partners if not _same_rows(*pair)]
+    same, unpaired = len(partners) - len(pairs), (len(left) - len(partners), len(right) - len(partners))
     notes = [f"{counted(same, 'setting')} with the same trials and numbers in both, left out"] if same else []
     if any(unpaired):
         notes.append(f"without a partner: {counted(unpaired[0], 'setting')} of {a.name}, {unpaired[1]:,} of {b.name}")
@@ -129,6 +120,19 @@ def moved_metrics(a: Side, b: Side) -> pd.DataFrame:
     if len(rows) > MAX_ROWS:
         notes.append(f"and {counted(len(rows) - MAX_ROWS, 'row')} more")
     return titled(pd.DataFrame(rows[:MAX_ROWS], columns=heads, dtype=object), title, "; ".join(notes))
+
+
+def _partners(left: Sequence[Setting], right: Sequence[Setting]) -> list[tuple[Setting, Setting]]:
+    """The settings of two sides that are equal in all entries, but for those with one value on each side."""
+    sides = [[setting.entries for setting in side] for side in (left, right)]
+    paths = {path for side in sides for entries in side for path in entries}
+    fixed = {path for path in paths if all(len(_values(side, path)) == 1 for side in sides)}
+
+    def key(setting: Setting) -> frozenset[tuple[str, Any]]:
+        return frozenset((path, value) for path, value in setting.entries.items() if path not in fixed)
+
+    partners = {key(setting): setting for setting in right}
+    return [(setting, partners[shared]) for setting in left if (shared := key(setting)) in partners]
 
 
 def _same_rows(first: Setting, second: Setting) -> bool:

@@ -25,7 +25,6 @@ import hashlib
 import io
 import itertools
 import json
-import logging
 import operator
 import re
 import sys
@@ -86,8 +85,6 @@ from sweeper.trial.entry_names import (
 )
 from sweeper.trial.trial import first_part
 
-logger = logging.getLogger(__name__)
-
 TEMPLATE = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
 
 MAX_TRIALS = 2_000
@@ -147,108 +144,122 @@ def render(
         made_from: A digest of all that the page depends on, which `made_from` reads back.
     """
     starts = starts_by_name([record for record in store.sweeps() if not sweeps or record.name in sweeps])
-    planned = collections.defaultdict(list)  # the sweeps that plan a trial, by its id
+    planned = _planned(starts)
+    if sweeps:
+        rows = rows.filter(pa.array([trial_id in planned for trial_id in rows["trial_id"].to_pylist()], pa.bool_()))
+    trials = trials_of(rows, planned)
+    failed = trials[trials["status"] == "failed"]
+    annotations = read_annotations(store.files)
+    running = [] if every is None else drivers(store)
+    asked_for = list(itertools.chain.from_iterable(each.metrics for each in spaces))
+    listing = trial_table(trials, annotations.trials, asked_for, _goal(spaces))
+    compared = [one._replace(sweep=section.name) for section in sections for one in section.report.comparisons]
+    look = figures.PALETTES[palette]
+    shades = {section.name: _shades(section, look) for section in sections}
+    failures: list[figures.Note] = []  # whatever is wrong with a curve, the page has the tables
+    drawn = functools.partial(curves, store, starts, trials, spaces, shades, look)
+    charts = figures.attempted("training curves", failures, drawn) or []
+    committed = dict(zip(trials["trial_id"], trials["status"], strict=True))
+    shown = _Tables(words_of(listing))
+    content = {
+        **shown.published(compared, sections),
+        "others": shown.of_sweeps(tables),
+        "sweeps": shown.html("sweeps", "Sweeps", {}, overview, starts, committed, annotations.sweeps),
+        "running": shown.html("running", "Running packs", None, packs_table, running),
+        "failed": shown.html("failures", "Failed trials", {"status": ["failed"]}, failed_trials, failed),
+        "trials": shown.html("trial-rows", "Trials", {}, pd.DataFrame.copy, listing),
+        "origins": shown.html("origins", "What made the trials", {}, trial_origins, trials),
+        "launches": shown.html("launches", "Starts of sweeps", {}, launches, starts),
+    }
+    return _ENVIRONMENT.from_string(TEMPLATE).render(
+        name=Path(redacted(store.url).rstrip("/")).name,
+        origin=provenance.capture(provenance.command_line(sys.argv)),
+        written=minute(datetime.datetime.now(datetime.UTC)),
+        facts=_facts(trials, set(planned), compared),
+        every=every,
+        made_from=made_from,
+        chapters=[chapter(section, shown.words) for section in sections],
+        charts=charts,
+        curve_names=sorted(set().union(*map(operator.itemgetter("metrics"), charts))),
+        failures=failures,
+        drivers=[sentence(driver) for driver in running],
+        starts=starts,
+        listed=len(listing),
+        data=json.dumps(_moving(charts, listing, collections.ChainMap(*shades.values()), look)),
+        vega="" if listing.empty else bundle(),
+        columns=Markup("".join(shown.styles)),  # noqa: S704  numbers of columns
+        **content,
+    )
+
+
+def _planned(starts: Mapping[str, Sequence[SweepRecord]]) -> dict[str, list[str]]:
+    """The sweeps whose latest start plans a trial, by its id."""
+    planned = collections.defaultdict(list)
     for name, records in starts.items():
         for trial_id in records[-1].trial_ids:
             planned[trial_id].append(name)
-    if sweeps:
-        rows = rows.filter(pa.array([trial_id in planned for trial_id in rows["trial_id"].to_pylist()], pa.bool_()))
-    every_trial = trials_of(rows, planned)
-    annotations = read_annotations(store.files)
-    committed = dict(zip(every_trial["trial_id"], every_trial["status"], strict=True))
-    running = [] if every is None else drivers(store)
-    goals = {Goal(*each.search.goal) for each in spaces if each.search.goal}
-    asked_for, goal = [name for each in spaces for name in each.metrics], goals.pop() if len(goals) == 1 else None
-    listing = trial_table(every_trial, annotations.trials, asked_for, goal)
-    words = words_of(listing)
-    look = figures.PALETTES[palette]
-    shades = {section.name: _shades(section, look) for section in sections}
-    compared = [one._replace(sweep=section.name) for section in sections for one in section.report.comparisons]
-    about = [facets for section in sections for facets in _compared_facets(section, words)]
-    is_measured = [one.measured is not None for one in compared]
-    styles: list[str] = []
+    return planned
 
-    def shown(
-        id: str, title: str, make: Callable[[], pd.DataFrame], facets: Facets | None = None, rows: Sequence[Facets] = ()
+
+def _goal(spaces: Sequence[SweepSpec]) -> Goal | None:
+    """The metric of a search, if there is one metric."""
+    goals = {Goal(*each.search.goal) for each in spaces if each.search.goal}
+    return goals.pop() if len(goals) == 1 else None
+
+
+def _moving(
+    charts: list[dict[str, Any]], listing: pd.DataFrame, shades: Mapping[str, str], look: Look
+) -> dict[str, Any]:
+    """What the script draws; nothing without a trial."""
+    return {} if listing.empty else {"charts": charts, "colours": colours(listing, shades, look)} | specifications()
+
+
+class _Tables:
+    """The tables of a page as HTML, and the style of their columns. The filter knows `words`, the names of facets."""
+
+    def __init__(self, words: Sequence[str]):
+        self.words, self.styles = words, list[str]()
+
+    def html(
+        self,
+        id: str,
+        title: str,
+        facets: Facets | None,
+        make: Callable[..., pd.DataFrame],
+        *arguments: Any,
+        rows: Sequence[Facets] = (),
     ) -> Markup:
-        """A table with its title; a note says why if it cannot be made."""
+        """The table that `make` gives of the arguments, with its title; a note says why if it cannot be made."""
 
         def made() -> Markup:
-            frame = make()
+            frame = make(*arguments)
             frame.attrs["title"] = title
-            styles.append(style(frame, id))
-            return html(frame, id, words, facets, rows)
+            self.styles.append(style(frame, id))
+            return html(frame, id, self.words, facets, rows)
 
         answer = attempted(title, made)
         return answer if isinstance(answer, Markup) else html(answer, id)
 
-    try:
-        charts, not_drawn = curves(store, starts, every_trial, spaces, shades, look), ""
-    except Exception as error:  # whatever is wrong with a curve, the page has the tables
-        logger.debug("no training curves", exc_info=error)
-        charts, not_drawn = [], f"The training curves could not be drawn: {type(error).__name__}: {error}"
-    failed = every_trial[every_trial["status"] == "failed"]
-    of_sweeps = [({"sweep": [sweep]} if sweep else {}, table) for sweep, table in tables]
-    shown_tables = {
-        "measured": shown(
-            "comparison",
-            comparison.TITLE,
-            lambda: comparison.measured_numbers(compared),
-            {},
-            [*itertools.compress(about, is_measured)],
-        ),
-        "unmeasured": shown(
-            "unmeasured",
-            comparison.UNMEASURED,
-            lambda: comparison.unmeasured_numbers(compared),
-            {},
-            [*itertools.compress(about, map(operator.not_, is_measured))],
-        ),
-        "others": [
-            (title, shown(f"table-{place}-rows", title, lambda table=table: table, facets))
-            for place, (facets, table) in enumerate(of_sweeps, start=1)
-            for title in [table.attrs["title"]]
-        ],
-        "sweeps": shown("sweeps", "Sweeps", lambda: overview(starts, committed, annotations.sweeps), {}),
-        "running": shown("running", "Running packs", lambda: packs_table(running)),
-        "failed": shown("failures", "Failed trials", lambda: failed_trials(failed), {"status": ["failed"]}),
-        "trials": shown("trial-rows", "Trials", lambda: listing, {}),
-        "origins": shown("origins", "What made the trials", lambda: trial_origins(every_trial), {}),
-        "launches": shown("launches", "Starts of sweeps", lambda: launches(starts), {}),
-    }
-    data, vega = {}, ""
-    if len(every_trial):
-        data = {"charts": charts, "colours": colours(listing, collections.ChainMap(*shades.values()), look)}
-        data, vega = data | specifications(), bundle()
-    environment = jinja2.Environment(
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=safe,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals |= {"counted": counted, "inflected": inflected, "digest": _digest, "packed": packed}
-    return environment.from_string(TEMPLATE).render(
-        name=Path(redacted(store.url).rstrip("/")).name,
-        origin=provenance.capture(provenance.command_line(sys.argv)),
-        written=minute(datetime.datetime.now(datetime.UTC)),
-        facts=_facts(every_trial, set(planned), compared),
-        every=every,
-        made_from=made_from,
-        chapters=[chapter(section, words) for section in sections],
-        charts=charts,
-        curve_names=sorted({name for chart in charts for name in chart["metrics"]}),
-        not_drawn=not_drawn,
-        drivers=[sentence(driver) for driver in running],
-        starts=starts,
-        listed=len(listing),
-        unmeasured_count=is_measured.count(False),
-        revision=revision_text,
-        data=json.dumps(data),
-        vega=vega,
-        columns=Markup("".join(styles)),  # noqa: S704  numbers of columns
-        **shown_tables,
-    )
+    def published(self, compared: Sequence[Comparison], sections: Sequence[Section]) -> dict[str, Any]:
+        """The published numbers of the sections: those that are measured, and the others with their number."""
+        rows: dict[bool, list[Facets]] = {True: [], False: []}
+        about = [facets for section in sections for facets in _compared_facets(section, self.words)]
+        for one, facets in zip(compared, about, strict=True):
+            rows[one.measured is not None].append(facets)
+        numbers, missing = comparison.measured_numbers, comparison.unmeasured_numbers
+        return {
+            "measured": self.html("comparison", comparison.TITLE, {}, numbers, compared, rows=rows[True]),
+            "unmeasured": self.html("unmeasured", comparison.UNMEASURED, {}, missing, compared, rows=rows[False]),
+            "unmeasured_count": len(rows[False]),
+        }
+
+    def of_sweeps(self, tables: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, Markup]]:
+        """Tables with their titles, each about the named sweep, or about none."""
+        every = []
+        for place, (sweep, frame) in enumerate(tables, start=1):
+            title, facets = frame.attrs["title"], {"sweep": [sweep]} if sweep else {}
+            every.append((title, self.html(f"table-{place}-rows", title, facets, pd.DataFrame.copy, frame)))
+        return every
 
 
 def made_from(path: Path) -> str | None:
@@ -283,6 +294,14 @@ def _facts(trials: pd.DataFrame, planned: set[str], comparisons: Sequence[Compar
         facts.append((f"{measured:,} of {len(comparisons):,}", "published numbers measured"))
         facts += comparison.agreement(comparisons)
     return facts
+
+
+_ENVIRONMENT = jinja2.Environment(
+    autoescape=True, undefined=jinja2.StrictUndefined, finalize=safe, trim_blocks=True, lstrip_blocks=True
+)
+_ENVIRONMENT.globals |= {
+    "counted": counted, "inflected": inflected, "digest": _digest, "packed": packed, "revision": revision_text,
+}  # fmt: skip
 
 
 # Trials

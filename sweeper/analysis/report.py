@@ -133,7 +133,7 @@ class Report:
         return [path for section in self.sections for path in section.report.paths]
 
     def tell(self, printer: "Printer") -> None:
-        """Print the tables of advice, what is to be said of the figures, and where these are."""
+        """Print the tables of advice, remarks on the figures, and the paths of their files."""
         options, _, rows, _ = self._basis
         for table in self._advice:
             if options.html is None or table.empty:

@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +43,8 @@ LIMITS = Limits()
 
 METRIC = "train_loss"  # is shown first; without it the curve of the most points
 
-Points = collections.defaultdict[str, collections.defaultdict[str, dict[int, float]]]
-"""The points of training curves: values by trial, metric and step."""
+POINT = ["trial_id", "step", "metric", "value"]
+"""Columns of the points of training curves."""
 
 
 class Lines(NamedTuple):
@@ -76,23 +76,18 @@ def curves(
     unfinished trials are those of their checkpoints, so a page that is written again and again shows how they go on.
     """
     read = {space.name: space for space in spaces}
-    listed, points = list[Lines](), list[Iterable[tuple[str, int, str, float | None]]]()
+    listed, points = list[Lines](), list[tuple[str, int, str, float]]()
     for name, records in starts.items():
         space = read.get(name) or recorded_space(records[-1], store)
         unfinished, of_checkpoints = _unfinished(store, space, trials["trial_id"])
-        points.append(of_checkpoints)
+        points += of_checkpoints
         committed = trials[trials["trial_id"].isin(records[-1].trial_ids)]
         for task in sorted({*unfinished["task"], *committed["task"]}):
             waiting, done = (rows[rows["task"] == task] for rows in (unfinished, committed))
             listed.append(_lines(name, task, space, waiting, done, limits))
-    every = [rows for lines in listed for _, rows in lines.settings]
-    stored = store.curves({key for rows in every for key in rows["trial_id"][rows["status"] != "unfinished"]})
-    points.append(zip(*(stored[name].to_pylist() for name in ("trial_id", "step", "metric", "value")), strict=True))
-    known: Points = collections.defaultdict(lambda: collections.defaultdict(dict))
-    for trial_id, step, metric, value in itertools.chain(*points):
-        if value is not None and math.isfinite(value):
-            known[trial_id][metric][step] = value
-    drawn = [lines for lines in (_with_curves(lines, known) for lines in listed) if lines.settings]
+    known = _points(store, listed, points)
+    having = {*known["trial_id"]}
+    drawn = [lines for lines in (_only(lines, having) for lines in listed) if lines.settings]
     tasks = collections.Counter(lines.sweep for lines in drawn)
     return [
         {"title": lines.sweep if tasks[lines.sweep] == 1 else f"{lines.sweep}: {lines.task}"}
@@ -117,9 +112,21 @@ def _lines(
     return Lines(sweep, task, [(shared, own.head(limits.trials + 1)) for shared, own in chosen], best)
 
 
-def _with_curves(lines: Lines, points: Points) -> Lines:
-    having = [(entries, rows[rows["trial_id"].isin(points)]) for entries, rows in lines.settings]
-    return lines._replace(settings=[(entries, rows) for entries, rows in having if len(rows)])
+def _points(
+    store: Store, listed: Iterable[Lines], of_checkpoints: Iterable[tuple[str, int, str, float]]
+) -> pd.DataFrame:
+    """The finite points of the curves that charts may show, each once: those of checkpoints and of the store."""
+    every = [rows for lines in listed for _, rows in lines.settings]
+    stored = store.curves({key for rows in every for key in rows["trial_id"][rows["status"] != "unfinished"]})
+    points = itertools.chain(of_checkpoints, zip(*(stored[name].to_pylist() for name in POINT), strict=True))
+    known = pd.DataFrame(points, columns=POINT).astype({"value": float, "trial_id": "category"})
+    known = known.drop_duplicates(POINT[:3], keep="last")
+    return known[np.isfinite(known["value"])]
+
+
+def _only(lines: Lines, trial_ids: Collection[str]) -> Lines:
+    kept = [(entries, rows[rows["trial_id"].isin(trial_ids)]) for entries, rows in lines.settings]
+    return lines._replace(settings=[(entries, rows) for entries, rows in kept if len(rows)])
 
 
 def _unfinished(
@@ -141,7 +148,7 @@ def _unfinished(
     return pd.DataFrame(rows, columns=OF_LINE), [(key, *point) for key, points in found.items() for point in points]
 
 
-def _chart(lines: Lines, points: Points, shades: Mapping[str, str], look: Look, limits: Limits) -> dict[str, Any]:
+def _chart(lines: Lines, points: pd.DataFrame, shades: Mapping[str, str], look: Look, limits: Limits) -> dict[str, Any]:
     """The settings of one sweep and task as plain data, and a note that says what was left out."""
     shown = [(spec, rows.head(limits.trials).sort_values("seed")) for spec, rows in lines.settings[: limits.settings]]
     shown.sort(key=lambda setting: list(map(value_order, setting[0].values())))
@@ -152,6 +159,17 @@ def _chart(lines: Lines, points: Points, shades: Mapping[str, str], look: Look, 
         _series(rows, points, spec, paths, facets, limits.points) | {"colour": colour}
         for (spec, rows), colour in zip(shown, distinct(wanted, look), strict=True)
     ]
+    counts = collections.Counter(
+        name for one in series for name, curve in one["curves"].items() for _ in curve["steps"]
+    )
+    metrics = sorted(counts, key=lambda name: (name != METRIC, -counts[name], name))
+    words = dict.fromkeys(name for each in series for name in each["facets"])
+    every = {name: sorted({one for each in series for one in each["facets"].get(name, ())}) for name in words}
+    return {"facets": every, "metrics": metrics, "series": series, "note": _note(lines, shown, limits)}
+
+
+def _note(lines: Lines, shown: Sequence[tuple[Any, pd.DataFrame]], limits: Limits) -> str:
+    """What a chart shows of unfinished trials, and what it leaves out."""
     notes = []
     if unfinished := sum(int((rows["status"] == "unfinished").sum()) for _, rows in shown):
         verb = inflected(unfinished, "is", "are")
@@ -161,17 +179,11 @@ def _chart(lines: Lines, points: Points, shades: Mapping[str, str], look: Look, 
         notes.append(f"Of more than {len(shown)} settings, {has}.")
     if any(len(rows) > limits.trials for _, rows in lines.settings):
         notes.append(f"Of more than {limits.trials} trials of a setting, it has {limits.trials}.")
-    counts = collections.Counter(
-        name for one in series for name, curve in one["curves"].items() for _ in curve["steps"]
-    )
-    metrics = sorted(counts, key=lambda name: (name != METRIC, -counts[name], name))
-    words = dict.fromkeys(name for each in series for name in each["facets"])
-    every = {name: sorted({one for each in series for one in each["facets"].get(name, ())}) for name in words}
-    return {"facets": every, "metrics": metrics, "series": series, "note": " ".join(notes)}
+    return " ".join(notes)
 
 
 def _series(
-    lines: pd.DataFrame, points: Points, spec: Mapping[str, Any], paths: Sequence[str], facets: Facets, most: int
+    lines: pd.DataFrame, points: pd.DataFrame, spec: Mapping[str, Any], paths: Sequence[str], facets: Facets, most: int
 ) -> dict[str, Any]:
     """The curves of a setting at the steps at which any of its trials has a point, of many steps some.
 
@@ -179,15 +191,14 @@ def _series(
     after its points it has no value.
     """
     found = {}
-    for metric in dict.fromkeys(name for key in lines["trial_id"] for name in points[key]):
-        own = [sorted(points[key][metric].items()) for key in lines["trial_id"]]
-        every = sorted({step for line in own for step, _ in line})
-        steps = [every[at] for at in np.linspace(0, len(every) - 1, min(len(every), most)).round().astype(int)]
-        values = []
-        for line in own:
-            at = np.interp(steps, *zip(*line, strict=True), left=np.nan, right=np.nan) if line else [math.nan]
-            values.append([None if math.isnan(value) else float(f"{value:.4g}") for value in at])
-        found[metric] = {"steps": steps, "values": values}
+    for metric, own in points[points["trial_id"].isin(lines["trial_id"])].groupby("metric"):
+        wide = own.pivot(index="step", columns="trial_id", values="value").reindex(columns=lines["trial_id"])
+        wide = wide.interpolate("index", limit_area="inside")
+        some = wide.iloc[np.linspace(0, len(wide) - 1, min(len(wide), most)).round().astype(int)]
+        values = [
+            [None if math.isnan(value) else float(f"{value:.4g}") for value in line] for line in some.to_numpy().T
+        ]
+        found[metric] = {"steps": some.index.tolist(), "values": values}
     words = named_values(paths, lambda path: value_text(spec[path]) if path in spec else "")
     words_of = {column_name(path): [value] for path, value in spec.items() if isinstance(value, str)}
     trials = lines[["trial_id", "seed", "status"]].rename(columns={"trial_id": "id"})

@@ -268,7 +268,7 @@ def evaluate(
 
 
 def _parts(tokens: list[str]) -> tuple[list[str], dict[str, str]]:
-    """What is named, and the entries that are written as options, each with its text; without a text it is `true`."""
+    """The words of a command line without a dash, and the texts of its options; an option without a text is `true`."""
     named: list[str] = []
     written: dict[str, str] = {}
     last: str | None = None  # an option that may still get a text

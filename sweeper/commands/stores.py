@@ -161,7 +161,7 @@ def copy(
         bool, typer.Option("--hide-folders", help="Keep only the last part of absolute paths in recorded commands.")
     ] = False,
 ) -> None:
-    """Copy sweeps with all that belongs to their trials into another store, which keeps what it has."""
+    """Copy sweeps into another store, with their notes, trials and evaluations; that store keeps its own."""
     from sweeper.store.copying import Kept
     from sweeper.store.copying import copy as copied
     from sweeper.store.store import Store

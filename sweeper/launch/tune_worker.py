@@ -142,18 +142,19 @@ class PackWorker(tune.Trainable):
         except BaseException as error:
             if noted and not isinstance(error, Exception):
                 raise  # the answer of this process to a signal
-            if isinstance(error, StoreError | OtherCodeError):
-                # The disk, the network, the object store, or other code on this node: no fault of these trials.
-                trouble = Lost(reason(error), of_store=isinstance(error, StoreError))
-            else:
-                # What a plug-in raises is a failure of these trials. Ray's log takes no half characters.
-                print(printable_lines(traceback.format_exc()), file=sys.stderr)
-                if isinstance(error, Exception) and out_of_memory(error):
-                    # Of the evaluation, or of one lane: another device may have enough.
-                    trouble = Lost(f"the device has too little memory: {reason(error)}", of_store=False)
-                else:
-                    trouble = self._failed(error)
-            return Report(done=True, progress=self._progress, trouble=trouble)
+            return Report(done=True, progress=self._progress, trouble=self._trouble(error))
+
+    def _trouble(self, error: BaseException) -> Failed | Lost:
+        """What an exception means for the trials of the pack: their failure, or a loss that is no fault of theirs."""
+        if isinstance(error, StoreError | OtherCodeError):
+            # The disk, the network, the object store, or other code on this node
+            return Lost(reason(error), of_store=isinstance(error, StoreError))
+        # What a plug-in raises is a failure. Ray's log takes no half characters.
+        print(printable_lines(traceback.format_exc()), file=sys.stderr)
+        if isinstance(error, Exception) and out_of_memory(error):
+            # Of the evaluation, or of one lane: another device may have enough.
+            return Lost(f"the device has too little memory: {reason(error)}", of_store=False)
+        return self._failed(error)
 
     def _order(self, pack_id: str) -> Order:
         try:

@@ -14,7 +14,7 @@ Life = Literal["alive", "dead", "elsewhere"]
 class DriverProcess(BaseModel):
     """A process, so that another process can tell whether it lives."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, defer_build=True)
 
     host: str  # name of the machine, for people
     machine: str  # what tells the boot of the machine, and the container, from all others

@@ -35,7 +35,7 @@ _NAME = re.compile(r"drivers/([A-Za-z0-9_][\w.-]*)/([0-9a-f]{16})\.json", re.ASC
 class PackProgress(BaseModel):
     """A running pack in a heartbeat."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False, defer_build=True)
 
     label: str  # what it trains, in a few words
     phase: str  # `waiting` (its worker starts), `compiling`, `training`, `evaluating` or `done`
@@ -50,7 +50,7 @@ class PackProgress(BaseModel):
 class Heartbeat(BaseModel):
     """A heartbeat of a driver."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False, defer_build=True)
 
     driver: str  # sixteen hexadecimal digits, drawn by the driver
     process: DriverProcess  # which process it is

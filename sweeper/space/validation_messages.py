@@ -7,7 +7,7 @@ and the message on a mapping that was meant as a hole says which holes there are
 
 import re
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -37,7 +37,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
     """The problems of the tree `node`, whose data pydantic has refused as a record: at most one for each path."""
     refused: dict[str, tuple[Node, list[str]]] = {}
     problems: list[Problem] = []
-    missing: list[tuple[tuple[Any, ...], Problem]] = []
+    missing: dict[tuple[Any, ...], Problem] = {}
     meant: set[tuple[Any, ...]] = set()
     for detail in error.errors(include_url=False):
         location, context = detail["loc"], detail.get("ctx", {})
@@ -46,40 +46,53 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
             case "default_factory_not_called":
                 pass  # another value of the record is refused
             case "missing":
-                missing.append((location, Problem(joined(at.path, location[-1]), "is missing", at.where)))
+                missing[location] = Problem(joined(at.path, location[-1]), "is missing", at.where)
             case "union_tag_not_found":
                 path = joined(at.path, context["discriminator"].strip("'"))
                 problems.append(Problem(path, "is missing", at.where))
             case "extra_forbidden":
                 names, nearest = _names_for(location, node, annotation)
-                key, known = location[-1], f" (known: {', '.join(names)})" if names else ""
-                hint = did_you_mean(nearest) or other_tools.hint({key: None})
-                if len(location) == 1 and _is_document(annotation) and not hint:
-                    known += "; a key that only holds an anchor begins with x-"
-                problems.append(Problem(_key_path(at.path, key), f"unknown key {shown(key)}{hint}{known}", at.where))
+                message = _unknown_key(location, names, nearest, annotation)
+                problems.append(Problem(_key_path(at.path, location[-1]), message, at.where))
                 meant.add((*location[:-1], nearest))
             case "invalid_key":
                 path = _key_path(at.path, location[-1])
                 problems.append(Problem(path, f"a key must be a word here, not {location[-1]}", at.where))
             case "literal_error" | "enum" | "union_tag_invalid" if not isinstance(at.value, dict) or "tag" in context:
-                at = descendant(at, (context.get("discriminator", "").strip("'"),))
-                names = context.get("expected") or context["expected_tags"]
-                known = re.findall(r"'([^']*)'", names)
-                nearest = other_tools.name_for(at.value, known) or nearest_name(at.value, known)
-                hint = did_you_mean(nearest) or other_tools.hint({str(at.value): None})
-                problems.append(Problem(at.path, f"expected {names}, got {shown(at.value)}{hint}", at.where))
+                problems.append(_not_listed(descendant(at, (context.get("discriminator", "").strip("'"),)), context))
             case "string_pattern_mismatch":
                 problems.append(Problem(at.path, _no_file_name(str(at.value), context["pattern"]), at.where))
             case "value_error":
                 problems.append(_raised(context["error"], at, annotation))
             case kind:
-                words = _EXPECTED.get(kind) or re.sub(r"^\w+ should | after validation", "", detail["msg"])
+                words = _EXPECTED.get(kind, re.sub(r"^\w+ should | after validation", "", detail["msg"]))
                 refused.setdefault(at.path, (at, []))[1].append(words)
-    for at, words in refused.values():
-        message = f"should {' or '.join(dict.fromkeys(words))}, got {shown(at.value)}{_advice(at, words, annotation)}"
-        problems.append(Problem(at.path, _failed_hole(at.value, annotation) or message, at.where))
+    problems += [_of_type(at, words, annotation) for at, words in refused.values()]
     # A key that is missing because it was misspelt is one mistake, not two.
-    return problems + [problem for location, problem in missing if location not in meant]
+    return problems + [missing[location] for location in missing if location not in meant]
+
+
+def _of_type(at: Node, words: list[str], annotation: Any) -> Problem:
+    """The problem of a value that should be of one of some types; `words` say each."""
+    message = f"should {' or '.join(dict.fromkeys(words))}, got {shown(at.value)}{_advice(at, words, annotation)}"
+    return Problem(at.path, _failed_hole(at.value, annotation) or message, at.where)
+
+
+def _unknown_key(location: Sequence[Any], names: Sequence[str], nearest: str | None, annotation: Any) -> str:
+    hint = did_you_mean(nearest) or other_tools.hint({location[-1]: None})
+    known = f" (known: {', '.join(names)})" if names else ""
+    if len(location) == 1 and _is_document(annotation) and not hint:
+        known += "; a key that only holds an anchor begins with x-"
+    return f"unknown key {shown(location[-1])}{hint}{known}"
+
+
+def _not_listed(at: Node, context: Mapping[str, Any]) -> Problem:
+    """The problem of a value that is none of some names, which pydantic has put into quotes."""
+    names = context.get("expected") or context["expected_tags"]
+    known = re.findall(r"'([^']*)'", names)
+    nearest = other_tools.name_for(at.value, known) or nearest_name(at.value, known)
+    hint = did_you_mean(nearest) or other_tools.hint({str(at.value): None})
+    return Problem(at.path, f"expected {names}, got {shown(at.value)}{hint}", at.where)
 
 
 def _names_for(location: Sequence[Any], node: Node, annotation: Any) -> tuple[list[str], str | None]:

@@ -34,7 +34,8 @@ TAG = r"\w[\w.:/+-]{0,99}"  # what a tag may be: a word without blanks, commas a
 class Annotation(BaseModel):
     """A note or some tags, made at a moment (ISO 8601, UTC), on a sweep or on trials."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Its patterns take .05 s to compile, and most stores have no annotations.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     sweep: str | None = None
     trial_ids: tuple[Annotated[str, Field(pattern=f"^{TRIAL_ID}$")], ...] = ()
@@ -44,7 +45,7 @@ class Annotation(BaseModel):
 
 
 class _File(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     schema_version: int = SCHEMA_VERSION
     annotations: tuple[Annotation, ...]

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -219,9 +220,7 @@ def unchecked_plan(
 
             return finite_values(store, trials, metric)
 
-        def planned() -> tuple[plan.WorkSource, str]:
-            return work_source(spec, store, committed, done, values, origin.fingerprint)
-
+        planned = functools.partial(work_source, spec, store, committed, done, values, origin.fingerprint)
         source, sentence = planned()
         LoadedCode(used_plug_ins(source.planned.values())).require_unchanged()
         counting = {key: seal for key, seal in seals.items() if seal.status in done}

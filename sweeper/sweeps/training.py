@@ -5,12 +5,14 @@ import dataclasses
 import inspect
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from sweeper import events, listeners
+from sweeper.analysis.results import finite_values
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, typed
@@ -27,7 +29,6 @@ from sweeper.space.resources import Resources
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.sweeps import on_cluster
-from sweeper.sweeps.limits import LimitsWatch
 from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
@@ -70,31 +71,41 @@ class OfSweep:
         self._listener.hear(event)
 
 
-def train(
-    plan: SweepPlan,
-    *,
-    in_process: bool = False,
-    address: str | None = None,
-    concurrency: int | None = None,
-    on_event: Callable[[Event], None] | None = None,
-    interruption: Interruption | None = None,
-    output: Output | None = None,
-) -> SweepResult:
-    """Train, evaluate and commit what a plan lacks; see `sweeper.train`.
+class LimitsWatch:
+    """A listener that ends its start at the first limit of its space. The goal may be reached before: then it ends at
+    once.
 
-    A plan that was trained before, or whose store has changed, is made anew first. A command gives the interruption
-    that has its signals, and the output for progress; otherwise signals are answered as long as packs run.
+    It ends as after Ctrl-C: running packs leave checkpoints, and the next start goes on.
     """
-    (result,) = train_together(
-        [plan],
-        in_process=in_process,
-        address=address,
-        concurrency=concurrency,
-        on_event=on_event,
-        interruption=interruption,
-        output=output,
-    )
-    return result
+
+    def __init__(self, plan: SweepPlan, interruption: Interruption, clock: Callable[[], float] = time.monotonic):
+        self._plan, self._interruption, self._limits = plan, interruption, plan.spec.limits
+        self._clock, self._begun, self._failed = clock, clock(), 0
+        self.goal_reached = False
+        self._compare(key for key, status in plan.settled.items() if status == "finished")
+
+    def hear(self, event: Event) -> None:
+        limits = self._limits
+        match event:
+            case events.Ticked() if limits.hours is not None and self._clock() - self._begun >= 3600 * limits.hours:
+                self._interruption.end(f"limits.hours: {counted(limits.hours, 'hour')} are over")
+            case events.TrialCommitted(status="failed"):
+                self._failed += 1
+                if self._failed == limits.failures:
+                    self._interruption.end(f"limits.failures: {counted(self._failed, 'trial')} failed")
+            case events.TrialCommitted(trial_id=trial_id, status="finished"):
+                self._compare([trial_id])
+            case _:
+                pass
+
+    def _compare(self, finished: Iterable[str]) -> None:
+        goal = self._limits.goal
+        if goal is None or self.goal_reached:
+            return
+        trials = [self._plan.trials[key] for key in finished]
+        for value in filter(goal.reached, finite_values(self._plan.store, trials, goal.metric) or ()):
+            self.goal_reached = True
+            self._interruption.end(f"limits.goal: {goal.metric} is {value:.6g}")
 
 
 def train_together(
@@ -107,7 +118,12 @@ def train_together(
     interruption: Interruption | None = None,
     output: Output | None = None,
 ) -> list[SweepResult]:
-    """As `train`, for plans of one command that share a store, a cluster and a view; in this process for one plan."""
+    """Train, evaluate and commit what plans lack that share a store, a cluster and a view; see `sweeper.train`.
+
+    A plan that was trained before, or whose store has changed, is made anew first. A command gives the interruption
+    that has its signals, and the output for progress; otherwise signals are answered as long as packs run. In this
+    process there is one plan.
+    """
     plans = [_fresh(plan) for plan in plans]
     store, origin = plans[0].store, plans[0].origin
     source = plans[0].source if len(plans) == 1 else JointWork([plan.source for plan in plans])

@@ -40,7 +40,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from sweeper.interruption import signals_noted
 from sweeper.messages import UserError, did_you_mean, message_of, nearest_name, one_line, printable
@@ -199,6 +198,8 @@ def _entry_points(path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
 
 def packages() -> dict[str, Path | None]:
     """The installed packages that bring plug-ins, each with the folder of its code if that is somebody's own."""
+    from urllib.request import url2pathname  # imports what speaks with servers
+
     found: dict[str, Path | None] = {}
     for kind in KINDS:
         for entry_point in _entry_points(tuple(sys.path)).select(group=f"sweeper.{kind}s"):

@@ -22,7 +22,6 @@ import functools
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import scipy.optimize
 from jaxtyping import Float, Int
 
 from tasks.gridworld.environment import Grid
@@ -140,6 +139,8 @@ def deterministic(grid: Grid) -> int:
 
 def _best_mixture(costs: Float[np.ndarray, "strategy treasure"]) -> tuple[float, np.ndarray, np.ndarray]:
     """Value, mixture of strategies and distribution of treasures of the matrix game."""
+    import scipy.optimize  # takes a quarter of a second, and most who import the task want no bound
+
     strategies, treasures = costs.shape
     # scipy has no types, and those of this function take pyright 15 CPU seconds to infer.
     solved = cast("Any", scipy.optimize).linprog(

@@ -9,8 +9,8 @@ from sweeper import events
 from sweeper.interruption import Interruption
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store
-from sweeper.sweeps.limits import LimitsWatch
 from sweeper.sweeps.sweep_plan import unchecked_plan
+from sweeper.sweeps.training import LimitsWatch
 from sweeper.trial.trial import trial_id
 from tests.results import result
 from tests.tiny_sweeps import with_seeds
