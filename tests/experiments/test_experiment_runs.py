@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import random
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -33,6 +34,8 @@ from sweeper.trial.trial import trial_id, trial_of
 from tests.analysis.made_up_figures import panel
 from tests.experiments.runs import destination, science
 from tests.experiments.toy import TOY, project, toy_trial
+from tests.packs.test_halving import run as run_halving
+from tests.packs.test_halving import source_of as halving_work
 from tests.results import failure
 from tests.whole_packs import run_pack
 
@@ -342,6 +345,18 @@ def test_early_stopping_needs_a_curve_or_a_metric_of_the_experiment(toy):
             search_space.read(toy / "toy.yaml", [override] if override else [])
     for metric in ("pace", "distance"):
         search_space.read(toy / "toy.yaml", [f"{compared}{metric}}}"])
+
+
+def test_a_search_halves_trials_of_an_experiment_by_any_of_its_curves_and_deaths_change_nothing(toy, tmp_path):
+    halving = "{method: halving, starts: 3, curve: pace, curve_mode: min, rungs: [{steps: 4, keep: 1}]}"
+    (toy / "toy.yaml").write_text(SPACE.replace("{method: grid, early_stopping: {grace_steps: 4}}", halving))
+    spec = search_space.read(toy / "toy.yaml", ["resources.lanes=1"])
+    whole, killed = (Store.open(tmp_path / name) for name in ("whole", "killed"))
+    run_halving(halving_work(spec, whole), whole, random.Random(0))
+    for death in range(1, 30):
+        run_halving(halving_work(spec, killed), killed, random.Random(death), strides=2)
+    assert sorted(whole.trials()["steps_done"].to_pylist()) == [4, 4, 12]
+    assert science(killed) == science(whole)
 
 
 def test_a_panel_by_a_column_that_experiments_do_not_fill_is_refused(toy):

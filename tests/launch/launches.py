@@ -8,19 +8,18 @@ from sweeper import events
 from sweeper.interruption import Interruption
 from sweeper.launch import tune_driver
 from sweeper.launch.job import Job, Launched, Training, WorkKind
-from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import plan
 from sweeper.packs.packing import packs
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.trial import provenance
-from sweeper.trial.trial import trial_id
+from sweeper.trial.trial import Trial, trial_id
 from tests.heard import Heard
 
 
 def launched(
     store: Path,
-    trials: Sequence[TrialSpec],
+    trials: Sequence[Trial],
     *,
     resources: Resources = Resources(),
     work_kind: WorkKind = Training(),

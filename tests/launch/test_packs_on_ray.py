@@ -16,6 +16,7 @@ from sweeper.packs import plan
 from sweeper.space.early_stopping import Asha
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
+from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.trial import trial_id
 from tests.heard import Heard
 from tests.launch.bad_task import bad_trial, in_project
@@ -91,6 +92,18 @@ def test_the_numbers_of_a_worker_are_those_of_this_process(swept, bad, tmp_path)
         assert swept.row(swept.good)[name] == row[name]
     there, ours = (store.seals()[trial_id(swept.good)].network for store in (swept.store, here))
     assert there == ours
+
+
+@pytest.mark.long  # compiles in two processes
+def test_so_are_those_of_an_experiment(bad, tmp_path):
+    fields = {"name": "classification", "points": 200, "width": 8, "optimizer": {"name": "adam", "warmup_steps": 0}}
+    trial = ExperimentTrial.model_validate({"experiment": fields, "steps": 20, "seed": 0, "evaluate_every": 10})
+    launched(tmp_path / "there", [trial])
+    ended(Worker(whole(trial), tmp_path / "here"))
+    there, here = (Store.open(tmp_path / name) for name in ("there", "here"))
+    assert there.trials()["extra_metrics"].to_pylist() == here.trials()["extra_metrics"].to_pylist() != [None]
+    assert there.curves()["value"].to_pylist() == here.curves()["value"].to_pylist()
+    assert there.seals()[trial_id(trial)].network == here.seals()[trial_id(trial)].network
 
 
 @pytest.mark.long  # waits for two packs without news

@@ -8,12 +8,12 @@ from pathlib import Path
 from sweeper.launch import tune_worker
 from sweeper.launch.job import NetworkEvaluation, Report, Training, WorkKind, encoded
 from sweeper.launch.tune_worker import Pace
-from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import plan
 from sweeper.packs.orders import Order
 from sweeper.packs.packing import Pack
 from sweeper.space.resources import Resources
 from sweeper.trial import provenance
+from sweeper.trial.trial import Trial
 from tests.trials import coloring_trial
 
 AFTER_EVERY_STRIDE = Pace(seconds=0.0, idle_share=math.inf)
@@ -63,7 +63,7 @@ def ended(worker: Worker) -> Report:
     return report
 
 
-def whole(*trials: TrialSpec) -> plan.Work:
+def whole(*trials: Trial) -> plan.Work:
     """A pack of which everything is pending."""
     pack = Pack(trials)
     return plan.Work(pack, pack.trial_ids)
