@@ -33,12 +33,12 @@ from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS, Choice
-from sweeper.space.limits import Goal, Limits
+from sweeper.space.limits import Limits
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search_methods import GridSearch, Method, OptunaSearch, Search, SearchMethod
-from sweeper.space.sweep_spec import MAX_FAILURES, SweepSpec, unrepresentable
-from sweeper.space.trial_names import TrialNames
+from sweeper.space.settings import Settings
+from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import (
     RESERVED,
     Node,
@@ -53,7 +53,7 @@ from sweeper.space.yaml_tree import (
 )
 from sweeper.training.kinds import kind_of
 from sweeper.trial.record import canonical
-from sweeper.trial.trial import leaf_values, record_of, trial_of
+from sweeper.trial.trial import leaf_values
 
 ANCHORS = "x-"
 """The beginning of keys at the top that hold values for aliases, and nothing else."""
@@ -148,7 +148,7 @@ def check_panels(spec: SweepSpec) -> None:
         return
     declared = [node.value["name"].value for node in spec.document.value["panels"].value]
     problems = []
-    for location, message in checks.mistakes(spec.panels, declared, TrialNames(spec.tree)):
+    for location, message in checks.mistakes(spec.panels, declared, spec.names):
         at = descendant(spec.document, ("panels", *location))
         problems.append(Problem(at.path, message, at.where))
     if problems:
@@ -200,13 +200,11 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     stop_at(problems, _without_effect(overrides, whole), _unused(named, tree, exclusions))
     stop_at(_too_many(top.search, root, tree, len(patches)), _undrawable(top.search, tree))
     stop_at(_illegal_values(tree, exclusions))
-    search = _directed(top.search, tree)
-    stop_at(_wrong_metric(search, top.limits.goal, root, tree))
-    return SweepSpec(
+    spec = SweepSpec(
         name=top.name,
         description=top.description,
         panels=top.panels,
-        search=search,
+        search=top.search,
         resources=top.resources,
         limits=top.limits,
         path=path,
@@ -216,6 +214,9 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
         tree=tree,
         exclusions=exclusions,
     )
+    spec = _directed(spec)
+    stop_at(_wrong_metric(spec))
+    return spec
 
 
 def _ill_formed(trial: Node, patches: Sequence[Node], variables: Node) -> Iterator[Problem]:
@@ -258,24 +259,12 @@ def _illegal_values(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
 
     Values that meet only in probes that are left out are checked when the space is expanded.
     """
-    problems: list[Problem] = []
-    checked: set[tuple[Any, ...]] = set()
     if wrong := _wrong_conditions(tree, exclusions):
         return wrong
-    for probe in holes.probes(tree):
-        trial = probe.value["trial"]
-        try:
-            setting = formulas.resolved(probe)
-            trial = setting.value["trial"]
-            if formulas.exclusion_in(setting, exclusions) is None:
-                problems += unrepresentable(trial_of(plain(trial)), trial, checked)
-        except Refused as refused:
-            problems.append(refused.problem)
-        except ValidationError as error:
-            problems += validation_messages.problems_of(error, trial, record_of(trial.value))
-        if len(problems) > MAX_FAILURES:
-            break
-    return problems
+    settings = Settings(tree, exclusions)
+    for _ in settings.trials([holes.probes(tree)]):
+        pass
+    return settings.problems
 
 
 def _wrong_conditions(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
@@ -351,25 +340,29 @@ def _undrawable(search: Search, tree: Node) -> Iterator[Problem]:
             yield Problem(joined(node.path, "weights"), unused, node.where)
 
 
-def _directed(search: Search, tree: Node) -> Search:
-    """The search with the direction that plug-ins declare for each of its metrics, where the space writes none."""
+def _directed(spec: SweepSpec) -> SweepSpec:
+    """The space with the direction that plug-ins declare for each metric of its search, where none is written."""
+    search = spec.search
     if "metric" not in search.model_fields_set or "mode" in search.model_fields_set:
-        return search
+        return spec
     declared: dict[str, set[bool]] = defaultdict(set)
-    for trial in TrialNames(tree).trials:
+    for trial in spec.names.trials:
         for metric, large in kind_of(trial).directions(trial).items():
             declared[metric].add(large)
-    modes = ["max" if declared[metric] == {True} else "min" for metric in search.metric if len(declared[metric]) == 1]
-    return search.model_copy(update={"mode": tuple(modes)}) if len(modes) == len(search.metric) else search
+    if any(len(declared[metric]) != 1 for metric in search.metric):
+        return spec
+    modes = tuple("max" if True in declared[metric] else "min" for metric in search.metric)
+    return replace(spec, search=search.model_copy(update={"mode": modes}))
 
 
-def _wrong_metric(search: Search, goal: Goal | None, root: Node, tree: Node) -> Iterator[Problem]:
+def _wrong_metric(spec: SweepSpec) -> Iterator[Problem]:
     """A metric or a curve that no trial will have, a metric without a direction, and a goal that is not known."""
+    search, goal, root = spec.search, spec.limits.goal, spec.document
     written, stopping, halving = search.model_fields_set, search.early_stopping, search.halving
     asks = search.ADAPTS or stopping is not None or halving is not None or goal is not None
     if "metric" not in written and not asks:
         return
-    names = TrialNames(tree)
+    names = spec.names
     if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in names.trials):
         known = ", ".join(names.metrics)
         yield Problem("search.metric", f"is missing: which metric is to be improved? (known: {known})", root.where)
