@@ -24,7 +24,7 @@ from fractions import Fraction
 from typing import Any
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.space.problems import Refused, shortened, shown
+from sweeper.space.problems import shortened, shown
 from sweeper.space.yaml_tree import Node, entry_at, joined
 from sweeper.trial.field_types import infinity
 
@@ -176,11 +176,11 @@ class Formula:
 def parsed(node: Node) -> Node:
     """The node with the formula that it holds as its value; refused, with the place in the text, if it holds none."""
     if not isinstance(node.value, str | bool | int | float):
-        raise Refused(node.path, f"expected a formula, got {shown(node.value)}", node.where)
+        raise node.refusal(f"expected a formula, got {shown(node.value)}")
     try:
         return replace(node, value=Formula(node.value if isinstance(node.value, str) else shown(node.value)))
     except _NoValue as error:
-        raise Refused(node.path, str(error), node.where) from None
+        raise node.refusal(str(error)) from None
 
 
 def _word(node: ast.expr) -> str | None:
@@ -395,11 +395,11 @@ class Resolution:
         if node.path not in self._values:
             if node.path in self._open:
                 circle = " → ".join([*self._open[self._open.index(node.path) :], node.path])
-                raise Refused(node.path, f"the formula needs its own value: {circle}", node.where)
+                raise node.refusal(f"the formula needs its own value: {circle}")
             self._open.append(node.path)
             value = self.value(node)
             if isinstance(value, Missing):
-                raise Refused(node.path, self._lacked(value.location), node.where)
+                raise node.refusal(self._lacked(value.location))
             self._open.pop()
             self._values[node.path] = _rounded(value)
         return self._values[node.path]
@@ -423,9 +423,9 @@ class Resolution:
         try:
             return node.value.value(entry)
         except _NoValue as error:
-            raise Refused(node.path, f"{shown(node.value.text)}: {error}", node.where) from None
+            raise node.refusal(f"{shown(node.value.text)}: {error}") from None
         except RecursionError:
-            raise Refused(node.path, "too many formulas need each other", node.where) from None
+            raise node.refusal("too many formulas need each other") from None
 
     def _lacked(self, location: Location) -> str:
         above, depth = self._setting, 0
@@ -453,7 +453,7 @@ def exclusion_in(setting: Node, conditions: Iterable[Node]) -> str | None:
             continue
         if not isinstance(value, bool):
             advice = f"; write {node.value.text} != 0" if isinstance(value, int | float) else ""
-            raise Refused(node.path, f"a condition is true or false, got {shown(value)}{advice}", node.where)
+            raise node.refusal(f"a condition is true or false, got {shown(value)}{advice}")
         if value:
             return node.value.text
     return None

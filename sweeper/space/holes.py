@@ -224,12 +224,12 @@ class Each(_Listed):
         problems: list[Problem] = []
         hole = _opened(content, RESERVED, problems).value if isinstance(content.value, dict) else None
         if problems:
-            raise Refused(problems[0].path, problems[0].message, problems[0].where)
+            raise Refused(problems[0])
         if not isinstance(hole, Hole):
             return content.value
         if not 0 < len(hole.options) <= MAX_NODES:
             message = f"a range that is taken in full needs a step, and has at most {MAX_NODES:,} values"
-            raise Refused(content.path, message, content.where)
+            raise content.refusal(message)
         return list(hole.options)
 
 
@@ -527,7 +527,7 @@ def _refuse_beside(node: Node, key: str, kind: type[Hole] | None) -> None:
             rule = f"'{key}' may have {known} beside it" if known else "a hole has one key and nothing beside it"
             hint = "" if other in RESERVED else other_tools.hint({other: None})
             names = ", ".join(f"'{name}'" for name in node.value)
-            raise Refused(node.path, f"{rule}, not {names}{hint}", entry.where)
+            raise replace(node, where=entry.where).refusal(f"{rule}, not {names}{hint}")
 
 
 def holes_in(node: Node, chosen: bool = True) -> Iterator[Node]:

@@ -42,7 +42,7 @@ def problems_of(kind: type, named: BaseModel, node: Node, use: Callable[[], Any]
         return validation_messages.problems_of(error, node, record)
     except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:
         at = next((node.value[name] for name in named.model_extra or () if name in str(error)), node)
-        return [Problem(at.path, str(error), at.where)]
+        return [at.problem(str(error))]
     return []
 
 

@@ -150,7 +150,7 @@ def check_panels(spec: SweepSpec) -> None:
     problems = []
     for location, message in checks.mistakes(spec.panels, declared, spec.names):
         at = descendant(spec.document, ("panels", *location))
-        problems.append(Problem(at.path, message, at.where))
+        problems.append(at.problem(message))
     if problems:
         raise SearchSpaceError(str(spec.path), problems)
 
@@ -177,7 +177,7 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
 
     root = functools.reduce(overridden, overrides, root)
     if root.value is None:
-        raise Refused("", "the file is empty", None)
+        raise Refused(Problem("", "the file is empty"))
     if isinstance(root.value, dict):
         entries = {key: entry for key, entry in root.value.items() if not str(key).startswith(ANCHORS)}
         root = replace(root, value={"name": Node(path.stem, "name", None)} | entries)
@@ -224,10 +224,10 @@ def _ill_formed(trial: Node, patches: Sequence[Node], variables: Node) -> Iterat
     seen: dict[Any, Node] = {}
     for patch in patches:
         if (earlier := seen.setdefault(signature(patch), patch)) is not patch:
-            yield Problem(patch.path, f"repeats {earlier.path}", patch.where)
+            yield patch.problem(f"repeats {earlier.path}")
     for tree in (trial, *patches):
         for key in filter(RESERVED.__contains__, tree.value):
-            yield Problem(joined(tree.path, key), "a hole cannot stand for a whole trial; use variants", tree.where)
+            yield tree.problem("a hole cannot stand for a whole trial; use variants", key)
     for key, node in variables.value.items():
         if not str(key).isidentifier() or keyword.iskeyword(key) or key in RESERVED:
             message = "cannot name a variable: letters, digits and '_', no key of a hole, no word of Python"
@@ -240,7 +240,7 @@ def _unused(variables: Node, tree: Node, exclusions: Sequence[Node]) -> Iterator
     used = {location[:2] for formula in found for location in formula.entries}
     for key, node in variables.value.items():
         if ("variables", key) not in used:
-            yield Problem(node.path, f"no formula has variables.{key}, so that it changes nothing", node.where)
+            yield node.problem(f"no formula has variables.{key}, so that it changes nothing")
 
 
 def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
@@ -286,7 +286,7 @@ def _wrong_conditions(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
         none = "names no entry, such as trial.model.width, so that it holds for all settings or for none"
         return None if condition.entries else none
 
-    return [Problem(node.path, message, node.where) for node in exclusions if (message := mistake(node.value))]
+    return [node.problem(message) for node in exclusions if (message := mistake(node.value))]
 
 
 def _without_effect(overrides: Sequence[str], trials: Sequence[Node]) -> Iterator[Problem]:
@@ -311,7 +311,7 @@ def _too_many(search: Search, root: Node, tree: Node, variants: int) -> Iterator
     if search.trials is not None and len(search.trials) not in (1, variants):
         at = descendant(root, ("search", "trials"))
         found = f"{len(search.trials)} numbers for {counted(variants, 'variant')}"
-        yield Problem(at.path, f"{found}; write one number for all, or one for each", at.where)
+        yield at.problem(f"{found}; write one number for all, or one for each")
         return
     values = sum(len(hole.value.probed) for hole in holes.holes_in(tree))
     starts = 1 if search.halving is None else search.halving.starts
@@ -334,10 +334,10 @@ def _undrawable(search: Search, tree: Node) -> Iterator[Problem]:
         if search.DRAWS:
             return
         if not node.value.options:
-            yield Problem(node.path, message, node.where)
+            yield node.problem(message)
         if isinstance(node.value, Choice) and node.value.weights is not None:
             unused = f"are for search.method {names}; a {search.method} takes every entry"
-            yield Problem(joined(node.path, "weights"), unused, node.where)
+            yield node.problem(unused, "weights")
 
 
 def _directed(spec: SweepSpec) -> SweepSpec:
@@ -394,7 +394,7 @@ def _wrong_scale(scaled: Collection[str], root: Node, tasks: Sequence[str]) -> I
         at = descendant(root, ("search", "scale", task))
         hint = f"{did_you_mean(nearest_name(task, tasks))} (known: {', '.join(tasks)})"
         message = f"lacks {task}" if task in tasks else f"no trial has the task {shown(task)}{hint}"
-        yield Problem(at.path, message, at.where)
+        yield at.problem(message)
 
 
 def _unknown_metric(metric: str, root: Node, location: Sequence[str | int], known: Sequence[str]) -> Iterator[Problem]:
@@ -407,4 +407,4 @@ def _unknown_metric(metric: str, root: Node, location: Sequence[str | int], know
     endings = sorted({f"_{name.removeprefix(f'{other}_')}" for name, others in begun.items() for other in others})
     listed += f"; some of them also with {', '.join(endings)}" * bool(endings)
     hint = did_you_mean(nearest_name(metric, known))
-    yield Problem(at.path, f"unknown metric {shown(metric)}{hint} (known: {listed})", at.where)
+    yield at.problem(f"unknown metric {shown(metric)}{hint} (known: {listed})")

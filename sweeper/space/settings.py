@@ -78,7 +78,7 @@ class Settings:
                 self.problems.append(refused.problem)
             except StartError as error:
                 at = descendant(trial, ("start_from",))
-                self.problems.append(Problem(at.path, str(error), at.where))
+                self.problems.append(at.problem(str(error)))
             except ValidationError as error:
                 self.problems += validation_messages.problems_of(error, trial, record_of(trial.value))
             else:
@@ -113,7 +113,7 @@ class Settings:
                 continue
             key = (records, location, at.value)
             if key not in self._checked and (message := _mistake(trial, location, type(leaf)(at.value))):
-                yield Problem(at.path, message, at.where)
+                yield at.problem(message)
             self._checked.add(key)
 
 

@@ -5,9 +5,10 @@ down to the entry of a choice. The message on an unknown name proposes the neare
 and the message on a mapping that was meant as a hole says which holes there are. Everything else is said by pydantic.
 """
 
+import contextlib
 import re
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -29,9 +30,6 @@ _EXPECTED = {
 }
 """What a value should be where pydantic names types of Python."""
 
-_SECTIONS = ("search", "resources")
-"""Sections of a document, beside `trial`, in which the path of a misplaced key is searched."""
-
 
 def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel]) -> list[Problem]:
     """The problems of the tree `node`, whose data pydantic has refused as a record: at most one for each path."""
@@ -46,10 +44,9 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
             case "default_factory_not_called":
                 pass  # another value of the record is refused
             case "missing":
-                missing.append((location, Problem(joined(at.path, location[-1]), "is missing", at.where)))
+                missing.append((location, at.problem("is missing", location[-1])))
             case "union_tag_not_found":
-                path = joined(at.path, context["discriminator"].strip("'"))
-                problems.append(Problem(path, "is missing", at.where))
+                problems.append(at.problem("is missing", context["discriminator"].strip("'")))
             case "extra_forbidden":
                 names, nearest = _names_for(location, node, annotation)
                 key, known = location[-1], f" (known: {', '.join(names)})" if names else ""
@@ -67,9 +64,9 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 known = re.findall(r"'([^']*)'", names)
                 nearest = other_tools.name_for(at.value, known) or nearest_name(at.value, known)
                 hint = did_you_mean(nearest) or other_tools.hint({str(at.value): None})
-                problems.append(Problem(at.path, f"expected {names}, got {shown(at.value)}{hint}", at.where))
+                problems.append(at.problem(f"expected {names}, got {shown(at.value)}{hint}"))
             case "string_pattern_mismatch":
-                problems.append(Problem(at.path, _no_file_name(str(at.value), context["pattern"]), at.where))
+                problems.append(at.problem(_no_file_name(str(at.value), context["pattern"])))
             case "value_error":
                 problems.append(_raised(context["error"], at, annotation))
             case kind:
@@ -77,16 +74,19 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 refused.setdefault(at.path, (at, []))[1].append(words)
     for at, words in refused.values():
         message = f"should {' or '.join(dict.fromkeys(words))}, got {shown(at.value)}{_advice(at, words, annotation)}"
-        problems.append(Problem(at.path, _failed_hole(at.value, annotation) or message, at.where))
+        problems.append(at.problem(_failed_hole(at.value, annotation) or message))
     # A key that is missing because it was misspelt is one mistake, not two.
     return problems + [problem for location, problem in missing if location not in meant]
 
 
 def _names_for(location: Sequence[Any], node: Node, annotation: Any) -> tuple[list[str], str | None]:
     """The keys of the record in which an unknown key stands, and what was meant, perhaps by its path elsewhere."""
-    key, record = location[-1], _record_at(annotation, node, location[:-1])
-    names = list(record.model_fields) if record else []
-    nearest = nearest_name(key, names, cutoff=0.8) or _elsewhere(str(key).rpartition(".")[2], node, annotation)
+    key, parent = location[-1], descendant(node, location[:-1])
+    places = list(_places(annotation, node, "" if _is_document(annotation) else "trial"))
+    names = next((list(record.model_fields) for _, place, record in places if place is parent), [])
+    last = str(key).rpartition(".")[2]
+    elsewhere = [f"{path}.{last}" for path, _, record in places if path and last in record.model_fields]
+    nearest = nearest_name(key, names, cutoff=0.8) or (elsewhere[0] if len(elsewhere) == 1 else None)
     if nearest is None and not other_tools.hint({key: None}):
         nearest = nearest_name(key, [*names, *(RESERVED if _is_trial(annotation) else ())])
     return names, nearest
@@ -148,14 +148,14 @@ def _raised(error: Exception, at: Node, annotation: Any) -> Problem:
     if isinstance(error, plugins.PluginError):
         at = descendant(at, ("name",))
     elif isinstance(at.value, dict) and len(at.value) == 1 and nearest_name(next(iter(at.value)), RESERVED):
-        return Problem(at.path, _failed_hole(at.value, annotation) or message, at.where)
+        return at.problem(_failed_hole(at.value, annotation) or message)
     elif match := re.match(r"([a-z][\w.]*(?:\[\d+\])?|\[\d+\]): (.*)", message):
         location = re.findall(r"\w+", match[1])
         blamed = descendant(at, [int(part) if part.isdigit() else part for part in location])
         if blamed is not at:
-            return Problem(blamed.path, match[2], blamed.where)
+            return blamed.problem(match[2])
     hint = other_tools.hint(at.value) if _is_trial(annotation) and not isinstance(at.value, dict) else ""
-    return Problem(at.path, message + hint, at.where)
+    return at.problem(message + hint)
 
 
 def _is_trial(annotation: Any) -> bool:
@@ -163,7 +163,37 @@ def _is_trial(annotation: Any) -> bool:
 
 
 def _is_document(annotation: Any) -> bool:
-    return annotation.model_fields.keys() >= {"trial", *_SECTIONS}
+    return annotation.model_fields.keys() >= {"trial", "search"}
+
+
+def _places(annotation: Any, node: Node, path: str) -> Iterator[tuple[str, Node, type[BaseModel]]]:
+    """Every record that a tree is meant to be and to hold, with its path and its node."""
+    if isinstance(node.value, list):
+        for number, item in enumerate(node.value):
+            yield from _places(annotation, item, f"{path}[{number}]")
+    record = _record(annotation, node)
+    if record is None:
+        return
+    yield path, node, record
+    for name, entry in record.model_fields.items():
+        below = node.value.get(name, Node({}, "", None))
+        whole = _is_document(record) and name == "trial" and isinstance(below.value, dict)
+        yield from _places(record_of(below.value) if whole else entry.annotation, below, f"{path}.{name}".lstrip("."))
+
+
+def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
+    """The record that this mapping is meant to be: by the name of its plug-in, or by a tag such as `kind`."""
+    records = _records(annotation) if isinstance(node.value, dict) else []
+    if len(records) != 1:
+        return next((record for record in records if _has_tag(record, node)), None)
+    kind = vars(records[0]).get("KIND")  # of a contract, which plug-ins extend
+    if kind is None:
+        return records[0]
+    written = node.value.get("name")
+    name = written.value if written else plugins.DEFAULTS.get(kind)
+    with contextlib.suppress(plugins.PluginError):  # which another problem reports
+        return plugins.load(kind, name) if name in plugins.names(kind) else None
+    return None
 
 
 def _records(annotation: Any) -> list[type[BaseModel]]:
@@ -173,26 +203,6 @@ def _records(annotation: Any) -> list[type[BaseModel]]:
     return [record for argument in typing.get_args(annotation) for record in _records(argument)]
 
 
-def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
-    """The record that this mapping is meant to be: by the name of its plug-in, or by a tag such as `kind`."""
-    records = _records(annotation)
-    if not isinstance(node.value, dict):
-        return None
-    if len(records) == 1 and (kind := _extended(records[0])):
-        written = node.value.get("name")
-        name = written.value if written else plugins.DEFAULTS.get(kind)
-        try:
-            return plugins.load(kind, name) if name in plugins.names(kind) else None
-        except plugins.PluginError:  # another problem reports this
-            return None
-    return next((record for record in records if len(records) == 1 or _has_tag(record, node)), None)
-
-
-def _extended(record: type[BaseModel]) -> plugins.Kind | None:
-    """The kind of the plug-ins that extend a record; None if it is no contract, which itself says its kind."""
-    return vars(record).get("KIND")
-
-
 def _has_tag(record: type[BaseModel], node: Node) -> bool:
     """Whether a mapping has the tag of a record, such as its `kind`; a tag with a default may be left out."""
     for key, entry in record.model_fields.items():
@@ -200,36 +210,3 @@ def _has_tag(record: type[BaseModel], node: Node) -> bool:
             written = node.value[key].value if key in node.value else entry.default
             return written == values[0]
     return False
-
-
-def _record_at(annotation: Any, node: Node, location: Iterable[Any]) -> type[BaseModel] | None:
-    record = _record(annotation, node)
-    for part in location:
-        if record and part in record.model_fields:
-            annotation = record.model_fields[part].annotation
-        below = descendant(node, (part,))
-        node, record = below, _record(annotation, below)
-    return record
-
-
-def _elsewhere(key: Any, node: Node, annotation: Any) -> str | None:
-    """The path where a key belongs that was written at the wrong depth; None where no or several records know it."""
-    nowhere = Node({}, "", None)
-
-    def paths(annotation: Any, node: Node, path: str) -> Iterator[str]:
-        if (record := _record(annotation, node)) is None:
-            return
-        for name, entry in record.model_fields.items():
-            yield from paths(entry.annotation, node.value.get(name, nowhere), f"{path}.{name}")
-            if name == key:
-                yield f"{path}.{name}"
-
-    # The tree is either the whole document or the trial itself, and only the trial has plug-ins to look into.
-    if _is_document(annotation):
-        trial = node.value.get("trial", nowhere)
-        roots = {name: (annotation.model_fields[name].annotation, node.value.get(name, nowhere)) for name in _SECTIONS}
-        roots["trial"] = (record_of(trial.value), trial)
-    else:
-        roots = {"trial": (annotation, node)}
-    places = [found for path, (record, root) in roots.items() for found in paths(record, root, path)]
-    return places[0] if len(places) == 1 else None
