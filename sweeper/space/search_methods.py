@@ -11,7 +11,6 @@ from this class; callers never check which method it is. `sweeper.packs.work_sou
 A new method is a class, and a name in `Method`.
 """
 
-import abc
 import importlib.util
 import itertools
 import operator
@@ -43,26 +42,6 @@ OneOrMore = Annotated[ListOf[T], BeforeValidator(lambda value: value if isinstan
 """Several values, of which a single one needs no list."""
 
 Draws = Annotated[int, Field(ge=1, le=MAX_SETTINGS)]
-
-
-class Study(abc.ABC):
-    """An adaptive search under way: it proposes settings, and learns the value of each."""
-
-    @abc.abstractmethod
-    def ask(self) -> Mapping[str, Any]:
-        """The next setting: for every path in `open_holes` a value, or the index of an entry of a choice."""
-
-    @abc.abstractmethod
-    def tell(self, number: int, values: Sequence[float] | None) -> None:
-        """The value of each metric for the setting that was asked for as the `number`th, from 0; None if it failed."""
-
-    @abc.abstractmethod
-    def prune(self, number: int) -> None:
-        """The setting that was asked for as the `number`th, from 0, was stopped early."""
-
-    @abc.abstractmethod
-    def leave_out(self, number: int) -> None:
-        """The setting that was asked for as the `number`th, from 0, is one that the space leaves out."""
 
 
 class Search(Spec):
@@ -116,7 +95,7 @@ class Search(Spec):
         """
         raise ValueError(f"the search {self.method} has no list of trials; see study()")
 
-    def study(self, tree: Node) -> Study:
+    def study(self, tree: Node) -> "OptunaStudy":
         """A study without values; equal values make it propose equal settings. A `ValueError` unless it adapts."""
         raise ValueError(f"the search {self.method} proposes no settings; see settings()")
 
@@ -309,8 +288,11 @@ class OptunaSearch(Search):
         return f"an Optuna search of {counted(self.draws, 'setting')}, {counted(trials, 'trial')} so far"
 
 
-class OptunaStudy(Study):
-    """A study with a seeded sampler."""
+class OptunaStudy:
+    """An adaptive search under way, with a seeded sampler: it proposes settings, and learns the value of each.
+
+    Settings are told by the number of their turn, from 0, in which they were asked for.
+    """
 
     def __init__(self, search: OptunaSearch, tree: Node):
         import optuna
@@ -330,6 +312,7 @@ class OptunaStudy(Study):
         self._asked: list[OptunaTrial] = []
 
     def ask(self) -> Mapping[str, Any]:
+        """The next setting: for every path in `open_holes` a value, or the index of an entry of a choice."""
         if self._own_numbers is not None:
             self._study.enqueue_trial({"variants": next(self._own_numbers)})
         trial = self._study.ask()
@@ -347,15 +330,18 @@ class OptunaStudy(Study):
                 self._suggest(trial, hole.options[setting[path]], setting)
 
     def tell(self, number: int, values: Sequence[float] | None) -> None:
+        """The value of each metric for a setting; None if the setting failed."""
         if values is None:
             self._study.tell(self._asked[number], state=self._states.FAIL)
         else:
             self._study.tell(self._asked[number], list(values))
 
     def prune(self, number: int) -> None:
+        """A setting was stopped early."""
         self._study.tell(self._asked[number], state=self._states.PRUNED)
 
     def leave_out(self, number: int) -> None:
+        """A setting is one that the space leaves out."""
         self._asked[number].set_constraint("exclude", 1.0)
         self.prune(number)
 

@@ -17,9 +17,10 @@ import itertools
 import json
 import keyword
 import math
+import operator
 import typing
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -67,10 +68,8 @@ class _Searched(BaseModel):
     search: SearchMethod = GridSearch()
 
 
-class _Document(BaseModel):
+class _Document(_Searched, extra="forbid"):
     """The top level of a search space."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
     description: Annotated[str, Field(max_length=10_000)] = ""
@@ -78,7 +77,6 @@ class _Document(BaseModel):
     trial: dict[Any, Any]
     variants: Annotated[list[dict[Any, Any]], Field(min_length=1)] = [{}]
     exclude: list[Any] = []
-    search: SearchMethod = GridSearch()
     resources: Resources = Resources()
     limits: Limits = Limits()
     panels: Panels = ()
@@ -110,25 +108,15 @@ def written(path: str | Path, overrides: Mapping[str, object]) -> list[str]:
     texts, problems = [], []
     for entry, value in overrides.items():
         try:
-            texts.append(f"{entry}={json.dumps(canonical(_plain_data(value)))}")  # JSON is YAML
-        except (TypeError, ValueError, RecursionError):
+            # Scalars and arrays of numpy, series and indices of pandas have `tolist`.
+            plain_data = json.loads(json.dumps(value, default=operator.methodcaller("tolist")))
+            texts.append(f"{entry}={json.dumps(canonical(plain_data))}")  # JSON is YAML
+        except (AttributeError, TypeError, ValueError, RecursionError):
             found = type(value).__name__
             problems.append(Problem(entry, f"expected numbers, texts, lists and mappings of these, got {found}"))
     if problems:
         raise SearchSpaceError(str(path), problems)
     return texts
-
-
-def _plain_data(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _plain_data(item) for key, item in value.items()}
-        case list() | tuple():
-            return list(map(_plain_data, value))
-        case str():
-            return str(value)
-    of_library = getattr(value, "tolist", None)  # scalars and arrays of numpy; series and indices of pandas
-    return value if of_library is None else _plain_data(of_library())
 
 
 @contextlib.contextmanager
@@ -359,48 +347,40 @@ def _wrong_metric(spec: SweepSpec) -> Iterator[Problem]:
     """A metric or a curve that no trial will have, a metric without a direction, and a goal that is not known."""
     search, goal, root = spec.search, spec.limits.goal, spec.document
     written, stopping, halving = search.model_fields_set, search.early_stopping, search.halving
-    asks = search.ADAPTS or stopping is not None or halving is not None or goal is not None
-    if "metric" not in written and not asks:
-        return
-    names = spec.names
-    if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in names.trials):
-        known = ", ".join(names.metrics)
+    if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in spec.names.trials):
+        known = ", ".join(spec.names.metrics)
         yield Problem("search.metric", f"is missing: which metric is to be improved? (known: {known})", root.where)
-    if halving is not None and halving.curve not in (curves := names.curves):
-        at = descendant(root, ("search", "curve"))
-        hint = f"{did_you_mean(nearest_name(halving.curve, curves))} (known: {', '.join(curves)})"
-        hint += "; a metric of the evaluation is one with trial.evaluate_every"
-        yield Problem("search.curve", f"no trial has the training curve {shown(halving.curve)}{hint}", at.where)
+    if halving is not None and halving.curve not in (curves := spec.names.curves):
+        at = replace(descendant(root, ("search", "curve")), path="search.curve")
+        hint = f"{_hint(halving.curve, curves)}; a metric of the evaluation is one with trial.evaluate_every"
+        yield at.problem(f"no trial has the training curve {shown(halving.curve)}{hint}")
     if isinstance(search, OptunaSearch) and search.scale:
-        yield from _wrong_scale({*search.scale}, root, names.tasks)
+        tasks = spec.names.tasks
+        for task in sorted({*search.scale} ^ {*tasks}):
+            mistake = f"lacks {task}" if task in tasks else f"no trial has the task {shown(task)}{_hint(task, tasks)}"
+            yield descendant(root, ("search", "scale", task)).problem(mistake)
     if "metric" in written:
         for number, metric in enumerate(search.metric):
-            yield from _unknown_metric(metric, root, ("search", "metric", number), [TRAIN_LOSS, *names.metrics])
+            at = descendant(root, ("search", "metric", number))
+            yield from _unknown_metric(metric, at, [TRAIN_LOSS, *spec.names.metrics])
     if goal is not None:
-        yield from _unknown_metric(goal.metric, root, ("limits", "goal", "metric"), names.metrics)
-    if stopping is not None and stopping.metric not in names.training_curves:
-        known = [*names.training_curves, *names.metrics]
-        yield from _unknown_metric(stopping.metric, root, ("search", "early_stopping", "metric"), known)
+        yield from _unknown_metric(goal.metric, descendant(root, ("limits", "goal", "metric")), spec.names.metrics)
+    if stopping is not None and stopping.metric not in (curves := spec.names.training_curves):
+        at = descendant(root, ("search", "early_stopping", "metric"))
+        yield from _unknown_metric(stopping.metric, at, [*curves, *spec.names.metrics])
     if "metric" in written and "mode" not in written:
-        at = descendant(root, ("search", "metric"))
-        large = f"is missing: write 'mode: max' if {shown(search.metric[0])} is to become large, 'mode: min' if small"
-        message = large if len(search.metric) == 1 else "is missing: write a direction, min or max, for each metric"
-        yield Problem("search.mode", message, at.where)
+        large = f"write 'mode: max' if {shown(search.metric[0])} is to become large, 'mode: min' if small"
+        direction = large if len(search.metric) == 1 else "write a direction, min or max, for each metric"
+        yield Problem("search.mode", f"is missing: {direction}", descendant(root, ("search", "metric")).where)
 
 
-def _wrong_scale(scaled: Collection[str], root: Node, tasks: Sequence[str]) -> Iterator[Problem]:
-    """Tasks of the space without a scale, and scales of tasks that it has not."""
-    for task in sorted({*scaled} ^ {*tasks}):
-        at = descendant(root, ("search", "scale", task))
-        hint = f"{did_you_mean(nearest_name(task, tasks))} (known: {', '.join(tasks)})"
-        message = f"lacks {task}" if task in tasks else f"no trial has the task {shown(task)}{hint}"
-        yield at.problem(message)
+def _hint(name: str, known: Sequence[str]) -> str:
+    return f"{did_you_mean(nearest_name(name, known))} (known: {', '.join(known)})"
 
 
-def _unknown_metric(metric: str, root: Node, location: Sequence[str | int], known: Sequence[str]) -> Iterator[Problem]:
+def _unknown_metric(metric: str, at: Node, known: Sequence[str]) -> Iterator[Problem]:
     if metric in known:
         return
-    at = descendant(root, location)
     # With the statistics of each metric, whose names begin with its name, the list is three times as long.
     begun = {name: [other for other in known if name.startswith(f"{other}_")] for name in known}
     listed = ", ".join(name for name, others in begun.items() if not others)

@@ -171,6 +171,7 @@ def _places(annotation: Any, node: Node, path: str) -> Iterator[tuple[str, Node,
     if isinstance(node.value, list):
         for number, item in enumerate(node.value):
             yield from _places(annotation, item, f"{path}[{number}]")
+        return
     record = _record(annotation, node)
     if record is None:
         return
