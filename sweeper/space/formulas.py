@@ -25,7 +25,7 @@ from typing import Any
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import shortened, shown
-from sweeper.space.yaml_tree import Node, entry_at, joined
+from sweeper.space.yaml_tree import Node, entry_at, joined, walk
 from sweeper.trial.field_types import infinity
 
 MAX_CHARACTERS, MAX_OPERATIONS = 2_000, 100
@@ -375,6 +375,11 @@ _BY_DIGITS = ("//", "%", "<", "<=", ">", ">=", "ceil", "floor", "round")
 
 
 # Trees
+
+
+def formulas_in(tree: Node) -> list[Formula]:
+    """Every formula, also those inside the entries of choices."""
+    return [node.value for node in walk(tree) if isinstance(node.value, Formula)]
 
 
 class Resolution:

@@ -35,7 +35,7 @@ from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS, Choice
 from sweeper.space.limits import Limits
-from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
+from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search_methods import GridSearch, Method, OptunaSearch, Search, SearchMethod
 from sweeper.space.settings import Settings
@@ -51,6 +51,7 @@ from sweeper.space.yaml_tree import (
     overridden,
     plain,
     signature,
+    walk,
 )
 from sweeper.training.kinds import kind_of
 from sweeper.trial.record import canonical
@@ -224,7 +225,7 @@ def _ill_formed(trial: Node, patches: Sequence[Node], variables: Node) -> Iterat
 
 def _unused(variables: Node, tree: Node, exclusions: Sequence[Node]) -> Iterator[Problem]:
     """Variables that no formula and no condition names."""
-    found = [*holes.formulas_in(tree), *(node.value for node in exclusions)]
+    found = [*formulas.formulas_in(tree), *(node.value for node in exclusions)]
     used = {location[:2] for formula in found for location in formula.entries}
     for key, node in variables.value.items():
         if ("variables", key) not in used:
@@ -279,13 +280,7 @@ def _wrong_conditions(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
 
 def _without_effect(overrides: Sequence[str], trials: Sequence[Node]) -> Iterator[Problem]:
     """Overrides that a later override, or every variant, overrides again; `trials` are those of the variants."""
-
-    def origins(node: Node) -> Iterator[Where]:
-        yield node.where
-        for child in node.children:
-            yield from origins(child)
-
-    effective = {origin for trial in trials for origin in origins(trial)} if overrides else set()
+    effective = {node.where for trial in trials for node in walk(trial)} if overrides else set()
     for override in overrides:
         path = override.partition("=")[0]
         if path.startswith(ANCHORS):

@@ -50,7 +50,7 @@ class Settings:
         self.count = 0  # of settings
         self.left_out: Counter[str] = Counter()  # settings, by the first condition that leaves them out
         self._exclusions, self._found = exclusions, found
-        self._has_formulas = any(True for _ in holes.formulas_in(tree))
+        self._has_formulas = bool(formulas.formulas_in(tree))
         self._ends = _UNPROBED if probed else ("",)
         bounded = not self._has_formulas and all(hole.value.BOUNDED for hole in holes.holes_in(tree))
         self._all_probed = probed and bounded

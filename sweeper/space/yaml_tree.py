@@ -14,7 +14,7 @@ Invariants:
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,6 +46,16 @@ Place = Callable[[int | None], Where]
 # Nodes
 
 
+class Alternatives:
+    """A value that stands for its entries, as a choice does."""
+
+    entries: "list[Node]"
+
+    def with_entries(self, entries: "list[Node]") -> "Alternatives":
+        """The same value with other entries."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A value of the document that remembers where it was written."""
@@ -64,24 +74,35 @@ class Node:
 
     @property
     def children(self) -> list["Node"]:
-        """The entries of a mapping or a list, in order; empty for any other value."""
+        """The entries of a mapping, a list or a choice, in order; empty for any other value."""
         match self.value:
             case dict() as entries:
                 return list(entries.values())
             case list() as items:
                 return items
+            case Alternatives() as kind:
+                return kind.entries
             case _:
                 return []
 
     def with_children(self, children: Iterable["Node"]) -> "Node":
-        """The same mapping or list with other entries; any other value as it is."""
+        """The same mapping, list or choice with other entries; any other value as it is."""
         match self.value:
             case dict() as entries:
                 return replace(self, value=dict(zip(entries, children, strict=True)))
             case list():
                 return replace(self, value=list(children))
+            case Alternatives() as kind:
+                return replace(self, value=kind.with_entries(list(children)))
             case _:
                 return self
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node and all below it."""
+    yield node
+    for child in node.children:
+        yield from walk(child)
 
 
 def plain(node: Node) -> Any:
