@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import BeforeValidator, Field, model_validator
 
 from sweeper.messages import counted, inflected
-from sweeper.space import holes, optuna_options
-from sweeper.space.early_stopping import TRAIN_LOSS, AnyEarlyStopping
+from sweeper.space import holes
+from sweeper.space.early_stopping import AnyEarlyStopping
 from sweeper.space.formulas import Resolution
-from sweeper.space.halving import Halving, Rung
+from sweeper.space.halving import Halving
 from sweeper.space.holes import MAX_SETTINGS, Choice, Hole, holes_in
+from sweeper.space.optuna_options import OptunaOptions
 from sweeper.space.problems import Problem
 from sweeper.space.yaml_tree import Node, entry_at
 from sweeper.trial.field_types import ListOf
@@ -173,37 +174,22 @@ class RandomSearch(Search):
             yield holes.grid(holes.filled(tree, setting))
 
 
-class HalvingSearch(Search):
+class HalvingSearch(Halving, Search):
     """Takes the settings of a grid, and begins `starts` trainings of each; fewer go on from rung to rung."""
 
     DRAWS = False
 
     method: Literal["halving"]
-    starts: Annotated[int, Field(ge=2, le=MAX_SETTINGS)]
-    rungs: Annotated[ListOf[Rung], Field(min_length=1)]
-    # The training curve by which trials are compared, or a metric that `trial.evaluate_every` makes a curve
-    curve: str = TRAIN_LOSS
-    curve_mode: Literal["min", "max"] = "min"  # whether its low values are the good ones
 
     @model_validator(mode="after")
-    def _narrowing(self) -> "HalvingSearch":
-        if self.curve != TRAIN_LOSS and "curve_mode" not in self.model_fields_set:
-            large = f"write 'curve_mode: max' if '{self.curve}' is to become large, 'curve_mode: min' if small"
-            raise ValueError(f"curve: {large}")
+    def _stops_at_rungs(self) -> "HalvingSearch":
         if self.early_stopping is not None:
             raise ValueError("early_stopping: a halving stops trials at its rungs, and nothing else")
-        before, step = self.starts, 0
-        for number, rung in enumerate(self.rungs):
-            if rung.keep >= before:
-                raise ValueError(f"rungs: rung {number} keeps {rung.keep} of {before} trials; it must keep fewer")
-            if rung.steps <= step:
-                raise ValueError(f"rungs: rung {number} is at step {rung.steps:,}, not after the rung before it")
-            before, step = rung.keep, rung.steps
         return self
 
     @property
     def halving(self) -> Halving:
-        return Halving(self.starts, self.rungs, self.curve, self.curve_mode)
+        return self
 
     def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
         for setting in holes.grid(tree):
@@ -221,7 +207,7 @@ class HalvingSearch(Search):
 # Settings that are proposed
 
 
-class Sampler(Spec, extra="allow"):
+class Sampler(OptunaOptions):
     """A sampler of Optuna, with arguments of its class beside the name."""
 
     name: Literal["tpe", "gp", "cma_es", "nsga2", "qmc"] = "tpe"
@@ -235,7 +221,6 @@ class Sampler(Spec, extra="allow"):
 
     @property
     def kind(self) -> type:
-        """The class of Optuna."""
         import optuna  # a second of import, which only this search needs
 
         samplers = optuna.samplers
@@ -244,11 +229,7 @@ class Sampler(Spec, extra="allow"):
 
     def made(self, seed: int) -> Any:
         """The sampler, with this seed of its draws."""
-        return optuna_options.made(self.kind, self, seed=seed)
-
-    def problems(self, node: Node) -> list[Problem]:
-        """The mistakes among the arguments at `node`."""
-        return optuna_options.problems_of(self.kind, self, node, lambda: self.made(0))
+        return self.with_arguments(seed=seed)
 
 
 class OptunaSearch(Search):
