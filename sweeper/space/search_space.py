@@ -61,6 +61,10 @@ ANCHORS = "x-"
 """The beginning of keys at the top that hold values for aliases, and nothing else."""
 
 
+_ABSENT = document_tree("{variables: {}, variants: [{}], exclude: []}", place=lambda _: None)
+"""Sections that a document may leave out, and that are read as trees."""
+
+
 class _Searched(BaseModel):
     """The search of a document, whatever else is in it."""
 
@@ -74,10 +78,10 @@ class _Document(_Searched, extra="forbid"):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
     description: Annotated[str, Field(max_length=10_000)] = ""
-    variables: dict[Any, Any] = {}
+    variables: dict[Any, Any]
     trial: dict[Any, Any]
-    variants: Annotated[list[dict[Any, Any]], Field(min_length=1)] = [{}]
-    exclude: list[Any] = []
+    variants: Annotated[list[dict[Any, Any]], Field(min_length=1)]
+    exclude: list[Any]
     resources: Resources = Resources()
     limits: Limits = Limits()
     panels: Panels = ()
@@ -169,7 +173,7 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
         raise Refused(Problem("", "the file is empty"))
     if isinstance(root.value, dict):
         entries = {key: entry for key, entry in root.value.items() if not str(key).startswith(ANCHORS)}
-        root = replace(root, value={"name": Node(path.stem, "name", None)} | entries)
+        root = replace(root, value={"name": Node(path.stem, "name", None)} | _ABSENT.value | entries)
     try:
         top = _Document.model_validate(plain(root))
     except ValidationError as error:
@@ -177,17 +181,15 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
 
     if "search" in root.value:
         stop_at(top.search.problems(root.value["search"]))
-    trial = root.value["trial"]
-    patches = root.value["variants"].value if "variants" in root.value else [replace(trial, value={})]
-    named = root.value.get("variables", Node({}, "variables", None))
-    stop_at(_ill_formed(trial, patches, named))
+    trial, patches, named = (root.value[key] for key in ("trial", "variants", "variables"))
+    stop_at(_ill_formed(trial, patches.children, named))
     problems: list[Problem] = []
-    whole = [Node({"variables": named, "trial": merged(trial, patch)}, "", trial.where) for patch in patches]
+    whole = [Node({"variables": named, "trial": merged(trial, patch)}, "", trial.where) for patch in patches.children]
     opened = [tree.with_children([holes.with_holes(part, problems) for part in tree.children]) for tree in whole]
     tree = opened[0] if len(opened) == 1 else Node(Choice.among(opened), "variants", None)
     exclusions = _exclusions(root, problems)
     stop_at(problems, _without_effect(overrides, whole), _unused(named, tree, exclusions))
-    stop_at(_too_many(top.search, root, tree, len(patches)), _undrawable(top.search, tree))
+    stop_at(_too_many(top.search, root, tree, len(opened)), _undrawable(top.search, tree))
     stop_at(_illegal_values(tree, exclusions))
     spec = SweepSpec(
         name=top.name,
@@ -235,7 +237,7 @@ def _unused(variables: Node, tree: Node, exclusions: Sequence[Node]) -> Iterator
 def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
     """The conditions of a document; `problems` gets those that are none."""
     exclusions = []
-    for node in root.value["exclude"].value if "exclude" in root.value else ():
+    for node in root.value["exclude"].children:
         try:
             exclusions.append(formulas.parsed(node))
         except Refused as refused:
