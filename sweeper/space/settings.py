@@ -57,13 +57,15 @@ class Settings:
         self._records: dict[tuple[str, str], Spec] = {}
         self._checked: set[tuple[Any, ...]] = set()
 
-    def trials(self, drawn: Iterable[Iterable[Node]]) -> Iterator[tuple[int, Node, Trial]]:
+    def trials(
+        self, drawn: Iterable[Iterable[Node]], failures: float = MAX_FAILURES
+    ) -> Iterator[tuple[int, Node, Trial]]:
         """Each setting with its trial and the number of its draw, but for those left out and those with mistakes.
 
-        After many mistakes no more settings are taken.
+        After more problems than `failures` no more settings are taken.
         """
         for number, tree in ((number, tree) for number, trees in enumerate(drawn) for tree in trees):
-            if len(self.problems) > MAX_FAILURES:
+            if len(self.problems) > failures:
                 return
             self.count += 1
             trial = tree.value["trial"]

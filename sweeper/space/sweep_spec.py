@@ -128,8 +128,8 @@ class SweepSpec:
     def trials_of(self, setting: Mapping[str, Any]) -> Expansion:
         """The trials of one setting: one for each of its training seeds and each entry of the axes taken in full.
 
-        The setting is what `OptunaStudy.ask` gives: for every hole that is drawn the index of an option, or a number, which
-        is rounded to six digits if it is real. Errors are those of `expand`.
+        The setting is what `OptunaStudy.ask` gives: for every hole that is drawn the index of an option, or a number,
+        which is rounded to six digits if it is real. Errors are those of `expand`.
         """
         return self._expansion([holes.grid(holes.filled(self.tree, setting))])
 

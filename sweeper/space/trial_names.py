@@ -5,6 +5,7 @@ trial of every combination is asked.
 """
 
 import itertools
+import math
 from functools import cached_property
 
 from sweeper.space import holes
@@ -26,8 +27,8 @@ class TrialNames:
     def __init__(self, tree: Node):
         first_of_kind: dict[tuple[str | None, ...], Trial] = {}
         paths: dict[str, None] = {}
-        # A probe with a mistake is a combination that the space leaves out.
-        for _, _, probe in Settings(tree).trials([holes.probes(tree)]):
+        # A probe with a mistake is a combination that the space leaves out; there may be any number of them.
+        for _, _, probe in Settings(tree).trials([holes.probes(tree)], failures=math.inf):
             trial = probe.with_every_name()
             paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
             first_of_kind.setdefault(tuple(getattr(trial, part).name for part in trial.DECLARED.parts), trial)
