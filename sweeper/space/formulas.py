@@ -158,6 +158,8 @@ class Formula:
         self, left: ast.expr, op: ast.cmpop, right: ast.expr, below: Callable[[ast.expr], Computation]
     ) -> _Comparison:
         """One of a chain: the operand to the right, and what is computed of it and the one to the left."""
+        if isinstance(left, ast.List):  # to which the comparison before this one belongs
+            raise _NoValue(f"cannot be read from {shown(ast.unparse(left))} on")
         members = right.elts if isinstance(right, ast.List) and isinstance(op, ast.In | ast.NotIn) else []
         self.words.extend((name, side is left) for side in (left, *(members or [right])) if (name := _word(side)))
         match op:
