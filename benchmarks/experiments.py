@@ -7,9 +7,10 @@ time of a step of a lane on one thread: of this platform, and of the script that
 a call for every 1,000 steps. All four forms run in this process, in turns, and ratios are medians over rounds of ratios
 within a round, so that a drift of the machine hits all.
 
-The second table has the wall time of a whole sweep of 64 trials, from the command to the last commit: by this platform,
-and by plain Ray Tune with one trial a process, which is measured with 8 trials and scaled: its start once, and eight
-times the rest.
+The second table has whole sweeps, from the command to the last commit: by this platform, and by plain Ray Tune with one
+trial a process and a trial on each core, which trains the same by the script and reports its results. Nothing is
+compiled beforehand. CPU seconds are of all processes, those of Ray included. Tune is measured
+with 16 trials and scaled: the wall seconds of its start once, and all else in proportion.
 """
 
 import os
@@ -18,6 +19,7 @@ os.environ |= {"JAX_PLATFORMS": "cpu", "PJRT_NPROC": "1", "XLA_FLAGS": "--xla_cp
 os.environ["SWEEPER_PROJECT"] = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mlp")
 
 import argparse
+import functools
 import statistics
 import subprocess
 import sys
@@ -25,13 +27,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from benchmarks.mlp import by_hand
 from benchmarks.mlp.by_hand import LENGTH
+from benchmarks.process_tree import ProcessTree
 from sweeper.packs.packing import stack
 from sweeper.training import experiments
 from sweeper.training.kinds import trainer_of
@@ -41,17 +44,23 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PROJECT = REPOSITORY / "benchmarks" / "mlp"
 LANES = 64
 STEPS = 20_000
-"""Steps of a trial of the whole sweep."""
+"""Steps of a trial; the rate of a step does not depend on them."""
 
-TUNE_TRIALS = 8
-
-SPACE = f"""
+SPACE = """
 name: benchmark
 trial:
-  experiment: {{name: NAME, learning_rate: {{logspace: [1e-4, 1e-2, {LANES}]}}}}
-  steps: {STEPS}
-resources: {{lanes: {LANES // 2}}}
+  experiment: {{name: {name}, learning_rate: {{logspace: [1e-4, 1e-2, {trials}]}}}}
+  steps: {steps}
+resources: {{lanes: 32}}
 """
+
+SWEEPS = (("mlp_together", 64, 2_000), ("mlp_together", 640, 2_000), ("mlp_together", 64, 20_000),
+          ("mlp_in_turns", 64, 20_000))  # fmt: skip
+"""Experiment, trials and steps of the sweeps of the second table."""
+
+TUNE_TRIALS = 16
+
+LOOK_SECONDS = 0.2
 
 
 # Steps
@@ -144,45 +153,64 @@ def print_steps(rounds: int) -> None:
 # Sweeps
 
 
-def sweep_seconds(name: str) -> float:
-    """Wall seconds of a sweep by this platform, from its command to its end."""
+class Cost(NamedTuple):
+    """Seconds of a process and all that it has started."""
+
+    wall: float
+    cpu: float
+
+
+def by_sweeper(name: str, trials: int, steps: int) -> Cost:
+    """A sweep by this platform, from its command to its end."""
     with tempfile.TemporaryDirectory() as folder:
         space = Path(folder, "space.yaml")
-        space.write_text(SPACE.replace("NAME", name))
+        space.write_text(SPACE.format(name=name, trials=trials, steps=steps))
         command = ("sweeper", "run", str(space), "--results", str(Path(folder, "results")), "--address", "local")
-        return _wall([sys.executable, "-m", *command])[0]
+        return _cost([sys.executable, "-m", *command])[0]
 
 
-def tune_seconds() -> tuple[float, float]:
-    """Wall seconds of Ray Tune: until it has started, and of `TUNE_TRIALS` trials until the process ends."""
+@functools.cache
+def by_tune(steps: int) -> tuple[Cost, float]:
+    """A sweep of `TUNE_TRIALS` by Ray Tune, and how many of its wall seconds were its start."""
     begun = time.time()
     with tempfile.TemporaryDirectory() as folder:
-        wall, printed = _wall([sys.executable, str(PROJECT / "tune.py"), str(TUNE_TRIALS), str(STEPS), folder])
-    started = float(next(line for line in printed.splitlines() if line.startswith("started")).split()[1]) - begun
-    return started, wall - started
+        cost, printed = _cost([sys.executable, str(PROJECT / "tune.py"), str(TUNE_TRIALS), str(steps), folder])
+    started = next(line for line in printed.splitlines() if line.startswith("started"))
+    return cost, float(started.split()[1]) - begun
 
 
-def _wall(command: list[str]) -> tuple[float, str]:
+def _cost(command: list[str]) -> tuple[Cost, str]:
     with tempfile.TemporaryDirectory() as temporary:  # empty, so that no earlier start has left compiled programs
         environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "TMPDIR": temporary}
         begun = time.monotonic()
-        ended = subprocess.run(command, env=environment, cwd=PROJECT, capture_output=True, text=True, check=False)
-        seconds = time.monotonic() - begun
-    if ended.returncode:
-        sys.exit(f"{' '.join(command[:4])} … has failed:\n{ended.stdout}{ended.stderr}")
-    return seconds, ended.stdout
+        with Path(temporary, "printed").open("w+") as printed:
+            process = subprocess.Popen(command, env=environment, cwd=PROJECT, stdout=printed, stderr=subprocess.STDOUT)
+            tree = ProcessTree(process.pid)
+            while process.poll() is None:
+                tree.look()
+                time.sleep(LOOK_SECONDS)
+            cost = Cost(time.monotonic() - begun, tree.seconds)
+            printed.seek(0)
+            text = printed.read()
+    if process.returncode:
+        sys.exit(f"{' '.join(command[:4])} … has failed:\n{text}")
+    return cost, text
 
 
 def print_sweeps() -> None:
     """The table of whole sweeps."""
-    started, trials = tune_seconds()
-    by_tune = started + trials * LANES / TUNE_TRIALS
-    together, in_turns = (sweep_seconds(name) for name in ("mlp_together", "mlp_in_turns"))
-    print(f"| {LANES} trials of {STEPS:,} steps on two cores | wall s | Ray Tune takes |\n|---|---|---|")
-    print(f"| this platform, lanes together | {together:.0f} | {by_tune / together:.1f} x |")
-    print(f"| this platform, lanes in turns | {in_turns:.0f} | {by_tune / in_turns:.1f} x |")
-    measured = f"{started:.0f} s start, {trials:.0f} s for {TUNE_TRIALS} trials"
-    print(f"| Ray Tune, a trial a process | {by_tune:.0f} ({measured}; scaled) | |", flush=True)
+    print("| lanes | trials | steps | wall s | CPU s | Ray Tune, scaled: wall s | CPU s | wall ratio | CPU ratio |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, trials, steps in SWEEPS:
+        (wall, cpu), started = by_tune(steps)
+        scale = trials / TUNE_TRIALS
+        tune = Cost(started + (wall - started) * scale, cpu * scale)
+        own = by_sweeper(name, trials, steps)
+        costs = f"{own.wall:.0f} | {own.cpu:.0f} | {tune.wall:,.0f} | {tune.cpu:,.0f}"
+        ratios = f"{tune.wall / own.wall:.1f} | {tune.cpu / own.cpu:.1f}"
+        print(
+            f"| {name.removeprefix('mlp_').replace('_', ' ')} | {trials} | {steps:,} | {costs} | {ratios} |", flush=True
+        )
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ From Python (docs/notebook.ipynb shows all of it):
     space = sweeper.read_space("space.yaml")     a search space
     plan = sweeper.plan(space)                   what is done, what would run
     result = sweeper.train(plan)                 train what is missing
-    sweeper.evaluate(space, seeds=1000)          evaluate stored networks by another protocol
+    sweeper.evaluate(space, episodes=1000)       evaluate stored networks by another protocol
     sweeper.sql("select * from trials")          ask the store
     sweeper.plot("width", "loss")                draw any two columns
     sweeper.curves("80d7d837a0ca")               the training curves of a trial
@@ -179,7 +179,7 @@ def evaluate(
         address: As for `train`.
         concurrency: As for `train`.
         recompute_other_code: Make evaluations again that are of other code, or of an older scheme of fingerprints.
-        changes: Changed entries of the protocols, such as `seeds=1000` (docs/networks.md); all others, and None, are
+        changes: Changed entries of the protocols, such as `episodes=1000` (docs/networks.md); all others, and None, are
             those of each trial.
 
     Raises:

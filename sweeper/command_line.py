@@ -83,7 +83,8 @@ class CommandLine(typer.Typer):
         # Imports make hundreds of thousands of objects that stay until the end. Python would look through all of them
         # again and again: a third of the time of a command that does little.
         gc.set_threshold(100_000)
-        os.environ["MPLBACKEND"] = "agg"  # figures go into files, also of a program that a notebook starts
+        # Figures go into files, also of a program that a notebook starts, and look the same for everybody.
+        os.environ |= {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
         assert logging.lastResort is not None
         logging.lastResort.setFormatter(_Printable())
         of_python = warnings.formatwarning

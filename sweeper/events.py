@@ -56,7 +56,7 @@ class PackStarted(Event):
     """A worker has taken up a pack, for the first time or after the death of an earlier worker."""
 
     pack_id: str
-    label: str  # its task, its baseline, and what varies in the sweep, in a few words for people
+    label: str  # what it trains, and what varies in the sweep, in a few words for people
     pending: tuple[str, ...]  # ids of its trials that have no row yet
     steps: int  # training steps of each of its trials
     program: int = 1  # number of the compiled program that trains it, from 1

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -84,11 +85,16 @@ def printable_lines(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """A text as a cell of CSV, which no spreadsheet takes for a formula: an apostrophe stands before =, +, - and @."""
-    return f"'{text}" if text.startswith(_FORMULAS) and not _NUMBER.fullmatch(text) else text
+    """A text as a cell of CSV, which no spreadsheet takes for a formula: an apostrophe stands before =, +, - and @.
+
+    Spreadsheets may pass over white space before them, and take wide characters for them.
+    """
+    first = unicodedata.normalize("NFKC", text.lstrip()[:1])
+    formula = first in _FORMULAS or text.startswith(("\t", "\r", "\n"))
+    return f"'{text}" if formula and not _NUMBER.fullmatch(text) else text
 
 
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULAS = ("=", "+", "-", "@")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]inf", re.IGNORECASE)
 
 

@@ -1,4 +1,5 @@
-"""The platform's rooms know no kind of trial: no identifier, message or docstring has a word of learned algorithms.
+"""The platform's rooms know no kind of trial: no identifier, message, docstring or comment has a word of learned
+algorithms, or the name of one of their tasks.
 
 These words belong into `sweeper/learned_algorithms`. What another room needs of a kind, it asks the kind
 (`sweeper.training.kind`). Imports are held by the contracts in pyproject.toml.
@@ -6,7 +7,9 @@ These words belong into `sweeper/learned_algorithms`. What another room needs of
 
 import ast
 import functools
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +19,7 @@ SWEEPER = Path(__file__).parent.parent / "sweeper"
 
 WORDS = re.compile(
     r"(?<![a-z])(baselines?|votes?|voters?|voting|majority|success(?:es)?|exhaustive"
+    r"|colou?r(?:ed|ing)|recall|grid ?worlds?|treasures?|ski ?rental"
     r"|(?<=seeds )r|(?<=seed )r|(?<![-%:])[qm])(?![a-z])",  # not those of `python -m`, %M and ":Q"
     re.IGNORECASE,
 )
@@ -36,9 +40,12 @@ EXCEPTED = {
 """Words that a room or a module may have; this list only becomes shorter."""
 
 
-def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and text of every identifier, string and docstring of a module."""
-    for node in ast.walk(tree):
+def _texts(code: str) -> Iterator[tuple[int, str]]:
+    """Line and text of every identifier, string, docstring and comment of a module."""
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(code)):
         for name in ("id", "attr", "arg", "name", "asname", "value"):
             if isinstance(text := getattr(node, name, None), str):
                 yield getattr(node, "lineno", 0), text
@@ -66,20 +73,21 @@ def _read() -> Iterator[tuple[str, int, str]]:
         place = file.relative_to(SWEEPER)
         code = file.read_text()
         if place.parts[0] not in of_kinds and WORDS.search(code):
-            for line, text in _texts(ast.parse(code)):
+            for line, text in _texts(code):
                 yield from ((place.as_posix(), line, word) for word in _words(text))
 
 
 def test_a_word_is_found_in_identifiers_and_in_texts():
     assert _words("majority_30 of_votes the_q seeds r, python -m x") == {"majority", "votes", "q", "r"}
     assert not _words("requires quantum queue memory successive succeeded seeds random r")
-    module = "def final_m(votes):\n    '''Of seeds r.'''\n    return f'{votes.q} success'"
-    assert {word for _, text in _texts(ast.parse(module)) for word in _words(text)} == {
+    module = "def final_m(votes):\n    '''Of seeds r.'''\n    return f'{votes.q} success'  # majority"
+    assert {word for _, text in _texts(module) for word in _words(text)} == {
         "m",
         "votes",
         "r",
         "q",
         "success",
+        "majority",
     }
 
 

@@ -81,6 +81,7 @@ from sweeper.trial.entry_names import (
     NAMELESS,
     column_name,
     entries,
+    most_telling,
     varying,
 )
 from sweeper.trial.trial import first_part
@@ -334,9 +335,10 @@ def trial_table(
     if goal is not None and goal.metric in listed:
         listed = listed.sort_values(goal.metric, ascending=goal.mode == "min", kind="stable")
     listed = listed.reset_index(drop=True)
-    differing = [column_name(path) for path in _differing(listed)]
+    differing = _differing(listed)
+    shown = most_telling(differing, list(map(entries, listed["spec"])), MAX_VARYING)
     leading = [name for name in LEADING_COLUMNS if name in _NAMELESS or not _one_word(listed[name])]
-    entry_columns = [*leading, *differing[:MAX_VARYING], "seed", "steps"]
+    entry_columns = [*leading, *map(column_name, shown), "seed", "steps"]
     metrics = _metrics(listed, asked_for)
     listed[metrics] = listed[metrics].astype(object).where(listed[metrics].notna(), None)
     notes = []
@@ -345,26 +347,27 @@ def trial_table(
             f"{len(listed):,} of {len(trials):,} trials: the failed ones and then the newest. All of them answer to "
             f"{typed('query', 'SELECT * FROM trials', '--format', 'csv')}."
         )
-    if left_out := differing[MAX_VARYING:]:
+    if left_out := [column_name(path) for path in differing if path not in shown]:
         notes.append(f"Entries that differ too, without a column: {', '.join(left_out)}.")
     costs = ["wall_seconds", "steps_per_second", "device", "finished", "revision"]
     revisions = map(revision_text, listed["commit"], listed["dirty"])
-    shown = listed.assign(revision=list(revisions))[["trial_id", "status", "sweep", *entry_columns, *metrics, *costs]]
-    shown = shown.rename(columns=_HEADS).assign(**annotation_columns(map(annotations.get, listed["trial_id"])))
+    table = listed.assign(revision=list(revisions))[["trial_id", "status", "sweep", *entry_columns, *metrics, *costs]]
+    table = table.rename(columns=_HEADS).assign(**annotation_columns(map(annotations.get, listed["trial_id"])))
     formats = {name: "per cent" if _is_share(name, listed) else "number" for name in metrics}
-    titled(shown, "Trials", " ".join(notes), formats | _FORMATS)
+    titled(table, "Trials", " ".join(notes), formats | _FORMATS)
     roles = {name.lower(): "metric" for name in metrics} | {name.lower(): "setting" for name in entry_columns}
-    shown.attrs["roles"] = roles
-    return without_empty_columns(shown)
+    table.attrs["roles"] = roles
+    return without_empty_columns(table)
 
 
 def words_of(listing: pd.DataFrame) -> list[str]:
     """The facets of a table of trials: its settings that are words, and not too many of these."""
     facets = ["sweep", "status"]
     for head, cells in listing.items():
-        words = set(cells.dropna())
-        if listing.attrs["roles"].get(str(head).lower()) == "setting" and 0 < len(words) <= MAX_WORDS:
-            facets += [str(head)] * all(isinstance(word, str) for word in words)
+        present = cells.dropna()
+        is_setting = listing.attrs["roles"].get(str(head).lower()) == "setting"
+        if is_setting and all(isinstance(word, str) for word in present) and 0 < present.nunique() <= MAX_WORDS:
+            facets.append(str(head))
     return facets
 
 

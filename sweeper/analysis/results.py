@@ -283,8 +283,13 @@ def _quantiles(store: Store, rows: pa.Table) -> dict[str, dict[str, list[float]]
         row["trial_id"]: dict(row["quantiles"])
         for _, table in store.evaluations(store.seals(specs))
         for row in table.select(["trial_id", "protocol", "quantiles"]).to_pylist()
-        if row["quantiles"] and from_json(row["protocol"]) == from_json(specs[row["trial_id"]]).get("evaluation")
+        if row["quantiles"] and from_json(row["protocol"]) == _own_protocol(specs[row["trial_id"]])
     }
+
+
+def _own_protocol(spec: str) -> Any:
+    entries = from_json(spec)
+    return entries.get(declared_with(entries).protocol)
 
 
 OF_EVALUATION = [name for name in EVALUATION_FILE.names if name in TRIALS.names and name != "schema_version"]
@@ -308,7 +313,8 @@ def evaluation_rows(rows: pa.Table, evaluations: Iterable[pa.Table]) -> pa.Table
         if evaluation["trial_id"] not in trials:
             continue  # deleted meanwhile
         row, metrics = trials[evaluation["trial_id"]], json.loads(evaluation["metrics"])
-        spec = json.loads(row["spec"]) | {"evaluation": json.loads(evaluation["protocol"])}
+        spec = json.loads(row["spec"])
+        spec |= {declared_with(spec).protocol: json.loads(evaluation["protocol"])}
         further = {name: value for name, value in metrics.items() if name not in METRICS}
         numbers = {name: metrics.get(name) for name in METRICS if name != "train_loss"}
         answer.append(

@@ -20,7 +20,7 @@ from sweeper.analysis.results import kind_of_row, specs_of_tasks
 from sweeper.analysis.table import format_of, narrowed
 from sweeper.messages import counted, typed
 from sweeper.tables import titled
-from sweeper.trial.entry_names import NAMELESS, by_entries, column_name, value_order, varying
+from sweeper.trial.entry_names import NAMELESS, by_entries, column_name, most_telling, value_order, varying
 from sweeper.trial.metrics import Metric, equal_but_rounding
 from sweeper.trial.trial import first_part
 
@@ -145,12 +145,13 @@ def settings_table(
     the format of its column is called `mean`.
     """
     trials = pd.concat([setting.rows for setting in listed])
-    paths = varying([setting.entries for setting in listed])
+    records = [setting.entries for setting in listed]
+    paths = varying(records)
     metrics = metrics_of(trials, asked)
     if first in trials:
         metrics = [first, *(name for name in metrics if name != first)]
     ranked, several = any(setting.rank for setting in listed), len({setting.status for setting in listed}) > 1
-    shown = paths[:MAX_VARYING]
+    shown = most_telling(paths, records, MAX_VARYING)
     heads = [*["rank"] * ranked, *map(column_name, shown), "seeds", *["status"] * several, *metrics]
     rows = [
         (
@@ -166,7 +167,8 @@ def settings_table(
     if any(isinstance(value, Mean) and value.deviation is not None for row in rows for value in row):
         notes.append("mean ± standard deviation over training seeds")
     if len(paths) > MAX_VARYING:
-        notes.append(f"without a column: {', '.join(map(column_name, paths[MAX_VARYING:]))}")
+        left_out = (column_name(path) for path in paths if path not in shown)
+        notes.append(f"without a column: {', '.join(left_out)}")
     if len(listed) > most:
         more = counted(len(listed) - most, "row")
         notes.append(f"and {more} more; {typed('query', 'best')}, --format csv, has all")
@@ -175,7 +177,7 @@ def settings_table(
 
 
 def _title(listed: Sequence[Setting]) -> str:
-    """The entries that all settings share, such as "coloring · transformer · 5,000 steps · finished"."""
+    """The entries that all settings share, such as "sine · 5,000 steps · finished"."""
 
     def values(path: str) -> set[Any]:
         return {setting.entries.get(path) for setting in listed}

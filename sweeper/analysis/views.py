@@ -39,7 +39,7 @@ ViewName = Literal["trials", "evaluations", "curves", "outcomes"]
 
 FORMATS = (".parquet", ".csv")
 
-TOGETHER = 16  # trials whose outcomes are in memory at a time; those of a colouring trial take eight million bytes
+TOGETHER = 16  # trials whose outcomes are in memory at a time; those of one may take eight million bytes
 
 
 def trials(store: Store) -> pa.Table:

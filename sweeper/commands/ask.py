@@ -8,7 +8,7 @@
     report --html PAGE.html         figures, advice, comparison with published values, and all of it as one page
     report --diff A B               two sweeps or two stores compared (`sweeper.analysis.difference`)
     plot model_width loss --split optimizer                 means over training seeds, and their range
-    plot loss accuracy --where "task = 'recall'"            a point a trial
+    plot loss accuracy --where "task = 'sine'"              a point a trial
     plot step train_loss --split model_width --out c.pdf    training curves
     plot evaluation.seeds loss --rows evaluations           evaluations of stored networks
 
@@ -279,6 +279,7 @@ def plot(
     results: Results = "results",
 ) -> None:
     """Draw any two columns of the store against each other."""
+    from sweeper.analysis.figures import style
     from sweeper.analysis.plotting import PlotError, plotted
     from sweeper.store.store import Store
 
@@ -286,7 +287,8 @@ def plot(
         figure, remarks = plotted(Store.existing(results), x, y, split, where, rows)
         if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
             raise PlotError(f"{out}: a picture ends in .png, .pdf or .svg")
-        figure.savefig(out)
+        with style.settings():
+            figure.savefig(out)
         if out.suffix == ".png" and sys.stdout.isatty() and os.environ.get("TERM_PROGRAM") in INLINE:
             print(f"\033]1337;File=inline=1:{base64.b64encode(out.read_bytes()).decode()}\a")
         for line in (*remarks, f"figure: {out}"):

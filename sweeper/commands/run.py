@@ -8,9 +8,10 @@ Every start of `run` reads the space, subtracts the committed trials of the stor
 results. There is no separate command to resume, and no state beside the store. Several spaces share the cluster and the
 view.
 
-`evaluate` trains nothing. The entries of the protocol are those that the kind of trial has, such as `--seeds 1000` for
-`evaluation.seeds`. WHAT is a search space, whose trials are evaluated, or ids of trials; `--where` chooses trials by a
-condition of SQL. Results are in the view `evaluations`. An evaluation that exists is not repeated.
+`evaluate` trains nothing. The entries of the protocol are those that the kind of trial has: the fields of an
+experiment, such as `--episodes 1000` for `experiment.episodes`, or those of `evaluation`, such as `--seeds 1000`. WHAT
+is a search space, whose trials are evaluated, or ids of trials; `--where` chooses trials by a condition of SQL. Results
+are in the view `evaluations`. An evaluation that exists is not repeated.
 
 The request of `stop` goes through the store, so any machine will do that can write there. The command ends when the
 drivers have.
@@ -29,10 +30,9 @@ import functools
 import gc
 import re
 import sys
-import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -198,7 +198,7 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="[SPACE.yaml | TRIAL...] [--ENTRY VALUE]...",
-            help="A search space, or ids of trials; and changed entries of their protocols, such as --seeds 1000.",
+            help="A search space, or ids of trials; and changed entries of their protocols, such as --episodes 1000.",
         ),
     ] = None,
     where: Annotated[
@@ -241,7 +241,6 @@ def evaluate(
         planned = None
         try:
             store = Store.existing(results)
-            changes = _changes(written)
             with plugins.contained():
                 if where is not None:
                     chosen = sql.chosen_ids(where, store)
@@ -249,7 +248,7 @@ def evaluate(
                     chosen = search_space.read(spaces[0], overrides or ()) if spaces else ids
             planned = evaluation.plan_evaluation(
                 chosen,
-                changes,
+                written,
                 results,
                 recompute_other_code=recompute_other_code,
                 command=provenance.command_line(sys.argv),
@@ -274,7 +273,7 @@ def _parts(tokens: list[str]) -> tuple[list[str], dict[str, str]]:
     written: dict[str, str] = {}
     last: str | None = None  # an option that may still get a text
     for token in tokens:
-        if match := re.fullmatch(r"--([a-z][a-z-]*)(=.*)?", token):
+        if match := re.fullmatch(r"--([A-Za-z][\w-]*)(=.*)?", token):
             name = match[1].replace("-", "_")
             written[name], last = (match[2][1:], None) if match[2] else ("true", name)
         elif token.startswith("-"):
@@ -284,34 +283,6 @@ def _parts(tokens: list[str]) -> tuple[list[str], dict[str, str]]:
         else:
             named.append(token)
     return named, written
-
-
-def _changes(written: Mapping[str, str]) -> dict[str, Any]:
-    """The entries of a protocol with their values; a `ProtocolError` if no kind of trial has such a protocol."""
-    from pydantic import ValidationError
-
-    from sweeper.packs.network_evaluation import ProtocolError
-    from sweeper.trial.kinds import kinds
-
-    protocols = [kind.record.PROTOCOL for kind in kinds() if kind.record.PROTOCOL is not None]
-    known = [protocol for protocol in protocols if written.keys() <= protocol.model_fields.keys()]
-    if not known:
-        names = ", ".join(f"--{name}" for protocol in protocols for name in protocol.model_fields)
-        raise ProtocolError(f"no protocol has all of {', '.join(f'--{name}' for name in written)} (known: {names})")
-    values = {name: _value(text, known[0].model_fields[name].annotation) for name, text in written.items()}
-    try:
-        known[0].model_validate(values)
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        raise ProtocolError(f"--{wrong['loc'][0]}: {wrong['msg']}, got {written[str(wrong['loc'][0])]!r}") from error
-    return values
-
-
-def _value(text: str, annotation: Any) -> Any:
-    """A number, true, or a list of these, as the type of an entry asks for; any other text is itself."""
-    if typing.get_origin(annotation) is tuple:
-        return tuple(_value(part, None) for part in text.split(","))
-    return {"true": True, "false": False}.get(text, int(text) if text.isdecimal() else text)
 
 
 # Stop

@@ -6,13 +6,13 @@
     export logs --to tensorboard                        a sweep is a folder for tensorboard --logdir
     export offline --to wandb                           a sweep is a project of offline runs for wandb sync
     copy SWEEP… --to TARGET                             sweeps into another store
-    note coloring "the first run had the wrong rate"    on a sweep
-    tag coloring keep published
-    tag coloring --where "width = 3 and loss > 1" stuck on the trials of a sweep that a condition chooses
+    note widths "the first run had the wrong rate"      on a sweep
+    tag widths keep published
+    tag widths --where "width = 3 and loss > 1" stuck   on the trials of a sweep that a condition chooses
     note 3f2a "look at the curves"                      on a trial
-    note coloring                                       shows the notes and tags of a sweep and its trials
+    note widths                                         shows the notes and tags of a sweep and its trials
     note                                                shows all
-    tag coloring --remove keep                          takes a tag away; a note is named by its beginning
+    tag widths --remove keep                            takes a tag away; a note is named by its beginning
     rename OLD NEW                                      a sweep gets another name
     delete SWEEP --yes                                  its own trials, or the failed ones, or what no sweep plans
     compact                                             the snapshot, from which many trials are read fast

@@ -52,21 +52,21 @@ def running_cluster(address: str | None) -> str | None:
     Without an explicit address this is $RAY_ADDRESS, or the cluster that `ray start` left on this machine if it still
     answers; never the private cluster of another driver. A `LaunchError` if a cluster that the user named is silent.
     """
-    if address is not None and address.startswith("ray://"):
-        raise LaunchError(f"{address}: Ray Client is not supported; start the command on the cluster (ray job submit)")
-    named = "RAY_ADDRESS" if address in (None, "auto") and os.environ.get("RAY_ADDRESS") else None
-    explicit = address not in (None, "auto") or named is not None
+    variable = os.environ.get("RAY_ADDRESS") if address in (None, "auto") else None
+    named = variable or address
+    place = f"{variable} (the variable RAY_ADDRESS)" if variable else address
+    if named is not None and named.startswith("ray://"):
+        raise LaunchError(f"{place}: Ray Client is not supported; start the command on the cluster (ray job submit)")
     try:
         running = ray_internals.address_of_cluster(address)
     except Exception as error:  # Ray raises whatever the socket library does on a name it cannot resolve
-        raise LaunchError(f"Ray address '{address}': {error}") from error
+        raise LaunchError(f"Ray address {place}: {error}") from error
     if running is not None:
         try:
             _knock(running)
             return running
-        except (OSError, ValueError) as error:
-            if explicit:
-                place = address if named is None else f"{os.environ[named]} (the variable {named})"
+        except (OSError, ValueError, OverflowError) as error:  # a port that is none
+            if variable or address not in (None, "auto"):
                 raise LaunchError(f"no Ray cluster answers at {place}: {error}") from error
     if address == "auto":
         raise LaunchError("there is no running Ray cluster on this machine")

@@ -146,7 +146,7 @@ class PackWorker(tune.Trainable):
                 # The disk, the network, the object store, or other code on this node: no fault of these trials.
                 trouble = Lost(reason(error), of_store=isinstance(error, StoreError))
             else:
-                # What a task or a model raises is a failure of these trials. Ray's log takes no half characters.
+                # What a plug-in raises is a failure of these trials. Ray's log takes no half characters.
                 print(printable_lines(traceback.format_exc()), file=sys.stderr)
                 if isinstance(error, Exception) and out_of_memory(error):
                     # Of the evaluation, or of one lane: another device may have enough.

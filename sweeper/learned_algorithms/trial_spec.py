@@ -14,11 +14,10 @@ Invariants:
       seed r_0), so that settings which mean the same training are one setting.
 """
 
-import contextlib
 import enum
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
@@ -32,13 +31,13 @@ from sweeper.learned_algorithms.objective_contract import Objective
 from sweeper.learned_algorithms.seed_bank import SeedBank
 from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
 from sweeper.trial import plugins
-from sweeper.trial.contract_checks import broken
+from sweeper.trial.contract_checks import attributed, broken
 from sweeper.trial.field_types import Count, ListOf
 from sweeper.trial.kinds import Declared
 from sweeper.trial.optimizer_contract import AnyOptimizer
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical
 from sweeper.trial.start_from import AnyStart
-from sweeper.trial.trial import Folder, Trial, plugin_record
+from sweeper.trial.trial import Folder, Trial, part_of, plugin_record
 
 
 class Baseline(enum.StrEnum):
@@ -100,7 +99,6 @@ class TrialSpec(Trial):
     """A learned algorithm: a network that is trained on losses of inputs and seeds r, and evaluated over both."""
 
     DECLARED: ClassVar[Declared] = DECLARED
-    PROTOCOL: ClassVar[type[Spec]] = Evaluation
 
     task: SerializeAsAny[Annotated[Task, plugin_record("task")]]
     model: SerializeAsAny[Annotated[Model, plugin_record("model")]]
@@ -150,10 +148,6 @@ class TrialSpec(Trial):
         object.__setattr__(self, "evaluation", self.fitted(self.evaluation))
         return self
 
-    @property
-    def protocol(self) -> Evaluation:
-        return self.evaluation
-
     def with_protocol(self, changes: Mapping[str, Any]) -> "TrialSpec":
         if changes.get("exhaustive") and "seeds" in changes:
             raise ValueError("exhaustive takes every seed r: give no number of seeds")
@@ -191,7 +185,7 @@ class TrialSpec(Trial):
 
     @classmethod
     def meaningless(cls, spec: Mapping[str, Any]) -> tuple[str, ...]:
-        return () if _votes(json.dumps(spec.get("task", {}))) else ("evaluation.votes",)
+        return () if _votes(json.dumps(spec.get("task", {}), sort_keys=True)) else ("evaluation.votes",)
 
     @property
     def single_seed(self) -> bool:
@@ -232,11 +226,6 @@ class TrialSpec(Trial):
     def matmul_precision(self) -> str:
         return self.precision
 
-    def doubts(self) -> Iterator[tuple[str, str]]:
-        if doubt := self.optimizer.doubt(self.steps):
-            field, words = doubt
-            yield f"optimizer.{field}", words
-
     def for_programs(self) -> "TrialSpec":
         """As for every trial; of the baseline a program knows whether seeds r are fresh: the objective is the trial's.
 
@@ -267,17 +256,13 @@ class TrialSpec(Trial):
 
 
 @functools.cache
-def _votes(task: str) -> bool:
+def _votes(entries: str) -> bool:
     """Whether a task has voting, by its entries as JSON; also if this checkout cannot say."""
-    entries = json.loads(task)
-    record: Any = TrialSpec.part("task", entries.get("name"))
-    if record is None:
+    task = part_of("task", entries)
+    if task is None:
         return True
-    # The plan of the trial has checked the entries, and the checks of a task may take seconds.
-    for made in (lambda: record.model_construct(**entries), lambda: record.model_validate(entries)):
-        with contextlib.suppress(Exception):  # an ability may rely on what a check has made of the entries
-            return made().abilities().voting is not None
-    return True
+    with attributed(task, "abilities"):
+        return task.abilities().voting is not None
 
 
 class TrialKeys(NamedTuple):

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -177,7 +178,7 @@ def _program_mistakes(
 def _difference(mine: dict[str, _Program], others: Sequence[dict[str, str]]) -> ContractError | None:
     """The mistake of the first method whose program has another digest elsewhere."""
     for method, program in mine.items():
-        if any(other[method] != program.digest for other in others):
+        if any(other.get(method) != program.digest for other in others):
             same = (
                 "the same: all randomness comes through keys and arguments, none from numpy.random, random or time; it "
                 "counts no calls, and takes no order from a set"
@@ -210,7 +211,7 @@ def _tracing_elsewhere(trials: Iterable[Trial], hash_seed: str) -> "subprocess.P
 
 
 def _trace() -> None:
-    with contextlib.redirect_stdout(sys.stderr):  # a task may print
+    with contextlib.redirect_stdout(sys.stderr):  # a plug-in may print
         digests = list(map(_digests, map(trial_of, json.load(sys.stdin))))
     print(json.dumps(digests))
 
@@ -218,20 +219,39 @@ def _trace() -> None:
 # Once
 
 
-def probe(trials: Iterable[Trial], code: Code) -> list[Trial]:
+def probe(trials: Iterable[Trial], code: Code, in_process: bool = False) -> list[Trial]:
     """`check_values`, once on this machine for the code of every combination of plug-ins; returns the trials checked.
+
+    Programs of an earlier check are those of workers as well, whose sets have one order. In this process they have
+    another at each start: if it is to train, its programs must be the same as at that check, too.
 
     `mistakes` sees more, and takes longer.
     """
     folder = private_folder("conforming")
-    kinds = {each.plugin_names: each for each in trials}.values()
-    marks = {} if folder is None else {folder / code.fingerprint(trial): trial for trial in kinds}
-    new = list(kinds) if folder is None else [trial for mark, trial in marks.items() if not mark.exists()]
+    kinds = list({each.plugin_names: each for each in trials}.values())
+    if folder is None:
+        check_values(kinds)
+        return kinds
+    marks = {folder / code.fingerprint(trial): trial for trial in kinds}
+    known = {mark: noted for mark in marks if (noted := _noted(mark)) is not None}
+    for trial, digests in known.values() if in_process and sys.flags.hash_randomization else ():
+        if (mistake := _difference(_programs(trial), [digests])) is not None:
+            raise mistake
+    new = {mark: trial for mark, trial in marks.items() if mark not in known}
     if new:
-        check_values(new)
-        for mark in marks:
-            mark.touch()
-    return new
+        check_values(new.values())
+    for mark, trial in new.items():
+        mark.write_text(json.dumps([canonical(trial), _digests(trial)]))
+    return list(new.values())
+
+
+def _noted(mark: Path) -> tuple[Trial, dict[str, str]] | None:
+    """The trial that was checked, and the digests of its programs; None if none was, or the file makes no sense."""
+    try:
+        trial, digests = json.loads(mark.read_text())
+        return trial_of(trial), dict(digests)
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 if __name__ == "__main__":

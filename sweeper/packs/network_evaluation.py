@@ -10,8 +10,10 @@ committed. So an evaluation needs no checkpoint.
 
 import collections
 import datetime
+import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+import typing
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +22,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from sweeper.events import PackProgressed
-from sweeper.messages import UserError
+from sweeper.messages import UserError, did_you_mean, nearest_name
 from sweeper.packs import device_memory
 from sweeper.packs.other_code import computed_by_other_code
 from sweeper.packs.plan import Plan, Run, Work, plan
@@ -31,6 +33,8 @@ from sweeper.store.trial_file import evaluation_seal, protocol_id
 from sweeper.training import arithmetic
 from sweeper.training.kinds import kind_of
 from sweeper.training.named_weights import network_of
+from sweeper.trial import jax_settings, vectorisation
+from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial import Trial
@@ -41,7 +45,10 @@ class ProtocolError(UserError, ValueError):
 
 
 Changes = Mapping[str, Any]
-"""Changed entries of the protocols of trials, by name; all others are each trial's own."""
+"""Changed entries of the protocols of trials, by name; all others are each trial's own.
+
+A text says what a command line says: a number, `true`, `false`, or several of these with commas in between.
+"""
 
 
 def by_protocol(trial: Trial, changes: Changes) -> Trial:
@@ -49,13 +56,59 @@ def by_protocol(trial: Trial, changes: Changes) -> Trial:
 
     The id of the changed trial differs from that of its row, so it is for evaluations alone.
     """
+    types = _entries(trial)
     try:
-        return trial.with_protocol(changes)
+        return trial.with_protocol({name: _value(given, types.get(name)) for name, given in changes.items()})
     except ValidationError as error:
-        message = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise ProtocolError(message) from error
+        wrong = error.errors()[0]
+        place = "".join(f"{name}: " for name in wrong["loc"] if name in changes)
+        raise ProtocolError(place + wrong["msg"].removeprefix("Value error, ")) from error
     except ValueError as error:
         raise ProtocolError(str(error)) from error
+
+
+def _value(given: Any, annotation: Any) -> Any:
+    """What a text says for an entry of this type; anything else is itself."""
+    if not isinstance(given, str) or annotation is str:
+        return given
+    if typing.get_origin(annotation) is tuple:
+        return tuple(_value(part, None) for part in given.split(","))
+    try:
+        return json.loads(given)
+    except ValueError:
+        return given
+
+
+def _entries(trial: Trial) -> dict[str, Any]:
+    """The types of what an evaluation may change of the protocol of a trial, by name."""
+    if trial.protocol is None:
+        return {}
+    return {name: field.annotation for name, field in type(trial.protocol).model_fields.items() if name != "name"}
+
+
+def _require_entries(changes: Changes, trials: Collection[Trial]) -> None:
+    """Refuse a change of an entry that none of the trials has, if there are any."""
+    known = {name for trial in trials for name in _entries(trial)}
+    if trials and (unknown := sorted(changes.keys() - known)):
+        hint, listed = did_you_mean(nearest_name(unknown[0], known)), ", ".join(sorted(known))
+        raise ProtocolError(f"{unknown[0]}: no trial is evaluated by such an entry{hint} (known: {listed})")
+
+
+def _refusal(trial: Trial, changes: Changes) -> str | None:
+    """Why the network of a trial cannot be evaluated with these changes; None if it can."""
+    if trial.protocol is None:
+        return "has no protocol that could be changed"
+    if missing := sorted(changes.keys() - _entries(trial).keys()):
+        return f"has no entry '{missing[0]}' to be evaluated by"
+    changed = by_protocol(trial, changes)
+    try:
+        with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
+            misfit = kind_of(trial).misfit(trial, changed)
+    except ContractError as error:
+        return str(error)
+    if misfit is not None:
+        raise ProtocolError(f"{trial.words}: {misfit}")
+    return None
 
 
 @dataclass(frozen=True)
@@ -101,12 +154,13 @@ def evaluation_plan(
             except LoadError as error:
                 reason = str(error).replace(f"trial {key} ", "")
             else:
-                if trial.protocol is None:
-                    reason = "has no protocol that could be changed"
-                else:
-                    trials[key] = trial
+                trials[key] = trial
         if reason is not None:
             left_out[reason] += 1
+    _require_entries(changes, trials.values())
+    refusals = {key: _refusal(trial, changes) for key, trial in trials.items()}
+    left_out.update(reason for reason in refusals.values() if reason is not None)
+    trials = {key: trial for key, trial in trials.items() if refusals[key] is None}
     protocols = {key: protocol_id(by_protocol(trial, changes).protocol) for key, trial in trials.items()}
     stored = store.evaluations({key: seals[key] for key in trials})
     there = {seal.trial_id: (seal, row) for seal, row in stored if protocols[seal.trial_id] == seal.protocol}
@@ -174,7 +228,8 @@ class EvaluationRun(Run):
         device_memory.forget_peak()
         started = datetime.datetime.now(datetime.UTC)
         begun, cpu_begun = time.monotonic(), time.process_time()
-        evaluated = kind_of(changed).evaluate(changed, network, changed.steps)
+        kind = kind_of(changed)
+        evaluated = kind.evaluate(changed, kind.restored(changed, network), changed.steps)
         result = TrialResult(
             trial=changed,
             of=of,

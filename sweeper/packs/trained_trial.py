@@ -23,8 +23,7 @@ class TrainedTrial:
     """A trial with its network.
 
     What the network is says its kind of trial. That of an experiment is what its method `network` returned, with keys
-    as `sweeper.training.experiments.KeyData`. That of a task is a function from the tokens of one sequence, and a mask
-    of which token reads which, to the logits of every token.
+    as `sweeper.training.experiments.KeyData`.
     """
 
     trial: Trial  # with its plug-ins

@@ -10,9 +10,10 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from sweeper.panels.axes import Color, Declaration, Finite, Name, Number, Value
+from sweeper.trial.field_types import ListOf
 
-Where = dict[Name, Value | Annotated[list[Value], Field(min_length=1)]]
-"""Column and the value, or the list of values, that it must have."""
+Where = dict[Name, Value | Annotated[list[Value | ListOf[Value]], Field(min_length=1)]]
+"""Column and the value, or the list of values, that it must have; a value may be a list itself."""
 
 
 class Best(Declaration):

@@ -24,7 +24,7 @@ Where = int | str | Elsewhere | None
 class Problem:
     """One mistake."""
 
-    path: str  # dotted, the hole included (`trial.objective.q.choice[2]`); empty for the whole file
+    path: str  # dotted, the hole included (`trial.experiment.rate.choice[2]`); empty for the whole file
     message: str
     where: Where = None
 

@@ -116,7 +116,7 @@ def written(path: str | Path, overrides: Mapping[str, object]) -> list[str]:
             # Scalars and arrays of numpy, series and indices of pandas have `tolist`.
             plain_data = json.loads(json.dumps(value, default=operator.methodcaller("tolist")))
             texts.append(f"{entry}={json.dumps(canonical(plain_data))}")  # JSON is YAML
-        except (AttributeError, TypeError, ValueError, RecursionError):
+        except Exception:  # whatever an object of a stranger raises when it is asked for its data
             found = type(value).__name__
             problems.append(Problem(entry, f"expected numbers, texts, lists and mappings of these, got {found}"))
     if problems:

@@ -18,7 +18,7 @@ from typing import Annotated, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from sweeper.store.files import DurableFiles, StoreError, in_threads
+from sweeper.store.files import DurableFiles, StoreError, TooLargeError, in_threads
 from sweeper.store.schema import SCHEMA_VERSION, TRIAL_ID, check_version
 from sweeper.store.sweep_records import start_files
 
@@ -212,7 +212,10 @@ def _without(annotation: Annotation, subject: Subject) -> Annotation | None:
 
 def _names(files: DurableFiles) -> list[str]:
     there = list(files.listing(FOLDER))
-    return there if files.read(EARLIER) is None else [EARLIER, *there]
+    try:
+        return there if files.read(EARLIER) is None else [EARLIER, *there]
+    except TooLargeError:  # who reads it says so
+        return [EARLIER, *there]
 
 
 def _every(files: DurableFiles) -> list[Annotation]:

@@ -206,7 +206,7 @@ class Store:
         """Per-input outcomes of all committed trials that kept them, or of those listed.
 
         The columns are those of `OUTCOMES` and every outcome of any of the trials, null where a trial has none.
-        A colouring trial has 181,440 rows: name the trials.
+        A trial may have hundreds of thousands of rows: name the trials.
         """
         seals = [seal for seal in self.seals(trial_ids).values() if seal.outcomes]
         tables = [OUTCOMES.empty_table(), *in_threads(self._outcomes, seals)]

@@ -154,7 +154,7 @@ class SweepPlan:
         pending = self.source.expected(self.pending)
         try:
             return cost.estimate(self.store, pending, None if self.spec.resources.gpus else timed)
-        except Exception as error:  # any exception of a task or a model; a start would make failed rows of it
+        except Exception as error:  # any exception of a plug-in; a start would make failed rows of it
             return f"unknown, as a trial cannot be timed: {type(error).__name__}: {one_line(message_of(error))}"
 
     def event(self) -> events.SweepPlanned:

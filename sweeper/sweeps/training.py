@@ -123,7 +123,7 @@ def train_together(
             own = listeners.of_sweep(store, origin.command, interruption.ask)
             hearing += [OfSweep(plan, listener) for listener in (watch, *own)]
         for plan in plans:
-            _prepare(plan, output)
+            _prepare(plan, output, in_process)
         losses, refused = (), False
         if source.exhausted or interruption.asked:
             pass
@@ -160,11 +160,12 @@ def _fresh(plan: SweepPlan) -> SweepPlan:
     )
 
 
-def _prepare(plan: SweepPlan, output: Output) -> None:
+def _prepare(plan: SweepPlan, output: Output, in_process: bool) -> None:
     """Check what new plug-ins compute, take rows of other code away, and record the plan."""
     if plan.pending and plan.origin.code is not None:
         with doing("checking what plug-ins compute"):
-            new = conformance.probe((plan.trials[key] for key in plan.pending), plan.origin.code)
+            pending = [plan.trials[key] for key in plan.pending]
+            new = conformance.probe(pending, plan.origin.code, in_process)
         if files := _own_files(new):
             rest = "their gradients, networks step by step and order of objectives were not"
             output.say(f"new plug-ins were checked by shapes and a few values; {rest}: {typed('check', *files)}")

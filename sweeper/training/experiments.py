@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
 from sweeper.training.kind import Checks, Goal, Keep, Kind, Names, Results, Traced
+from sweeper.training.named_weights import first_difference, named_leaves
 from sweeper.training.trainer import Failure, Trainer, over_lanes
 from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.contract_checks import attributed, broken, check_array, check_name, shapes
@@ -300,7 +301,7 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
     if not seen["curves"]:
         raise broken(experiment, "step", "no number", "at least one for the training curves, such as the loss")
     for name in seen["curves"]:
-        check_name(experiment, "step", name)
+        check_name(experiment, "step", name, [*experiment.metrics, *seen["curves"]])
         if name in experiment.metrics:
             raise broken(
                 experiment, "step", f"a curve called {name!r}, as a metric", "another name, as both are stored"
@@ -317,7 +318,7 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
     for name, value in metrics.items():
         check_array(experiment, "evaluate", f"{name!r}", value, np.number)
     for name, values in outcomes.items():
-        check_name(experiment, "evaluate", name)
+        check_name(experiment, "evaluate", name, outcomes)
         check_array(experiment, "evaluate", f"outcomes[{name!r}]", values, np.generic, input=None)
     if len({len(values.shape) and values.shape[0] for values in outcomes.values()}) > 1:
         raise broken(experiment, "evaluate", "outcomes of different lengths", "one entry for every input")
@@ -341,7 +342,7 @@ def _check_names(experiment: Experiment) -> None:
     if not declared or not isinstance(declared, Mapping):
         raise broken(experiment, "evaluate", "no names of metrics", f'{where}.metrics, such as {{"accuracy": "max"}}')
     for name, mode in declared.items():
-        check_name(experiment, "evaluate", name)
+        check_name(experiment, "evaluate", name, declared)
         if mode not in ("min", "max"):
             raise broken(experiment, "evaluate", f"{mode!r} for the metric {name!r}", "'min' or 'max'")
 
@@ -396,6 +397,17 @@ class Experiments(Kind[ExperimentTrial]):
 
     def built(self, trial: ExperimentTrial) -> PyTree:
         return form_of(trial).kept
+
+    def restored(self, trial: ExperimentTrial, kept: PyTree) -> PyTree:
+        data = data_of(trial)
+        return compilation.kept(_init, trial, data, kept, runs_once=True)(trial, data, kept).network
+
+    def misfit(self, trial: ExperimentTrial, changed: ExperimentTrial) -> str | None:
+        difference = first_difference(named_leaves(self.startable(changed)), named_leaves(self.built(trial)))
+        if difference is None:
+            return None
+        name, must, is_now = difference
+        return f"what is stored does not fit: {name} is {is_now}, must be {must}"
 
     def startable(self, trial: ExperimentTrial) -> PyTree:
         if not _can_start(trial.experiment):

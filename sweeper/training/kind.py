@@ -88,6 +88,17 @@ class Kind(abc.ABC, Generic[T]):
     def built(self, trial: T) -> PyTree:
         """What `kept` gives of a network before the first step, with shapes in place of arrays."""
 
+    def restored(self, trial: T, kept: PyTree) -> PyTree:
+        """The network that `evaluate` takes, of what a store has kept of one."""
+        return kept
+
+    def misfit(self, trial: T, changed: T) -> str | None:
+        """Why what a store has kept of a trial cannot be evaluated as that of `changed`, by another protocol; or None.
+
+        It is a `ContractError` if the plug-ins of the trial make no network of what is kept.
+        """
+        return None
+
     def startable(self, trial: T) -> PyTree:
         """What `kept` must give of another trial that this one can start from, with shapes in place of arrays.
 

@@ -9,8 +9,8 @@ These are
 - files, folders and modules of the project all words of whose name (of a file of another plug-in with its ending) stand
   in texts of these. A folder counts with all of its files, and what these name counts as well.
 
-What is no file of the project (`sweeper.trial.project_files`) does not count, nor do files that no counted source
-mentions, nor what Python brings along.
+What is no file of the project (`sweeper.trial.project_files`) does not count, unless it is a module that is imported,
+nor do files that no counted source mentions, nor what Python brings along.
 
 Imports are read from the source, also those inside functions, and Python's own finders say what they mean: a zip, a
 namespace package in two places, a folder that an installed package hides, or a change of `sys.path` is then what it is
@@ -161,21 +161,28 @@ class CodeFiles:
         if top == "sweeper":
             return self._of_sweeper(module), {}
         if top in self._folders:
-            return self._beside(self._folders[top], rest), {}
+            modules = [file for folder in self._folders[top] for file in self._modules(folder, rest)]
+            return self._beside(self._folders[top], rest) + modules, {}
         files, libraries = list[File](), dict[str, str]()
         for place in _places(top):
             if top not in self._own and (version := _version_of_library(top, place)) is not None:
                 libraries[top] = version
             else:
-                files += self._at(place, of_project=top not in LIBRARIES and _library_folder(place) is None)
+                own = top not in LIBRARIES and _library_folder(place) is None
+                files += self._at(place, of_project=own)
+                if own and place.is_relative_to(plugins.PROJECT):
+                    files += self._modules(place.parent, [top, *rest])
         return files, libraries
 
     def _of_sweeper(self, module: str) -> list[File]:
         if module.startswith(NO_NUMERICS) and not module.startswith(NUMERICS):
             return []
         # `sweeper/__init__.py` computes nothing; it imports the rooms of `import sweeper`.
-        names = module.split(".")[1:]
-        paths = [plugins.PACKAGE.joinpath(*names[:length]) for length in range(1, len(names) + 1)]
+        return self._modules(plugins.PACKAGE, module.split(".")[1:])
+
+    def _modules(self, folder: Path, names: list[str]) -> list[File]:
+        """The files of a module in a folder, and of the packages in between; whether git ignores them or not."""
+        paths = [folder.joinpath(*names[:length]) for length in range(1, len(names) + 1)]
         files = [file for path in paths for file in (path / "__init__.py", path.with_suffix(".py"))]
         return [File(self._name(file), file) for file in files if file.is_file()]
 

@@ -4,7 +4,7 @@ import contextlib
 import inspect
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -89,14 +89,25 @@ def check_array(plugin: object, method: str, what: str, value: Any, kind: type, 
         raise broken(plugin, method, f"{of}type {jax.numpy.result_type(value)}", kind_name)
 
 
-def check_name(plugin: object, method: str, name: Any) -> None:
-    """Refuse a name of a metric, curve or outcome that no column could have, or that another column has."""
-    from sweeper.trial.columns import OF_ENTRIES, TAKEN  # asks the kinds of trial, which are made of this module
+def check_name(plugin: object, method: str, name: Any, others: Iterable[str] = ()) -> None:
+    """Refuse a name of a metric, curve or outcome that no column could have, or that another column has.
+
+    `others` are names beside it. SQL does not see capitals, so no two may differ in these alone.
+    """
+    from sweeper.trial.columns import (
+        METRICS,
+        OF_ENTRIES,
+        TAKEN,
+    )  # asks the kinds of trial, which are made of this module
 
     if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
         raise broken(plugin, method, f"the name {name!r}", "a word of letters, digits and _, a letter first")
     if name.lower() in TAKEN or name.lower().startswith(OF_ENTRIES):
         raise broken(plugin, method, f"the name {name!r}", "another name: tables have, or may have, such a column")
+    for other in (*METRICS, *others):
+        if name != other and name.lower() == str(other).lower():
+            must = f"another name: it differs from {other!r} in capitals alone"
+            raise broken(plugin, method, f"the name {name!r}", must)
 
 
 def check_batch(plugin: object, method: str, batch: PyTree, count: int | None = None) -> int:

@@ -156,7 +156,21 @@ def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
         if count < everyone:
             differing.add(path)
     places = {path: place for place, path in enumerate(values)}
-    return sorted(differing, key=lambda path: (*_rank(path), places[path]))
+    return sorted(differing, key=lambda path: (*_rank(path), not path.endswith(".name"), places[path]))
+
+
+def most_telling(paths: Sequence[str], records: Sequence[Mapping[str, Any]], most: int) -> list[str]:
+    """So many of the paths, in their order; first of all those without which more specifications would look alike."""
+    groups, count = [0] * len(records), 1
+    telling, further = [], []
+    for path in paths:
+        number: dict[Any, int] = {}
+        for place, record in enumerate(records):
+            groups[place] = number.setdefault((groups[place], record.get(path)), len(number))
+        (telling if len(number) > count else further).append(path)
+        count = len(number)
+    kept = {*[*telling, *further][:most]}
+    return [path for path in paths if path in kept]
 
 
 def _owner(record: Mapping[str, Any], path: str) -> Any:

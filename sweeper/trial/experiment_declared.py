@@ -8,4 +8,5 @@ DECLARED = Declared(
     carried={"experiment.name": "task"},
     leading=("experiment.name",),
     label=("experiment.name",),
+    protocol="experiment",
 )

@@ -168,7 +168,7 @@ def put_back() -> None:
 
 def require() -> None:
     """Refuse settings of other values, with a `SettingsError` that names each, and how to get rid of it."""
-    if different := changed():
+    if different := changed() | patches.in_sweeper():
         ours = PINNED | dict.fromkeys(KERNELS, "") | environment
         listed = [
             f"{name} is {value!r} instead of {str(ours[name])!r}" if name in ours else f"{name} was replaced by {value}"

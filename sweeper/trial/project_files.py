@@ -28,7 +28,7 @@ folders of these names as well, with files of other names."""
 _UNFINISHED = ".unfinished"
 """The folder that the first write into a store makes, by which a store is known as well."""
 
-_REST_OF_STORE = ("sweeps", "snapshots", "quarantine", "superseded", "annotations", "annotations.json")
+_OF_STORE = (*_STORE, "sweeps", "snapshots", "quarantine", "superseded", "annotations", "annotations.json")
 
 
 class ProjectFiles:
@@ -37,7 +37,7 @@ class ProjectFiles:
     def __init__(self, folder: Path):
         self._ignored = _ignored(folder)
         if is_store(folder):  # a project may be its own store
-            self._ignored |= {os.path.join(folder, name) for name in (*_STORE, *_REST_OF_STORE)}
+            self._ignored |= {os.path.join(folder, name) for name in _OF_STORE}
 
     def below(self, path: Path) -> Iterator[Path]:
         """The files of a folder, in the order of their names; of a file the file itself. Links are followed."""
@@ -75,6 +75,11 @@ def is_store(folder: Path) -> bool:
     if os.path.isdir(folder / _UNFINISHED):
         return True
     return any(os.path.isdir(folder / name) and any((folder / name).glob(pattern)) for name, pattern in _STORE.items())
+
+
+def is_of_store(path: Path) -> bool:
+    """Whether a path in a store is one that programs of this package write; figures are for people."""
+    return path.parts[:1] in [(name,) for name in (*_OF_STORE, _UNFINISHED, "figures")]
 
 
 def _is_environment(folder: str) -> bool:

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict
 from sweeper.messages import printable, redacted
 from sweeper.trial import fingerprint, plugins
 from sweeper.trial.fingerprint import Code
-from sweeper.trial.project_files import git, is_store
+from sweeper.trial.project_files import git, is_of_store, is_store
 from sweeper.trial.trial import Trial
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,8 @@ class Source(BaseModel):
 
     version: str | None = None  # of an installed package, and of `sweeper`
     commit: str | None = None  # None where there is no git history, or git refuses to read it
-    # Whether tracked files differ from the commit or untracked ones stand beside them, results aside
+    # Whether tracked files differ from the commit, or untracked ones or plug-ins that git ignores stand beside them;
+    # results aside
     dirty: bool | None = None
     lock_hash: str | None = None  # SHA-256 of the lock file, None where there is none
 
@@ -161,22 +162,39 @@ def _git_state(place: Path) -> tuple[str | None, bool | None]:
             return None, None
         checkout = Path(git(place, "rev-parse", "--show-toplevel").strip())
         commit = git(place, "rev-parse", "HEAD").strip()
-        status = git(checkout, "status", "--porcelain", "-z", "--untracked-files=normal", "--no-renames")
+        untold = _untold(checkout, place)
+        how = ("--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=none", "--no-renames")
+        status = git(checkout, "status", *how)
     except (OSError, subprocess.SubprocessError) as error:
         stderr = getattr(error, "stderr", None)  # as bytes, if git took too long
         said = ((isinstance(stderr, str) and stderr.strip()) or str(error)).splitlines()[0]
         logger.warning("rows will name no commit, because git does not read %s: %s", place, printable(said))
         return None, None
     changed = (checkout / line[3:] for line in status.split("\0") if line)
-    return commit, any(not _is_result(path, checkout) for path in changed)
+    return commit, untold or any(not _is_result(path, checkout, place) for path in changed)
 
 
-def _is_result(path: Path, checkout: Path) -> bool:
-    """Whether a path that differs from the commit is in a results store, or a folder with nothing but stores."""
-    if any(is_store(folder) for folder in (path, *path.parents) if folder.is_relative_to(checkout)):
+def _untold(checkout: Path, place: Path) -> bool:
+    """Whether code differs from the commit that `git status` passes over: what git ignores, or was told to overlook."""
+    folders = [f"{kind}s/*.py" for kind in plugins.KINDS]
+    if git(place, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", *folders):
+        return True
+    entries = git(checkout, "ls-files", "-v", "-s", "-z").split("\0")
+    overlooked = [entry.partition("\t") for entry in entries if entry[:1] == "S" or entry[:1].islower()]
+    present = {name: about.split()[2] for about, _, name in overlooked if (checkout / name).is_file()}
+    return bool(present) and git(checkout, "hash-object", "--", *present).split() != [*present.values()]
+
+
+def _is_result(path: Path, checkout: Path, place: Path) -> bool:
+    """Whether a path that differs from the commit is in a results store, or a folder with nothing but stores.
+
+    A project may be its own store; then only the store's own folders in it are results.
+    """
+    stores = [folder for folder in (path, *path.parents) if folder.is_relative_to(checkout) and is_store(folder)]
+    if any(not place.is_relative_to(folder) or is_of_store(path.relative_to(folder)) for folder in stores):
         return True
     try:
-        return path.is_dir() and all(_is_result(inner, checkout) for inner in path.iterdir())
+        return path.is_dir() and all(_is_result(inner, checkout, place) for inner in path.iterdir())
     except PermissionError:  # who cannot read it has no results in it
         return False
 

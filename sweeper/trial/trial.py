@@ -43,9 +43,6 @@ class Trial(Spec, abc.ABC):
     DECLARED: ClassVar[Declared]
     """What its kind declares of its entries and columns."""
 
-    PROTOCOL: ClassVar[type[Spec] | None] = None
-    """The record of `protocol`."""
-
     if TYPE_CHECKING:  # each kind declares these fields in its own order
         steps: int
         seed: int
@@ -66,7 +63,7 @@ class Trial(Spec, abc.ABC):
     @property
     def plug_ins(self) -> tuple[tuple[plugins.Kind, Any], ...]:
         """Kind and record of the plug-ins that give the trial its meaning, also those inside of others."""
-        return tuple(_plug_ins(self))
+        return tuple((kind, plugin) for _, kind, plugin in _plug_ins(self))
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
@@ -95,16 +92,20 @@ class Trial(Spec, abc.ABC):
 
     def doubts(self) -> Iterator[tuple[str, str]]:
         """Path and words for each value that is legal and hardly meant; the words end a sentence."""
-        yield from ()
+        for path, kind, plugin in _plug_ins(self):
+            if kind == "optimizer" and (doubt := plugin.doubt(self.steps)):
+                field, words = doubt
+                yield f"{path}.{field}", words
 
     @property
     def protocol(self) -> Spec | None:
         """The entries by which its network is evaluated, and which an evaluation may change; None without any."""
-        return None
+        return getattr(self, self.DECLARED.protocol) if self.DECLARED.protocol else None
 
     def with_protocol(self, changes: Mapping[str, Any]) -> Self:
         """The trial with changed entries of its protocol; a `ValueError` if they do not fit the others."""
-        raise ValueError("has no protocol that could be changed")
+        entry = self.DECLARED.protocol
+        return type(self).model_validate({**canonical(self), entry: {**canonical(self.protocol), **changes}})
 
     def versions(self) -> dict[str, int]:
         """The versions of this checkout that count for the trial, by part; the id has them."""
@@ -140,13 +141,14 @@ def used_plug_ins(trials: Iterable[Trial]) -> set[tuple[plugins.Kind, str]]:
     return {(kind, plugin.name) for trial in trials for kind, plugin in trial.plug_ins}
 
 
-def _plug_ins(record: Spec) -> Iterator[tuple[plugins.Kind, Any]]:
+def _plug_ins(record: Spec, place: str = "") -> Iterator[tuple[str, plugins.Kind, Any]]:
+    """Path, kind and record of the plug-ins in a record."""
     for name in type(record).model_fields:
         value = getattr(record, name)
         if isinstance(value, Spec):
             if (kind := getattr(type(value), "KIND", None)) is not None:
-                yield kind, value
-            yield from _plug_ins(value)
+                yield f"{place}{name}", kind, value
+            yield from _plug_ins(value, f"{place}{name}.")
 
 
 @functools.cache  # to look for a plug-in that is not there takes 20 ms
@@ -221,12 +223,13 @@ def first_part(spec: str) -> Any:
     """
     entries = from_json(spec)
     part, kind = next(iter(declared_with(entries).parts.items()))
-    return _part(kind, json.dumps(entries.get(part, {}), sort_keys=True))
+    return part_of(kind, json.dumps(entries.get(part, {}), sort_keys=True))
 
 
-@functools.lru_cache(2**14)
-def _part(kind: plugins.Kind, text: str) -> Spec | None:
-    fields = json.loads(text)
+@functools.lru_cache(2**14)  # the checks of a plug-in may take seconds
+def part_of(kind: plugins.Kind, entries: str) -> Any:
+    """The record of a plug-in with these entries, as JSON with sorted keys; None as for `first_part`."""
+    fields = json.loads(entries)
     record = _plugin_or_none(kind, fields.get("name", ""))
     try:
         return record and record.model_validate(fields)

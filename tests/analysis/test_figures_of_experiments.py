@@ -56,6 +56,29 @@ def test_a_metric_that_is_evaluated_while_a_trial_trains_is_of_no_batch(results,
         assert ("on training batches" in remarks) == of_batches
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [(([8], [8, 16]), ["[8, 16]", "[8]"]), ((False, True), ["false", "true"]), (("a", 2.0), ["2", "a"])],
+)
+def test_a_panel_is_split_by_values_of_every_type(results, values, said):
+    specs = [
+        json.dumps(json.loads(spec) | {"experiment": {"name": "digits", "widths": value}})
+        for spec, value in zip(results.trials["spec"], sorted(values * 2, key=str), strict=True)
+    ]
+    columns = ["trial_id", "status", "task", "baseline", "seed", "steps", "spec", "extra_metrics"]
+    results = Results.of_frame(results.trials[columns].assign(spec=specs), results.outcomes)
+    lines = {"kind": "curve", "x": "seed", "metric": "accuracy"}
+    content = drawing(panel(split="experiment_widths", **lines), results)
+    assert not content.notes
+    assert [label.removeprefix("experiment_widths = ") for label in content.labels()] == said
+    series = [{"label": "all"}]
+    chosen = panel(where={"experiment_widths": [values[1]]}, series=series, **lines)
+    assert len(drawing(chosen, results).frame) == 2
+    heatmap = panel(kind="heatmap", x="experiment_widths", metric="right_answers", series=series)
+    (axes,) = painted(drawing(heatmap, results))
+    assert [label.get_text() for label in axes.get_xticklabels()] == said
+
+
 def test_a_histogram_has_the_name_of_its_outcome(results):
     for kind, axis in (
         ({"kind": "histogram"}, "get_xlabel"),

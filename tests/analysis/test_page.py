@@ -117,23 +117,24 @@ def test_keys_in_addresses_are_not_shown(tmp_path):
 def test_a_page_of_experiments_has_their_words_and_none_of_the_paper(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["report"])  # which the page tells
     store = Store.open(tmp_path / "store")
-    with project(tmp_path, toy=TOY):
+    text = TOY.replace("    points: Count = 50", "    points: Count = 50\n    sizes: ListOf[int] = ()")
+    with project(tmp_path, toy=text.replace("import Count", "import Count, ListOf")):
         for seed, rate in enumerate((0.1, 0.2)):
             made = result(metrics={"distance": 0.5, "reach": 1.0}, curves=[(6, "pace", 0.3), (12, "pace", 0.2)])
-            commit(store, toy_trial(seed=seed, rate=rate), made)
+            commit(store, toy_trial(seed=seed, rate=rate, sizes=[seed]), made)
         swept(store, name="walks", missing=store.trials()["trial_id"].to_pylist())
         text = rendered(store)
         swept(store, result())
         both = rendered(store)
     assert trial_heads(text)[:9] == [
-        "trial", "status", "sweep", "task", "experiment_rate", "seed", "steps", "distance", "reach",
+        "trial", "status", "sweep", "task", "experiment_rate", "experiment_sizes", "seed", "steps", "distance",
     ]  # fmt: skip
     assert {"baseline", "q", "success", "distance", "experiment_rate"} <= {*trial_heads(both)}, (
         "of a store with both kinds"
     )
     (chart,) = charted(text)["charts"]
     assert (chart["title"], chart["metrics"], [series["label"] for series in chart["series"]]) == (
-        "walks", ["pace"], ["experiment_rate=0.1", "experiment_rate=0.2"],
+        "walks", ["pace"], ["experiment_rate=0.1 experiment_sizes=[0]", "experiment_rate=0.2 experiment_sizes=[1]"],
     )  # fmt: skip
     page_of_it = re.sub(r"<style>.*?</style>|<script>.*?</script>|<template.*?</template>", "", text, flags=re.S)
     assert not re.search(r"baseline|votes|majority|success|seeds r|>[qm]<", page_of_it, re.I)

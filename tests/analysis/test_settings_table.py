@@ -13,7 +13,7 @@ from sweeper.analysis.results import named_frame
 from sweeper.analysis.settings_table import Mean, fitting, mean_of, settings, settings_table, with_deviation
 from sweeper.analysis.table import terminal, texts
 from sweeper.store.store import Store
-from sweeper.trial.entry_names import entries, varying
+from sweeper.trial.entry_names import entries, most_telling, varying
 from sweeper.trial.metrics import Metric
 from sweeper.trial.record import canonical
 from tests.results import failure, result
@@ -50,6 +50,21 @@ def test_what_varies_is_a_column_and_what_is_shared_the_title(rows):
         {"q": "inf", "seeds": "2", "success": "1"},
     ]
     assert table["success"][0] == Mean(0.625, math.sqrt(2 * 0.125**2)), "cells keep their values"
+
+
+def test_of_too_many_entries_those_have_columns_that_tell_settings_apart():
+    records = [
+        {"a.name": name, **{f"a.{letter}": name * count for letter in "bcd"}, "z": count}
+        for name in (1, 2)
+        for count in (1, 2)
+    ]
+    paths = varying(records)
+    assert paths == ["a.name", "a.b", "a.c", "a.d", "z"]
+    assert most_telling(paths, records, 5) == paths
+    assert most_telling(paths, records, 3) == ["a.name", "a.b", "a.c"]
+    alike = [record | dict.fromkeys(("a.b", "a.c", "a.d"), record["a.name"]) for record in records]
+    assert most_telling(paths, alike, 2) == ["a.name", "z"]
+    assert most_telling(paths, alike, 3) == ["a.name", "a.b", "z"]
 
 
 def test_entries_of_the_task_and_of_the_optimiser_are_columns(rows):
@@ -197,7 +212,7 @@ def test_entries_without_room_for_a_column_are_named(rows):
     assert ([*table.columns].index("seeds"), table.attrs["note"]) == (8, "")
     table = means(rows(result(eight | {"steps": 100})))
     assert [*table.columns].index("seeds") == 8
-    assert table.attrs["note"].endswith(": steps")
+    assert table.attrs["note"].endswith(": optimizer_weight_decay")
 
 
 def test_a_terminal_gets_the_first_metrics_and_the_names_of_the_others(rows):

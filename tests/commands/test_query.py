@@ -321,7 +321,7 @@ def test_csv_and_json(results):
     assert json.loads(asked(results, "--format", "json", f"select * from ({ASK}) where false").stdout) == []
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@SUM(1)", "\t=1"])
+@pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@SUM(1)", "\t=1", " =1+1", "\n=1", "\uff1d1+1"])
 def test_no_cell_of_csv_is_a_formula_unless_it_is_to_be_raw(results, tmp_path, text):
     ask = f"select '{text}' as \"={text}\", '-1.5e3' as number, -2 as \"-2\", ['{text}'] as list"
 

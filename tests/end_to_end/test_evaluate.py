@@ -63,7 +63,8 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
         (["--where", "nothing = 1"], "nothing"),
         (["--where", "true) union all (select sweep from sweeps"], "--where"),
         (["--where", "q = 3", "--seeds", "5", "--votes", "10"], "10"),
-        (["--where", "q = 3", "--votes", "1,x"], "--votes"),
+        (["--where", "q = 3", "--votes", "1,x"], "votes"),
+        (["--where", "q = 3", "--doors", "3"], "doors"),
     ],
 )
 def test_input_that_makes_no_sense_is_refused(local, arguments, place):

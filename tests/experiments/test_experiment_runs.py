@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ from sweeper.analysis import ready_questions, results
 from sweeper.analysis.figures import drawing
 from sweeper.analysis.results import Results, named
 from sweeper.packs import start_from
+from sweeper.packs.network_evaluation import EvaluationRun, ProtocolError, evaluation_plan
 from sweeper.packs.pack_run import PackRun
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.trained_trial import load
@@ -50,13 +52,21 @@ WITHOUT_REACH = (
 )
 """Two of its metrics are not finite, one of which has a column in every store."""
 
+MEASURED = (
+    TOY.replace('"toy"', '"measured"')
+    .replace("    points: Count = 50", "    points: Count = 50\n    size: Count = 3")
+    .replace("(3,)", "(self.size,)")
+    .replace('"distance": distance.mean()', '"distance": distance.mean() * len(at.data)')
+)
+"""A metric of it depends on the points, and its state on the size."""
+
 WITH_LOSS = TOY.replace('"toy"', '"with_loss"').replace(MOVE, f'{MOVE}, "train_loss": -jnp.abs(move).mean()')
 
 
 @pytest.fixture(scope="module", autouse=True)
 def toy(tmp_path_factory):
     folder, texts = tmp_path_factory.mktemp("project"), {"partly": PARTLY, "wholly": WHOLLY, "with_loss": WITH_LOSS}
-    texts["without_reach"] = WITHOUT_REACH
+    texts |= {"without_reach": WITHOUT_REACH, "measured": MEASURED}
     with project(folder, toy=TOY, together=TOGETHER, **texts) as folder:
         yield folder
 
@@ -228,6 +238,67 @@ def test_a_training_that_keeps_its_whole_state_goes_on_with_it(tmp_path):
 def test_an_experiment_that_does_not_say_what_the_rest_is_starts_from_no_other():
     with pytest.raises(ContractError, match=r"^experiments/partly\.py, line \d+: network\b"):
         kind_of(trial := toy_trial(name="partly")).startable(trial)
+
+
+# Evaluations of what is stored
+
+
+def evaluated(store: Store, keys: Sequence[str], **changes: Any) -> dict[str, dict[str, Any]]:
+    """The evaluations of trials by changed fields, with named columns, by trial."""
+    origin = destination(store).provenance
+    planned = evaluation_plan(store, keys, changes, lambda: origin.code, None, False)
+    for work in planned.plan.work:
+        run = EvaluationRun(work, changes, store, origin)
+        while run.advance().phase != "done":
+            pass
+    planned = evaluation_plan(store, keys, changes, lambda: origin.code, None, False)
+    assert not planned.pending
+    rows = results.evaluation_rows(store.trials(keys), planned.evaluations.values())
+    return {row["trial_id"]: row for row in named(rows).to_pylist()}
+
+
+@pytest.mark.parametrize("name", ["measured", "wholly"])
+def test_what_a_trial_has_kept_is_evaluated_again(name, tmp_path):
+    store, pack = Store.open(tmp_path), Pack((toy_trial(name=name), toy_trial(seed=1, rate=0.3, name=name)))
+    run_pack(pack, destination(store))
+    rows = {row["trial_id"]: row for row in named(store.trials()).to_pylist()}
+    again = evaluated(store, pack.trial_ids)
+    assert {key: (row["distance"], row["reach"]) for key, row in again.items()} == {
+        key: (row["distance"], row["reach"]) for key, row in rows.items()
+    }
+
+
+def test_what_a_trial_has_kept_is_evaluated_by_changed_fields(tmp_path):
+    store, trial = Store.open(tmp_path), toy_trial(name="measured")
+    run_pack(Pack((trial,)), destination(store))
+    (before,) = named(store.trials()).to_pylist()
+    (after,) = evaluated(store, [trial_id(trial)], points="20").values()
+    assert (before["experiment_points"], after["experiment_points"]) == (50, 20)
+    assert after["distance"] == pytest.approx(before["distance"] * 20 / 50)
+    assert (after["reach"], after["experiment_rate"]) == (before["reach"], before["experiment_rate"])
+    assert len(results.evaluations_of(store, store.trials())) == 1
+    (row,) = named(store.trials()).to_pylist()
+    assert row == before
+
+
+@pytest.mark.parametrize("changes", [{"votes": "3"}, {"points": "x"}, {"points": "0"}, {"size": "4"}, {"name": "toy"}])
+def test_fields_by_which_nothing_stored_can_be_evaluated_are_refused(tmp_path, changes):
+    store, trial = Store.open(tmp_path), toy_trial(name="measured")
+    run_pack(Pack((trial,)), destination(store))
+    with pytest.raises(ProtocolError, match=next(iter(changes)) if "size" not in changes else "place"):
+        evaluated(store, [trial_id(trial)], **changes)
+
+
+def test_what_cannot_be_evaluated_again_is_left_out_with_the_reason(tmp_path):
+    store, trials = Store.open(tmp_path), (toy_trial(name="partly"), toy_trial(name="measured"))
+    for trial in trials:
+        run_pack(Pack((trial,)), destination(store))
+    code = destination(store).provenance.code
+    plan = evaluation_plan(store, map(trial_id, trials), {"size": 3}, lambda: code, None, False)
+    assert plan.pending == [trial_id(trials[1])]
+    assert [re.search("'size'", reason) is not None for reason in plan.left_out] == [True]
+    (reason,) = evaluation_plan(store, [trial_id(trials[0])], {}, lambda: code, None, False).left_out
+    assert reason.startswith("experiments/partly.py, line ")
 
 
 def test_a_figure_says_which_curves_are_of_training_batches(undisturbed):

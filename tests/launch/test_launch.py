@@ -41,9 +41,8 @@ AS_USER = [] if os.geteuid() else ["setpriv", "--bounding-set=-dac_override,-dac
 """Before a command: root may then read no more than other users."""
 
 
-@pytest.mark.parametrize(
-    "name", ["quickstart", *(pytest.param(name, marks=pytest.mark.long) for name in ("gridworld_small", "recall"))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["quickstart", "gridworld_small", "recall"])
 def test_the_driver_never_starts_jax(name):
     """Jax in the driver would hold a GPU that a trial needs, and warn of its threads when the driver starts Ray.
 
@@ -98,9 +97,10 @@ def test_addresses_that_lead_nowhere(monkeypatch, tmp_path):
     # `ray start` leaves the address of its cluster behind, also after the cluster's death.
     (tmp_path / "ray_current_cluster").write_text("127.0.0.1:1")
     assert cluster.running_cluster(None) is None
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    with pytest.raises(LaunchError, match=r"127\.0\.0\.1:1 .*RAY_ADDRESS"):
-        cluster.running_cluster(None)
+    for address in ("127.0.0.1:1", "ray://head:10001", "head", "http://127.0.0.1:1", "auto"):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(LaunchError, match=rf"{re.escape(address)} .*RAY_ADDRESS"):
+            cluster.running_cluster(None)
 
 
 NO_USER = """
@@ -118,7 +118,10 @@ print(os.environ.get("RAY_AUTH_MODE"))
 """
 
 
-@pytest.mark.parametrize(("home", "first", "mode"), [("none", "Ray first", "None"), ("closed", "", "token")])
+@pytest.mark.parametrize(
+    ("home", "first", "mode"),
+    [pytest.param("none", "Ray first", "None", marks=pytest.mark.long), ("closed", "", "token")],
+)
 def test_ray_is_imported_without_a_home_or_a_name_of_the_user_and_a_token_sets_its_mode(tmp_path, home, first, mode):
     """A token changes the mode only before Ray is imported: afterwards Ray's own processes alone would hear of it."""
     (tmp_path / "closed").mkdir(mode=0)
@@ -314,7 +317,13 @@ READS = """
 """
 
 
-@pytest.mark.parametrize("place", ["Path(__file__).parent.parent / 'plain' / 'data.npy'", "'plain/data.npy'"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "Path(__file__).parent.parent / 'plain' / 'data.npy'",
+        pytest.param("'plain/data.npy'", marks=pytest.mark.long),
+    ],
+)
 def test_data_that_git_ignores_ends_the_start_with_the_way_out(tmp_path, place):
     text = TOY.replace(DATA, READS.replace("PLACE", place))
     assert text != TOY

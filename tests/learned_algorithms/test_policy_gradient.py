@@ -120,8 +120,8 @@ def _expected_loss(network, noise):
     return over(TWO.evaluation_inputs(), noise, sequences).sum(axis=-1).mean()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("followed", [1, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("followed", [1, 4])
 def test_the_gradient_on_a_grid_is_that_of_finite_differences(followed, monkeypatch):
     """Of the loss that is expected of sampled actions, in the mean of 8,000 samples, within five standard errors."""
     monkeypatch.setattr(sampled_episodes, "FOLLOWED", followed)

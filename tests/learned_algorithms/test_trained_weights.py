@@ -54,7 +54,7 @@ def test_no_step_moves_a_constant(name, platform):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["pgpe", "sep_cma_es"])
+@pytest.mark.parametrize("name", ["pgpe", pytest.param("sep_cma_es", marks=pytest.mark.long)])
 def test_no_generation_moves_a_constant(name):
     trial = coloring_trial(optimizer={"name": name, "population": 4}).model_copy(update={"model": ScaledModel()})
     before: Any = evolution.start(stack([trial]))

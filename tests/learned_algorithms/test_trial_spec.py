@@ -17,6 +17,8 @@ from models import transformer
 from objectives.q_norm import Objective
 from sweeper.learned_algorithms import trial_spec
 from sweeper.learned_algorithms.trial_spec import Baseline, TrialSpec
+from sweeper.trial import plugins
+from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.entry_names import entries
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical
 from sweeper.trial.trial import leaf_values, trial_id, trial_of
@@ -191,6 +193,17 @@ def test_tables_do_not_show_votes_that_mean_nothing():
     shown = [entries(json.dumps(canonical(trial))) for trial in (_without_voting(), coloring_trial())]
     assert ["evaluation.votes" in each for each in shown] == [False, True]
     assert all("evaluation.seeds" in each for each in shown)
+
+
+def test_a_task_whose_abilities_cannot_be_asked_is_told_with_the_method(monkeypatch):
+    def abilities(self):
+        raise KeyError("voting")
+
+    task = canonical(_without_voting())["task"] | {"noise": 17}
+    monkeypatch.setattr(plugins.load("task", "ski_rental"), "abilities", abilities)
+    with pytest.raises(ContractError, match="abilities raises KeyError"):
+        TrialSpec.meaningless({"task": task})
+    assert "evaluation.votes" not in TrialSpec.meaningless({"task": {"name": "of another checkout"}})
 
 
 def test_all_seeds_are_enough_for_the_votes():

@@ -45,7 +45,10 @@ def trial_of(vertices, **changes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("vertices", "counts"), [(5, (12, 12)), (6, (60, 20)), (7, (100, 25))])
+@pytest.mark.parametrize(
+    ("vertices", "counts"),
+    [(5, (12, 12)), *(pytest.param(*sizes, marks=pytest.mark.long) for sizes in ((6, (60, 20)), (7, (100, 25))))],
+)
 def test_the_worst_input_by_stages_is_nearer_to_the_exact_one_than_its_noise(vertices, counts):
     trial = trial_of(vertices)
     odds = np.random.default_rng(0).dirichlet(np.ones(3), vertices)

@@ -221,14 +221,13 @@ def test_an_e_baseline_trains_the_expectation_whatever_the_objective(name):
         assert coloring_trial(baseline=baseline, objective={"name": name}) == plain
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
-        pytest.param(name, fields, id=f"{name}-{optimiser}", marks=() if chosen else pytest.mark.long)
+        pytest.param(name, fields, id=f"{name}-{optimiser}")
         for name in plugins.names("objective")
         for optimiser, fields in (("adam", SMALLEST), ("pgpe", WALKS))
-        for chosen in [(name, optimiser) == ("group_dro", "adam")]  # the only one with a state
     ],
 )
 def test_lanes_and_a_checkpoint_leave_no_trace(name, fields, tmp_path):

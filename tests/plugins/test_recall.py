@@ -119,9 +119,9 @@ further = functools.partial(pytest.param, marks=pytest.mark.long)
     [
         ("cpu", DENSE, Task(keys=5)),
         ("cuda", DENSE, TINY),
-        ("cpu", PLACED.model_copy(update={"width": 9}), TALL),
+        further("cpu", PLACED.model_copy(update={"width": 9}), TALL),
         # What cannot be expanded must fall back.
-        ("cpu", Model(width=6, key_size=3, heads=2), Task(keys=3)),
+        further("cpu", Model(width=6, key_size=3, heads=2), Task(keys=3)),
         further("cpu", Model(width=6, key_size=3, blocks=1), Task(keys=3)),
         further("cpu", Model(width=6, key_size=3, blocks=3), Task(keys=3)),
         further("cpu", PLACED, Task(keys=4, value_bits=2, seed_bits=3)),

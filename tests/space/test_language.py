@@ -439,6 +439,25 @@ def test_a_formula_takes_a_time_that_is_linear_in_its_length(kind):
     assert calls(12) < 2.5 * calls(6)
 
 
+@pytest.mark.parametrize("formula", ["{0} or {0}", "{0} == 1 or {0} == 2", "max({0}, {0})"])
+@pytest.mark.parametrize("first", ["trial.x", "1"])
+def test_formulas_that_need_each_other_are_computed_once_each(formula, first):
+    """Also those that need an entry that is not there."""
+    above = [Node(formulas.Formula(first), "variables.v0", 1)]
+    for number in range(1, 40):
+        text = formula.format(f"variables.v{number - 1}")
+        above.append(Node(formulas.Formula(text), f"variables.v{number}", 1))
+    names = {f"v{number}": node for number, node in reversed(list(enumerate(above)))}
+    tree = Node({"trial": Node({}, "trial", 1), "variables": Node(names, "variables", 1)}, "", 1)
+    count = itertools.count()
+    sys.setprofile(lambda frame, event, argument: event == "call" and next(count) > 20_000 and pytest.fail("too long"))
+    try:
+        with contextlib.suppress(Refused):
+            formulas.resolved(tree)
+    finally:
+        sys.setprofile(None)
+
+
 @pytest.mark.parametrize(
     ("formula", "named"),
     [

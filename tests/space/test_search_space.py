@@ -25,7 +25,7 @@ from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search_methods import GridSearch, Method
 from sweeper.space.search_space import of_text, read, search_of
 from sweeper.space.sweep_spec import SweepSpec, remarks
-from sweeper.trial.trial import trial_id
+from sweeper.trial.trial import trial_id, trial_of
 
 SPACES = Path(__file__).resolve().parents[2] / "search_spaces"
 
@@ -494,6 +494,9 @@ def test_doubtful_trials_are_told_with_the_path_of_the_value():
     (line,) = remarks(trials, GridSearch(early_stopping=Asha(grace_steps=300)))
     assert line.strip().startswith("search.early_stopping.grace_steps: 64 trials are")
     assert re.findall(r"[\d,]+\d", line) == ["64", "300", "301"]
+    trial = trial_of({"experiment": {"name": "classification", "optimizer": {"name": "adam"}}, "steps": 999})
+    (line,) = remarks([trial], GridSearch())
+    assert line.strip().startswith("trial.experiment.optimizer.warmup_steps: ")
 
 
 @pytest.mark.parametrize("method", typing.get_args(Method), ids=lambda method: method.__name__)

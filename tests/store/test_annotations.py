@@ -1,5 +1,6 @@
 """Notes and tags last, are changed one after the other, and go where their sweeps and trials go, also under crashes."""
 
+import os
 import shutil
 
 import pytest
@@ -114,6 +115,19 @@ def test_a_broken_file_is_left_out_loudly_and_never_written_over(local, caplog, 
     with pytest.raises(StoreError, match=name):
         remove_tags(local.files, QUICK, ["first"])
     assert local.read_bytes(name) == data
+
+
+@pytest.mark.parametrize("name", [EARLIER, f"{FOLDER}/{'0' * 20}.json"], ids=["earlier", "own"])
+def test_a_file_of_200_gigabytes_is_left_out_as_a_broken_one_is(local, caplog, name):
+    local.write_bytes(name, b"")
+    os.truncate(local.files.path(name), 200 * 2**30)
+    local.record_sweep(record("quick"))
+    annotate(local.files, QUICK, tags=["first"])
+    assert said(local) == {"quick": "first"}
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert name in line
+    with pytest.raises(StoreError, match=name):
+        remove_tags(local.files, QUICK, ["first"])
 
 
 def test_notes_of_an_earlier_store_are_taken_away_and_moved(tmp_path):

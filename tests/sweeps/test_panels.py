@@ -7,7 +7,7 @@ import pytest
 import sweeper
 from sweeper.space import search_space
 from sweeper.store.store import Store
-from sweeper.trial import fingerprint
+from sweeper.trial import fingerprint, plugins
 from tests.processes import python
 from tests.results import result
 from tests.tiny_sweeps import SPACE, start
@@ -106,10 +106,22 @@ def test_what_cannot_be_drawn_ends_no_sweep(results):
     assert "FileExistsError" in line or "NotADirectoryError" in line
 
 
-@pytest.mark.slow  # a program
-def test_a_program_draws_whatever_backend_of_matplotlib_is_asked_for(results, tmp_path):
-    done = python(
-        "-m", "sweeper", "plot", "q", "success", "--results", results, "--out", tmp_path / "plot.png",
-        MPLBACKEND="module://of_no_package.backend",
-    )  # fmt: skip
-    assert (done.returncode, (tmp_path / "plot.png").is_file()) == (0, True), done.stderr
+@pytest.mark.slow  # programs
+def test_a_program_draws_the_same_whatever_settings_of_matplotlib_are_asked_for(results, tmp_path):
+    """Those of a notebook, a file that is no text, and one in the working folder."""
+    (tmp_path / "odd").write_bytes(b"axes.facecolor: \xff")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "matplotlibrc").write_text("savefig.facecolor: red\nsavefig.dpi: 30\naxes.facecolor: red")
+    pictures = set()
+    for folder, variables in (
+        (tmp_path, {}),
+        (tmp_path, {"MPLBACKEND": "module://of_no_package.backend", "MATPLOTLIBRC": str(tmp_path / "odd")}),
+        (tmp_path / "here", {}),
+    ):
+        done = python(
+            "-m", "sweeper", "plot", "q", "success", "--results", results, "--out", tmp_path / "plot.png", cwd=folder,
+            PYTHONPATH=str(plugins.ROOT), **variables,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        pictures.add((tmp_path / "plot.png").read_bytes())
+    assert len(pictures) == 1

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -90,7 +91,8 @@ def test_overrides_may_be_of_numpy_and_pandas(space, kind):
 def test_overrides_that_are_no_data_are_one_line_each(space):
     within = list[object]()
     within.append(within)
-    values = [object(), within, {"choice": {1, 2}}, np.complex64(1), b"x", pd.NaT, lambda: 1, {(1, 2): 3}]
+    hostile = SimpleNamespace(tolist=lambda: {}["no data"])
+    values = [object(), within, {"choice": {1, 2}}, np.complex64(1), b"x", pd.NaT, lambda: 1, {(1, 2): 3}, hostile]
     for value in values:
         with pytest.raises(sweeper.SearchSpaceError) as caught:
             sweeper.read_space(space, {"trial.steps": value, "trial.objective.q": value})
@@ -272,6 +274,7 @@ def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space
 
 PROGRAM = """
 from pathlib import Path
+from types import SimpleNamespace
 import sweeper
 
 def refusal(act):

@@ -28,7 +28,7 @@ def metrics_of(**fields):
     return evaluation.evaluate(trial, lane(state.network, 0))[0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_baselines_that_differ_in_their_objective_alone_share_programs():
     expected = metrics_of(baseline="Aq_R", objective={"q": 1.0, "m": 2})
     compiled = compilation.seconds()
@@ -120,8 +120,8 @@ def _printed(project: Path, script: str, *arguments: str, **variables: str) -> s
     return python("-c", script, *arguments, check=True, **variables | {plugins.PROJECT_VARIABLE: str(project)}).stdout
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scipy", ["after", pytest.param("before", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("scipy", ["after", "before"])
 def test_sums_do_not_depend_on_the_threads_of_the_process(tmp_path, scipy):
     """Those of XLA's kernels, of the LAPACK that XLA calls, and of what a plug-in computes while it is imported."""
     one, several = (

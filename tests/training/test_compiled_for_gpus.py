@@ -196,7 +196,9 @@ def _products(trial: TrialSpec, program: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("space", ["quickstart", "recall", "gridworld_small"])
+@pytest.mark.parametrize(
+    "space", ["quickstart", *(pytest.param(name, marks=pytest.mark.long) for name in ("recall", "gridworld_small"))]
+)
 def test_products_are_exact(space):
     trial = _last(space)
     for program in program_names(trial):

@@ -193,6 +193,17 @@ def test_results_and_what_git_ignores_do_not_count(checkout):
     assert _changed(lambda: _written(checkout, {"data/results/a": "1"})) == {"coloring", "deep sets"}
 
 
+@pytest.mark.slow
+def test_a_module_that_is_imported_counts_although_git_ignores_it(checkout, monkeypatch):
+    monkeypatch.syspath_prepend(checkout)
+    _replace(checkout / "tasks" / "coloring.py", "import functools\n", "import functools\nfrom shared.mine import f\n")
+    _written(checkout, {".gitignore": "mine.py\n/tasks/coloring.py\n", "shared/__init__.py": "", "shared/mine.py": "1"})
+    assert _changed(lambda: _written(checkout, {"shared/mine.py": "2"})) == {"coloring", "deep sets"}
+    assert _changed(lambda: _replace(checkout / "tasks" / "coloring.py", "COLORS = 3", "COLORS = 4")) == {
+        "coloring", "deep sets",
+    }  # fmt: skip
+
+
 def test_folders_of_other_tools_are_no_store(checkout):
     _replace(checkout / "tasks" / "coloring.py", "import functools\n", "import functools\nFOLDER = 'data'\n")
     _written(checkout, {f"data/{file}": "1" for file in ("checkpoints/last.ckpt", "nvidia/versions.json", "a.json")})

@@ -1,6 +1,7 @@
 """Whoever replaces what computes, in a library or in a plug-in, is refused by name, and it is put back."""
 
 import functools
+import sys
 
 import jax
 import numpy as np
@@ -43,12 +44,21 @@ AT_IMPORT = {
     "a default": ("import optax; f = optax.adam; f.__kwdefaults__ = {**f.__kwdefaults__, 'nesterov': True}", "adam to"),
     "a field": ("import optax; optax.GradientTransformation.update = None", "GradientTransformation.update to 'None'"),
     "an operator of numpy": ("import numpy; numpy.exp = numpy.exp2", "numpy.exp to"),
+    "a constant": ("import numpy; numpy.pi = 3.0", "numpy.pi to"),
+    "a module in a module": ("import jax, numpy; jax.nn.initializers = numpy", "jax.nn.initializers to .*module"),
+    "a gradient": ("import jax; jax.nn.relu.defjvps(lambda g, ans, x: g)", "relu.jvp to"),
+    "a rule of a registry": (
+        "from jax import lax\nfrom jax.interpreters import ad\nad.primitive_jvps[lax.tanh_p] = None",
+        "primitive_jvps.tanh to 'None'",
+    ),
+    "a function of Python": ("import builtins; builtins.max = min", "builtins.max to"),
     "a contract": (
         "from sweeper.learned_algorithms import contracts; contracts.Task.losses = lambda *_: 0",
         "contracts.Task.losses",
     ),
     "another task": ("from tasks import coloring; coloring.Task.loss = lambda *_: 0", "tasks.coloring.Task.loss to"),
     "a function of another task": ("from tasks import coloring; coloring._ranks = abs", "tasks.coloring._ranks to"),
+    "a constant of another task": ("from tasks import coloring; coloring.COLORS = 4", "tasks.coloring.COLORS to"),
     "a library that nobody has imported": ("import optax.contrib as c\nc.prodigy = lambda: 0", "prodigy"),
 }
 
@@ -80,6 +90,13 @@ def test_all_packages_of_plug_ins_are_known():
     assert {f"{kind}s." for kind in plugins.KINDS} | {"__main__"} == set(patches.FOREIGN)
 
 
+def test_a_notebook_asks_its_reader_in_a_way_of_its_own(monkeypatch):
+    """Jupyter replaces `input` before every cell."""
+    assert not jax_settings.changed()  # now all is known
+    monkeypatch.setattr("builtins.input", lambda prompt: "yes")
+    assert not jax_settings.changed()
+
+
 def test_plug_ins_may_import_and_add_what_they_like(patcher):
     patcher(at_import="import jax, optax.contrib, flax.linen\njax.my_constant = 3\njax.my_function = abs")
     assert plugins.load("task", "patcher")
@@ -91,6 +108,7 @@ IN_A_NOTEBOOK = {
     "a method": (lambda task: setattr(task, "loss", lambda *_: 0), "tasks.patcher.Task.loss was replaced by tests."),
     "an inherited method": (lambda task: setattr(task, "outcomes", lambda *_: 0), "tasks.patcher.Task.outcomes"),
     "a constant": (lambda task: setattr(task, "NEEDS", ()), "tasks.patcher.Task.NEEDS"),
+    "a constant of its module": (lambda task: setattr(sys.modules["tasks.coloring"], "COLORS", 4), "coloring.COLORS"),
     "a method of its base": (lambda task: setattr(task.__bases__[0], "losses", None), "tasks.coloring.Task.losses"),
     "a library": (lambda task: setattr(jax.nn, "softmax", jax.nn.relu), "jax.nn.softmax"),
     "a default": (lambda task: setattr(optax.sgd, "__defaults__", (1.0, True)), "optax.*sgd was replaced by other"),
@@ -141,6 +159,8 @@ except sweeper.UserError as error:
         ("import sweeper.trial.plugins, tasks.patcher as p; p.Task.loss = lambda *_: 0",
          "tasks.patcher.Task.loss was replaced by __main__.<lambda>"),
         ("import helper", "tasks.patcher.Task.loss was replaced by helper.patched"),
+        ("from sweeper.learned_algorithms.contracts import Task; Task.losses = lambda *_: 0",
+         "contracts.Task.losses was replaced by __main__.<lambda>"),
         ("import jax, sweeper.trial.plugins, tasks.patcher", ""),
     ],
 )  # fmt: skip

@@ -51,6 +51,53 @@ def test_a_changed_or_new_file_makes_it_dirty(checkout, name):
     assert provenance.capture("", checkout).dirty is True
 
 
+def _overlooked(flag):
+    def edit(checkout):
+        git(checkout, "update-index", flag, "locks/runtime.lock")
+        (checkout / "locks" / "runtime.lock").write_text("changed")
+
+    return edit
+
+
+def _in_a_submodule(checkout):
+    git(checkout, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(checkout), "inner")
+    git(checkout, "config", "-f", ".gitmodules", "submodule.inner.ignore", "all")
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-q", "-m", "inner")
+    (checkout / "inner" / "locks" / "runtime.lock").write_text("changed")
+
+
+def _ignored(checkout):
+    (checkout / ".git" / "info" / "exclude").write_text("mine.py\n")
+    (checkout / "tasks").mkdir()
+    (checkout / "tasks" / "mine.py").touch()
+
+
+def _in_its_own_store(checkout):
+    Store.open(checkout).commit(result())
+    (checkout / "locks" / "runtime.lock").write_text("changed")
+
+
+@pytest.mark.slow  # some processes of git
+@pytest.mark.parametrize(
+    "edit",
+    [_overlooked("--assume-unchanged"), _overlooked("--skip-worktree"), _in_a_submodule, _ignored, _in_its_own_store],
+)
+def test_what_git_was_told_to_overlook_makes_it_dirty_too(checkout, edit):
+    edit(checkout)
+    assert provenance.capture("", checkout).dirty is True
+
+
+@pytest.mark.slow
+def test_what_is_overlooked_and_as_in_the_commit_makes_nothing_dirty(checkout):
+    git(checkout, "update-index", "--assume-unchanged", "locks/runtime.lock")
+    Store.open(checkout).commit(result())
+    assert provenance.capture("", checkout).dirty is False
+    git(checkout, "update-index", "--skip-worktree", "locks/runtime.lock")
+    (checkout / "locks" / "runtime.lock").unlink()  # as in a sparse checkout
+    assert provenance.capture("", checkout).dirty is False
+
+
 @pytest.mark.slow
 def test_the_environment_of_a_hook_names_no_other_repository_and_no_other_index(checkout, tmp_path, monkeypatch):
     other = tmp_path / "other"

@@ -25,7 +25,7 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import style
 from sweeper.analysis.figures.drawing import Drawing, by_seed, mark, over_seeds
 from sweeper.analysis.figures.selection import NoData, column
-from sweeper.analysis.figures.style import Look, number
+from sweeper.analysis.figures.style import Look, number, value_label
 from sweeper.analysis.results import Results
 from sweeper.messages import counted
 from sweeper.panels.kinds import HeatmapPanel, HistogramPanel
@@ -147,7 +147,7 @@ class HeatMaps(Drawing[HeatmapPanel]):
         return bins.merge(rows[["trial_id", x]].rename(columns={x: "x"}), on="trial_id")
 
     def _every_value(self) -> list[float | str]:
-        return sorted(self.frame["x"].unique(), key=value_order)
+        return sorted(self.frame["x"].unique().tolist(), key=value_order)
 
     def columns(self) -> list[float | str]:
         """The columns that all maps have, in order."""
@@ -156,7 +156,7 @@ class HeatMaps(Drawing[HeatmapPanel]):
         return [values[place] for place in shown]
 
     def _ticks(self) -> list[str]:
-        return [value if isinstance(value, str) else number(value) for value in self.columns()]
+        return list(map(value_label, self.columns()))
 
     def widths(self) -> Sequence[float]:
         longest = max(len(style.plain(tick)) for tick in self._ticks())

@@ -117,7 +117,7 @@ def save(make: Callable[[], Figure], path: Path, content: str = "") -> list[Path
 
     The PNG keeps a digest of the `content` that is drawn. Files of this very content are not made again.
     """
-    # `with_suffix` would take the end of a name such as "q=0.5" for a suffix.
+    # `with_suffix` would take the end of a name such as "rate=0.5" for a suffix.
     png, pdf = (path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "pdf"))
     if content and pdf.is_file() and _content(png) == content:
         return [png, pdf]

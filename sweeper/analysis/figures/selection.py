@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from sweeper.analysis.figures.style import number
+from sweeper.analysis.figures.style import value_label
 from sweeper.analysis.ranking import Goal, Ranking, ranking
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import value_text
@@ -91,9 +91,9 @@ def series_of(panel: Panel, results: Results) -> Sequence[Series]:
         return panel.series
     rows = chosen(results, panel.where)
     values = rows[column(results.trials, panel.split)].dropna().unique().tolist()
-    values.sort(key=lambda value: (isinstance(value, str), value))
-    labels = [value if isinstance(value, str) else f"{panel.split} = {number(value)}" for value in values]
-    return [CurveSeries(label=label, where={panel.split: value}) for label, value in zip(labels, values, strict=True)]
+    values.sort(key=value_order)
+    labels = [value if isinstance(value, str) else f"{panel.split} = {value_label(value)}" for value in values]
+    return [CurveSeries(label=label, where={panel.split: [value]}) for label, value in zip(labels, values, strict=True)]
 
 
 def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = ()) -> list[str]:

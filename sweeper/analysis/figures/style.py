@@ -16,6 +16,8 @@ from matplotlib.axes import Axes
 
 from sweeper.messages import counted
 from sweeper.panels.axes import Color
+from sweeper.tables import value_text
+from sweeper.trial.entry_names import is_number
 from sweeper.trial.metrics import equal_but_rounding
 
 PaletteName = Literal["paper", "colorblind"]
@@ -152,6 +154,11 @@ def number(value: float | int) -> str:
         power = f"10^{{{int(exponent)}}}"
         return f"${power}$" if mantissa == "1" else f"${mantissa}\\cdot {power}$"
     return f"{value:g}"
+
+
+def value_label(value: Any) -> str:
+    """A value of an entry, also one that is no number, as its tick label or in a legend."""
+    return number(value) if is_number(value) else value_text(value)
 
 
 def scale_for(wanted: str, values: Iterable[float], name: str) -> tuple[str, str]:

@@ -70,8 +70,9 @@ def _check_abilities(task: Task) -> None:
         raise broken(task, "abilities", f"{voting.wrong_answers} as voting.wrong_answers", "at least 1")
     if voting is not None and (rules := set(voting.rules.values()) - {"joint", "partwise"}):
         raise broken(task, "abilities", f"{min(rules)!r} among voting.rules", "joint or partwise")
-    for name in (*abilities.quantities, *abilities.curves):
-        check_name(task, "abilities", name)
+    names = [*abilities.quantities, *abilities.curves]
+    for name in names:
+        check_name(task, "abilities", name, [*names, *trainers.CURVES])
     if taken := {*DECLARED.metrics, *trainers.CURVES} & abilities.curves.keys():
         raise broken(task, "abilities", f"{min(taken)!r} among curves", "another name: trainers have that curve")
     if groups is not None and groups.count < 1:
