@@ -1,8 +1,8 @@
 """Sources of work: which source a search has, and the source of an adaptive search.
 
-The class of a search says what its source has to know (`sweeper.space.search`). A list of trials is planned whole, and
-a halving has a module of its own. In an adaptive search the next settings depend on the values of earlier ones, and
-every start asks for all of them again, with the values in the store.
+The class of a search says what its source has to know (`sweeper.space.search_methods`). A list of trials is planned
+whole, and a halving has a module of its own. In an adaptive search the next settings depend on the values of earlier
+ones, and every start asks for all of them again, with the values in the store.
 
 Several sweeps that run together have one source, which asks theirs in order (`JointWork`).
 

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from sweeper.events import PackProgressed
-from sweeper.space import optuna_options
+from sweeper.space.optuna_options import OptunaOptions
 from sweeper.space.problems import Problem
 from sweeper.space.yaml_tree import Node
 from sweeper.trial.field_types import Count
@@ -127,7 +127,7 @@ class _Rungs(StoppingRule):
 # Optuna's pruners
 
 
-class Pruner(EarlyStopping, extra="allow"):
+class Pruner(OptunaOptions, EarlyStopping, extra="allow"):
     """A pruner of Optuna, with arguments of its class beside the name. Steps are training steps, and trials packs."""
 
     name: Literal["median", "percentile", "successive_halving", "hyperband", "threshold"]
@@ -141,11 +141,8 @@ class Pruner(EarlyStopping, extra="allow"):
     def rule(self) -> "StoppingRule":
         return _Study(self)
 
-    def problems(self, node: Node) -> list[Problem]:
-        return optuna_options.problems_of(self.kind, self, node, self._tried)
-
-    def _tried(self) -> None:
-        """Let a rule compare three packs, since some pruners refuse their arguments only then."""
+    def tried(self) -> None:
+        # Some pruners refuse their arguments only when they compare
         rule = _Study(self)
         for pack_id in "abc":
             for step in (1, 10**9):
@@ -154,7 +151,6 @@ class Pruner(EarlyStopping, extra="allow"):
 
     @property
     def kind(self) -> type:
-        """The class of Optuna, such as `MedianPruner`."""
         import optuna  # a second of import
 
         return getattr(optuna.pruners, f"{self.name.title().replace('_', '')}Pruner")
@@ -169,7 +165,7 @@ class _Study(StoppingRule):
         super().__init__(pruner)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._study = optuna.create_study(
-            pruner=optuna_options.made(pruner.kind, pruner),
+            pruner=pruner.with_arguments(),
             direction="maximize" if pruner.mode == "max" else "minimize",
         )
         self._pruned = optuna.trial.TrialState.PRUNED

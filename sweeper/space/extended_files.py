@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.space.problems import Elsewhere, Refused, shown
+from sweeper.space.problems import Elsewhere, Problem, Refused, shown
 from sweeper.space.yaml_tree import Node, document_tree, merged, text_of
 
 MAX_BYTES = 2**20
@@ -41,24 +41,21 @@ def _joined(root: Node, files: tuple[Path, ...]) -> Node:
         return root
     named = root.value["extends"]
 
-    def refused(message: str) -> Refused:
-        return Refused("extends", message, named.where)
-
     if not isinstance(named.value, str):
-        raise refused(f"expected the path of a search space, got {shown(named.value)}")
+        raise named.refusal(f"expected the path of a search space, got {shown(named.value)}")
     other = files[-1].parent / named.value
     try:
         circle = len(files) > MAX_BASES or os.path.realpath(other) in {os.path.realpath(file) for file in files}
     except ValueError:
-        raise refused(f"{shown(named.value)} cannot be read: embedded null byte") from None
+        raise named.refusal(f"{shown(named.value)} cannot be read: embedded null byte") from None
     if circle:
-        raise refused(f"{shown(named.value)} extends this space in its turn")
+        raise named.refusal(f"{shown(named.value)} extends this space in its turn")
     try:
-        base = _located(document_tree(_file_text(other)), str(other))
+        base = document_tree(_file_text(other), place=lambda line: line and Elsewhere(str(other), line))
     except Refused as error:
-        raise refused(error.problem.line(str(other))) from None
+        raise named.refusal(error.problem.line(str(other))) from None
     if not isinstance(base.value, dict):
-        raise refused(f"{shown(named.value)} is no search space")
+        raise named.refusal(f"{shown(named.value)} is no search space")
     base = _joined(base, (*files, other))
     # The name of a sweep is its own: two sweeps of one name would be one.
     return merged(_without(base, "name"), _without(root, "extends"))
@@ -68,27 +65,22 @@ def _without(node: Node, key: str) -> Node:
     return replace(node, value={other: entry for other, entry in node.value.items() if other != key})
 
 
-def _located(node: Node, source: str) -> Node:
-    """The tree with the file `source` as the place of every node."""
-    where = Elsewhere(source, node.where) if isinstance(node.where, int) else node.where
-    return replace(node.with_children([_located(child, source) for child in node.children]), where=where)
-
-
 def _file_text(path: Path) -> str:
     try:
         content = _content(path)
     except FileNotFoundError:
-        raise Refused("", f"there is no such file{did_you_mean(_nearest_space(path))}", None) from None
+        raise Refused(Problem("", f"there is no such file{did_you_mean(_nearest_space(path))}")) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise Refused("", f"cannot be read: {reason}", None) from None
+        raise Refused(Problem("", f"cannot be read: {reason}")) from None
     if len(content) > MAX_BYTES:
-        raise Refused("", f"larger than {MAX_BYTES:,} bytes; no search space needs that", None)
+        raise Refused(Problem("", f"larger than {MAX_BYTES:,} bytes; no search space needs that"))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise Refused("", f"not UTF-8: the byte {content[error.start]:#04x} cannot stand here", line) from None
+        message = f"not UTF-8: the byte {content[error.start]:#04x} cannot stand here"
+        raise Refused(Problem("", message, line)) from None
 
 
 def _content(path: Path) -> bytes:

@@ -18,14 +18,14 @@ import math
 import operator
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.space.problems import Refused, shortened, shown
-from sweeper.space.yaml_tree import Node, entry_at, joined
+from sweeper.space.problems import shortened, shown
+from sweeper.space.yaml_tree import Node, entry_at, joined, walk
 from sweeper.trial.field_types import infinity
 
 MAX_CHARACTERS, MAX_OPERATIONS = 2_000, 100
@@ -40,43 +40,23 @@ Location = tuple[str | int, ...]
 """A place in a setting, by keys and indices; the first is one of `SECTIONS`."""
 
 Entries = Callable[[Location], Any]
-"""The values in a setting."""
+"""The values in a setting, with a `Missing` for an entry that it lacks."""
 
 Computation = Callable[[Entries], Any]
 """What a formula, or a part of one, computes from the entries of a setting."""
 
-
-@dataclass(frozen=True, slots=True)
-class Formula:
-    """A value that follows from others of its setting."""
-
-    text: str  # as written
-
-    def value(self, entry: Entries) -> Any:
-        """The value in a setting with these entries."""
-        return _computed(self.text)[0](entry)
-
-    @property
-    def entries(self) -> list[Location]:
-        """The places in the setting that the formula names."""
-        return _computed(self.text)[1].entries
-
-    @property
-    def words(self) -> list[tuple[str, bool]]:
-        """The words that are compared with something, and whether they stand to the left of the comparison."""
-        return _computed(self.text)[1].words
+_Comparison = tuple[Computation, Callable[[Any, Any], Any]]
+"""What the operand to the right computes, and what is computed of the value to the left and of this."""
 
 
-def parsed(node: Node) -> Node:
-    """The node with the formula that it holds as its value; refused, with the place in the text, if it holds none."""
-    if not isinstance(node.value, str | bool | int | float):
-        raise Refused(node.path, f"expected a formula, got {shown(node.value)}", node.where)
-    text = node.value if isinstance(node.value, str) else shown(node.value)
-    try:
-        _computed(text)
-    except _NoValue as error:
-        raise Refused(node.path, str(error), node.where) from None
-    return replace(node, value=Formula(text))
+@dataclass(frozen=True)
+class Missing:
+    """Stands in place of an entry that a setting lacks.
+
+    What is computed from it is missing too, unless the other side of an `and` or an `or` decides.
+    """
+
+    location: Location
 
 
 class _NoValue(Exception):
@@ -92,9 +72,8 @@ _INSTEAD = {"=": "==", "&&": "and", "&": "and", "||": "or", "|": "or", "!": "not
 _EXAMPLE = "trial.model.width"
 
 
-@functools.lru_cache(maxsize=1000)
-def _computed(text: str) -> "tuple[Computation, _Reading]":
-    """What a text computes, read by Python's parser, and the names in it."""
+def _syntax_tree(text: str) -> ast.expr:
+    """The expression of Python that a text is."""
     line = re.sub(r"\s+", " ", text).strip()
     if len(line) > MAX_CHARACTERS:
         raise _NoValue(f"a formula has at most {MAX_CHARACTERS:,} characters")
@@ -105,34 +84,46 @@ def _computed(text: str) -> "tuple[Computation, _Reading]":
         if (instead := _INSTEAD.get(found[0])) is None:
             raise _NoValue("a formula has no conditions; use variants, or a choice of whole records")
         raise _NoValue(f"'{found[0]}' is written {instead}")
-    reading = _Reading([], [])
     try:
         with warnings.catch_warnings(action="ignore"):  # such as 1 is 1, which is refused below
-            return reading.computed(ast.parse(line, mode="eval").body), reading
+            return ast.parse(line, mode="eval").body
     except SyntaxError as error:
         raise _NoValue(f"cannot be read from {shown(line[(error.offset or 1) - 1 :])} on") from None
     except (MemoryError, RecursionError, ValueError):  # ValueError: a byte of 0
         raise _NoValue("cannot be read") from None
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """One pass over the syntax tree of a formula: each node becomes what it computes."""
+class Formula:
+    """A value that follows from others of its setting.
 
-    entries: list[Location]
-    words: list[tuple[str, bool]]
+    The syntax tree is read in one pass, in which each node becomes what it computes. A node that a formula has not is a
+    `_NoValue`.
+    """
 
-    def computed(self, node: ast.expr, depth: int = 0) -> Computation:
-        """What a node computes. A node that a formula has not is a `_NoValue`."""
+    def __init__(self, text: str):
+        self.text = text  # as written
+        self.entries: list[Location] = []  # the places in the setting that the formula names
+        self.words: list[tuple[str, bool]] = []  # those that are compared, and whether to the left of the comparison
+        self.value = self._computed(_syntax_tree(text))
+
+    def __reduce__(self) -> Any:
+        return Formula, (self.text,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Formula) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def _computed(self, node: ast.expr, depth: int = 0) -> Computation:
+        """What a node computes."""
         if depth > MAX_OPERATIONS:
             raise _NoValue(f"has more than {MAX_OPERATIONS} operations inside each other")
-        below = functools.partial(self.computed, depth=depth + 1)
+        below = functools.partial(self._computed, depth=depth + 1)
 
-        def arithmetic(name: str, function: Callable[..., Any], *operands: ast.expr) -> Computation:
-            computed = list(map(below, operands))
-            return lambda entry: _result(name, function, [
-                _number(operand, each(entry)) for operand, each in zip(operands, computed, strict=True)
-            ])  # fmt: skip
+        def arithmetic(name: str, function: Callable[..., Any], *written: ast.expr) -> Computation:
+            applied, operands = _on_numbers(name, function, written), list(map(below, written))
+            return lambda entry: applied(*_values(operands, entry))
 
         match node:
             case ast.Constant(bool() | int() | float() | str() | None as value):
@@ -149,66 +140,49 @@ class _Reading:
                 return _connected(isinstance(op, ast.Or), list(map(below, operands)))
             case ast.UnaryOp(ast.Not(), operand):
                 condition = below(operand)
-                return lambda entry: not _truth(condition(entry))
+                return lambda entry: _negated(condition(entry), True)
             case ast.UnaryOp(ast.USub(), operand):
                 return arithmetic("-", operator.neg, operand)
             case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
                 return arithmetic(*_OPERATORS[type(op)], left, right)
             case ast.Compare(first, ops, others):
-                return self._compared([first, *others], ops, below)
+                chain = zip([first, *others], ops, others, strict=False)
+                return _compared(below(first), [self._comparison(*each, below) for each in chain])
             case ast.Call(called, arguments, []):
                 if (name := ast.unparse(called)) not in _FUNCTIONS:
                     raise _NoValue(f"there is no function {name} (known: {', '.join(_FUNCTIONS)})")
                 return arithmetic(name, _FUNCTIONS[name], *arguments)
         raise _NoValue(f"cannot be read from {shown(ast.unparse(node))} on")
 
-    def _compared(
-        self, nodes: Sequence[ast.expr], ops: Sequence[ast.cmpop], below: Callable[[ast.expr], Computation]
-    ) -> Computation:
-        """A chain of comparisons, which holds if each does; every operand is read once, and computed once."""
-        operands = list(map(below, nodes[:-1] if isinstance(ops[-1], ast.In | ast.NotIn) else nodes))
-        comparisons = [
-            self._comparison(place, op, nodes[place], nodes[place + 1], below) for place, op in enumerate(ops)
-        ]
-
-        def compared(entry: Entries) -> bool:
-            kept: dict[int, Any] = {}
-
-            def value(place: int) -> Any:
-                if place not in kept:
-                    try:
-                        kept[place] = operands[place](entry)
-                    except MissingEntry as error:
-                        kept[place] = error
-                if isinstance(kept[place], MissingEntry):
-                    raise kept[place]
-                return kept[place]
-
-            return _connected(False, [functools.partial(each, value) for each in comparisons])(entry)
-
-        return compared
-
     def _comparison(
-        self, place: int, op: ast.cmpop, left: ast.expr, right: ast.expr, below: Callable[[ast.expr], Computation]
-    ) -> "Callable[[Callable[[int], Any], Entries], bool]":
-        """The comparison of the operand at a place with the next; it gets what gives the value of an operand."""
-        members = right.elts if isinstance(right, ast.List) else []
-        compared = members if isinstance(op, ast.In | ast.NotIn) else [right]
-        self.words.extend((name, side is left) for side in (left, *compared) if (name := _word(side)))
-        if (operator_of_numbers := _OPERATORS.get(type(op))) is not None:
-            sign, function = operator_of_numbers
-            return lambda value, entry: _result(sign, function, [
-                _number(left, value(place)), _number(right, value(place + 1))
-            ])  # fmt: skip
-        if isinstance(op, ast.Is | ast.IsNot):
-            raise _NoValue("'is' is written ==")
-        equal = isinstance(op, ast.Eq | ast.In)
-        if isinstance(op, ast.Eq | ast.NotEq):
-            return lambda value, entry: _equal(value(place), value(place + 1)) is equal
-        if not compared:
-            raise _NoValue(f"expected a list such as [a, b] after in, got {shown(ast.unparse(right))}")
-        others = list(map(below, compared))
-        return lambda value, entry: any(_equal(value(place), other(entry)) for other in others) is equal
+        self, left: ast.expr, op: ast.cmpop, right: ast.expr, below: Callable[[ast.expr], Computation]
+    ) -> _Comparison:
+        """One of a chain: the operand to the right, and what is computed of it and the one to the left."""
+        if isinstance(left, ast.List):  # to which the comparison before this one belongs
+            raise _NoValue(f"cannot be read from {shown(ast.unparse(left))} on")
+        members = right.elts if isinstance(right, ast.List) and isinstance(op, ast.In | ast.NotIn) else []
+        self.words.extend((name, side is left) for side in (left, *(members or [right])) if (name := _word(side)))
+        match op:
+            case ast.Is() | ast.IsNot():
+                raise _NoValue("'is' is written ==")
+            case ast.In() | ast.NotIn():
+                if not members:
+                    raise _NoValue(f"expected a list such as [a, b] after in, got {shown(ast.unparse(right))}")
+                listed = functools.partial(_values, list(map(below, members)))
+                return listed, lambda value, values: _negated(_among(value, values), isinstance(op, ast.NotIn))
+            case ast.Eq() | ast.NotEq():
+                return below(right), lambda one, other: _negated(_equal(one, other), isinstance(op, ast.NotEq))
+        return below(right), _on_numbers(*_OPERATORS[type(op)], [left, right])
+
+
+def parsed(node: Node) -> Node:
+    """The node with the formula that it holds as its value; refused, with the place in the text, if it holds none."""
+    if not isinstance(node.value, str | bool | int | float):
+        raise node.refusal(f"expected a formula, got {shown(node.value)}")
+    try:
+        return replace(node, value=Formula(node.value if isinstance(node.value, str) else shown(node.value)))
+    except _NoValue as error:
+        raise node.refusal(str(error)) from None
 
 
 def _word(node: ast.expr) -> str | None:
@@ -252,26 +226,61 @@ def path_of(location: Sequence[str | int]) -> str:
 def _connected(decisive: bool, operands: Sequence[Computation]) -> Computation:
     """`or` if true is decisive, `and` if false is."""
 
-    def connected(entry: Entries) -> bool:
+    def connected(entry: Entries) -> bool | Missing:
         missing = None
         for operand in operands:
-            try:
-                if _truth(operand(entry)) is decisive:
-                    return decisive
-            except MissingEntry as error:  # the other operand may decide
-                missing = error
-        if missing is not None:
-            raise missing
-        return not decisive
+            if (value := _truth(operand(entry))) is decisive:
+                return decisive
+            missing = value if isinstance(value, Missing) else missing
+        return missing or not decisive
 
     return connected
 
 
-def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
+def _compared(first: Computation, comparisons: Sequence[_Comparison]) -> Computation:
+    """A chain of comparisons, which holds if each does; every operand is computed once."""
+
+    def compared(entry: Entries) -> bool | Missing:
+        missing, left = None, first(entry)
+        for operand, comparison in comparisons:
+            right = operand(entry)
+            if (holds := comparison(left, right)) is False:
+                return False
+            missing, left = holds if isinstance(holds, Missing) else missing, right
+        return missing or True
+
+    return compared
+
+
+def _values(operands: Iterable[Computation], entry: Entries) -> Iterator[Any]:
+    return (operand(entry) for operand in operands)
+
+
+def _truth(value: Any) -> bool | Missing:
+    if not isinstance(value, bool | Missing):
         advice = "; compare it, such as … == 0" if isinstance(value, int | float) else ""
         raise _NoValue(f"a condition is true or false, got {shown(value)}{advice}")
     return value
+
+
+def _negated(value: Any, negated: bool) -> bool | Missing:
+    truth = _truth(value)
+    return truth if isinstance(truth, Missing) else truth is not negated
+
+
+def _on_numbers(name: str, function: Callable[..., Any], written: Sequence[ast.expr]) -> Callable[..., Any]:
+    """What a function gives of the values of its operands, as they are written."""
+
+    def applied(*values: Any) -> Any:
+        if missing := _missing_in(values):
+            return missing
+        return _result(name, function, list(map(_number, written, values)))
+
+    return applied
+
+
+def _missing_in(values: Iterable[Any]) -> Missing | None:
+    return next((value for value in values if isinstance(value, Missing)), None)
 
 
 def _number(written: ast.expr, value: Any) -> int | float:
@@ -301,9 +310,14 @@ def _result(name: str, function: Callable[..., Any], values: Sequence[int | floa
     return _bounded(result)
 
 
-def _equal(left: Any, right: Any) -> bool:
+def _equal(left: Any, right: Any) -> bool | Missing:
     left, right = _rounded(infinity(left)), _rounded(infinity(right))
-    return isinstance(left, bool) == isinstance(right, bool) and left == right
+    return _missing_in((left, right)) or (isinstance(left, bool) == isinstance(right, bool) and left == right)
+
+
+def _among(value: Any, others: Iterable[Any]) -> bool | Missing:
+    """Whether a value is one of others; none of these is computed after the first that is equal or missing."""
+    return next((equal for other in others if (equal := _equal(value, other))), False)
 
 
 def _bounded(value: Any) -> Any:
@@ -365,8 +379,9 @@ _BY_DIGITS = ("//", "%", "<", "<=", ">", ">=", "ceil", "floor", "round")
 # Trees
 
 
-class MissingEntry(Refused):
-    """A formula names an entry that this setting does not have."""
+def formulas_in(tree: Node) -> list[Formula]:
+    """Every formula, also those inside the entries of choices."""
+    return [node.value for node in walk(tree) if isinstance(node.value, Formula)]
 
 
 class Resolution:
@@ -387,28 +402,25 @@ class Resolution:
         if node.path not in self._values:
             if node.path in self._open:
                 circle = " → ".join([*self._open[self._open.index(node.path) :], node.path])
-                raise Refused(node.path, f"the formula needs its own value: {circle}", node.where)
+                raise node.refusal(f"the formula needs its own value: {circle}")
             self._open.append(node.path)
-            try:
-                self._values[node.path] = _rounded(self.value(node))
-            except MissingEntry as error:  # another formula may do without it, and ask again
-                self._values[node.path] = error
-            finally:
-                self._open.pop()
-        if isinstance(self._values[node.path], MissingEntry):
-            raise self._values[node.path]
+            value = self.value(node)
+            if isinstance(value, Missing):
+                raise node.refusal(self._lacked(value.location))
+            self._open.pop()
+            self._values[node.path] = _rounded(value)
         return self._values[node.path]
 
     def value(self, node: Node) -> Any:
-        """The value of a formula in this setting: a number, a word, true, false or None.
+        """The value of a formula in this setting: a number, a word, true, false, None, or `Missing`.
 
-        A formula without a value is refused. One that names an entry that the setting lacks raises `MissingEntry`.
+        A formula without a value is refused.
         """
 
         def entry(location: Location) -> Any:
             found = entry_at(self._setting, location)
             if found is None:
-                raise MissingEntry(node.path, self._missing(location), node.where)
+                return Missing(location)
             if isinstance(found.value, Formula):
                 return self._kept(found)
             if isinstance(found.value, dict | list):
@@ -418,19 +430,17 @@ class Resolution:
         try:
             return node.value.value(entry)
         except _NoValue as error:
-            raise Refused(node.path, f"{shown(node.value.text)}: {error}", node.where) from None
+            raise node.refusal(f"{shown(node.value.text)}: {error}") from None
         except RecursionError:
-            raise Refused(node.path, "too many formulas need each other", node.where) from None
+            raise node.refusal("too many formulas need each other") from None
 
-    def _missing(self, location: Location) -> str:
-        above = self._setting
-        for depth, part in enumerate(location, start=1):
-            if (below := entry_at(above, (part,))) is None:
-                known = map(str, above.value) if isinstance(above.value, dict) else ()
-                hint = did_you_mean(nearest_name(part, known)) or "; a formula names what the space writes"
-                return f"this setting has no {path_of(location[:depth])}{hint}"
-            above = below
-        raise AssertionError(location)
+    def _lacked(self, location: Location) -> str:
+        above, depth = self._setting, 0
+        while (below := entry_at(above, location[depth : depth + 1])) is not None:
+            above, depth = below, depth + 1
+        known = map(str, above.value) if isinstance(above.value, dict) else ()
+        hint = did_you_mean(nearest_name(location[depth], known)) or "; a formula names what the space writes"
+        return f"this setting has no {path_of(location[: depth + 1])}{hint}"
 
 
 def resolved(setting: Node) -> Node:
@@ -445,13 +455,12 @@ def exclusion_in(setting: Node, conditions: Iterable[Node]) -> str | None:
     other operand of an `and` or an `or` decides. A condition that is neither true nor false is refused.
     """
     for node in conditions:
-        try:
-            value = Resolution(setting).value(node)
-        except MissingEntry:
+        value = Resolution(setting).value(node)
+        if isinstance(value, Missing):
             continue
         if not isinstance(value, bool):
             advice = f"; write {node.value.text} != 0" if isinstance(value, int | float) else ""
-            raise Refused(node.path, f"a condition is true or false, got {shown(value)}{advice}", node.where)
+            raise node.refusal(f"a condition is true or false, got {shown(value)}{advice}")
         if value:
             return node.value.text
     return None

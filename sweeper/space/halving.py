@@ -14,11 +14,13 @@ The rules stand here. `sweeper.packs.halving` applies them to what a store holds
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
 
 from sweeper.space.early_stopping import TRAIN_LOSS
-from sweeper.trial.field_types import Count
+from sweeper.space.holes import MAX_SETTINGS
+from sweeper.trial.field_types import Count, ListOf
 from sweeper.trial.record import Spec, canonical
 from sweeper.trial.start_from import setting
 from sweeper.trial.trial import Trial
@@ -39,14 +41,28 @@ class Decided(NamedTuple):
     missing: tuple[str, ...]  # those of `alive` for which the next rung waits; without any, `alive` are the winners
 
 
-@dataclass(frozen=True)
-class Halving:
+class Halving(Spec):
     """The rules of a successive halving."""
 
-    starts: int  # trials of a search
-    rungs: tuple[Rung, ...]  # at which steps trials are compared, and how many go on
-    curve: str = TRAIN_LOSS  # the training curve, or the metric of `evaluate_every`, by which they are compared
-    mode: Literal["min", "max"] = "min"  # whether its low values are the good ones
+    starts: Annotated[int, Field(ge=2, le=MAX_SETTINGS)]  # trials of a search
+    rungs: Annotated[ListOf[Rung], Field(min_length=1)]  # at which steps trials are compared, and how many go on
+    # The training curve by which trials are compared, or a metric that `trial.evaluate_every` makes a curve
+    curve: str = TRAIN_LOSS
+    curve_mode: Literal["min", "max"] = "min"  # whether its low values are the good ones
+
+    @model_validator(mode="after")
+    def _narrowing(self) -> Self:
+        if self.curve != TRAIN_LOSS and "curve_mode" not in self.model_fields_set:
+            large = f"write 'curve_mode: max' if '{self.curve}' is to become large, 'curve_mode: min' if small"
+            raise ValueError(f"curve: {large}")
+        before, step = self.starts, 0
+        for number, rung in enumerate(self.rungs):
+            if rung.keep >= before:
+                raise ValueError(f"rungs: rung {number} keeps {rung.keep} of {before} trials; it must keep fewer")
+            if rung.steps <= step:
+                raise ValueError(f"rungs: rung {number} is at step {rung.steps:,}, not after the rung before it")
+            before, step = rung.keep, rung.steps
+        return self
 
     def searches(self, trials: Iterable[Trial]) -> list[tuple[Trial, ...]]:
         """The groups of trials that compete with each other, in order of first appearance."""
@@ -66,7 +82,7 @@ class Halving:
         """
         points = sorted(curve)
         reached = [[value for step, value in points if step <= rung.steps] for rung in self.rungs if rung.steps <= done]
-        sign = -1 if self.mode == "max" else 1
+        sign = -1 if self.curve_mode == "max" else 1
         return tuple(sign * float(f"{values[-1]:.12g}") if values else math.inf for values in reached)
 
     def decided(

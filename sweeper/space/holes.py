@@ -38,9 +38,8 @@ from pydantic import (
 )
 
 from sweeper.space import formulas, other_tools, validation_messages
-from sweeper.space.formulas import Formula
 from sweeper.space.problems import Problem, Refused, shown
-from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Node, plain, signature
+from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Alternatives, Node, plain, signature
 from sweeper.trial.entry_names import is_number
 from sweeper.trial.field_types import Count, Positive, infinity
 
@@ -85,10 +84,6 @@ class Hole(BaseModel):
         """The trees that are checked before anything runs: every option, or the ends between which all others are."""
         return self.options
 
-    def with_options(self, change: Callable[[Node], Node]) -> "Hole":
-        """The hole with changed options, if these may have holes."""
-        return self
-
     def grid_size(self, draws: bool) -> int:
         """Number of settings of a grid; if a search draws, the most trees that one value in a setting stands for."""
         return 1 if draws and self.DRAWN else len(self.options)
@@ -102,10 +97,8 @@ class Hole(BaseModel):
         return trial.suggest_int(path, 0, len(self.options) - 1)
 
     def filled(self, node: Node, setting: Mapping[str, Any]) -> Node:
-        """The tree in place of the hole, which stands at `node`; a hole that is taken in full stays."""
-        if self.DRAWN:
-            return filled(self.options[setting[node.path]], setting)
-        return replace(node, value=self.with_options(lambda option: filled(option, setting)))
+        """The tree in place of the hole, which stands at `node` and is drawn."""
+        return filled(self.options[setting[node.path]], setting)
 
 
 class _Numbered(Sequence[Node]):
@@ -138,7 +131,7 @@ def _rounded(value: Any) -> float:
 Entries = Annotated[list[Node], Field(min_length=1)]
 
 
-class _Listed(Hole):
+class _Listed(Hole, Alternatives):
     """Some entries. They may be whole records, and these may have holes."""
 
     entries: Entries
@@ -160,8 +153,8 @@ class _Listed(Hole):
     def options(self) -> Sequence[Node]:
         return self.entries
 
-    def with_options(self, change: Callable[[Node], Node]) -> Self:
-        return self.model_copy(update={"entries": list(map(change, self.entries))})
+    def with_entries(self, entries: list[Node]) -> Self:
+        return self.model_copy(update={"entries": entries})
 
     def grid_size(self, draws: bool) -> int:
         sizes = [grid_size(option, draws) for option in self.entries]
@@ -224,12 +217,12 @@ class Each(_Listed):
         problems: list[Problem] = []
         hole = _opened(content, RESERVED, problems).value if isinstance(content.value, dict) else None
         if problems:
-            raise Refused(problems[0].path, problems[0].message, problems[0].where)
+            raise Refused(problems[0])
         if not isinstance(hole, Hole):
             return content.value
         if not 0 < len(hole.options) <= MAX_NODES:
             message = f"a range that is taken in full needs a step, and has at most {MAX_NODES:,} values"
-            raise Refused(content.path, message, content.where)
+            raise content.refusal(message)
         return list(hole.options)
 
 
@@ -508,8 +501,8 @@ def _opened(node: Node, kinds: Sequence[str], problems: list[Problem]) -> Node:
         if kind is None:
             return formulas.parsed(content)
         written = {name: plain(entry) for name, entry in node.value.items()} | {key: kind.checked(content)}
-        hole = kind.model_validate(written, context=content)
-        return replace(node, value=hole.with_options(lambda option: _opened(option, kinds, problems)))
+        hole = replace(node, value=kind.model_validate(written, context=content))
+        return hole.with_children([_opened(option, kinds, problems) for option in hole.children])
     except Refused as refused:
         problems.append(refused.problem)
     except ValidationError as error:
@@ -527,25 +520,16 @@ def _refuse_beside(node: Node, key: str, kind: type[Hole] | None) -> None:
             rule = f"'{key}' may have {known} beside it" if known else "a hole has one key and nothing beside it"
             hint = "" if other in RESERVED else other_tools.hint({other: None})
             names = ", ".join(f"'{name}'" for name in node.value)
-            raise Refused(node.path, f"{rule}, not {names}{hint}", entry.where)
+            raise replace(node, where=entry.where).refusal(f"{rule}, not {names}{hint}")
 
 
 def holes_in(node: Node, chosen: bool = True) -> Iterator[Node]:
     """Every hole; `chosen` says whether those inside the entries of choices are included."""
-    below = node.children
     if isinstance(node.value, Hole):
         yield node
-        below = node.value.entries if isinstance(node.value, _Listed) and (chosen or not node.value.DRAWN) else []
-    for each in below:
-        yield from holes_in(each, chosen)
-
-
-def formulas_in(node: Node) -> Iterator[Formula]:
-    """Every formula, also those inside the entries of choices."""
-    if isinstance(node.value, Formula):
-        yield node.value
-    for below in node.value.probed if isinstance(node.value, Hole) else node.children:
-        yield from formulas_in(below)
+    if chosen or not isinstance(node.value, Choice):
+        for child in node.children:
+            yield from holes_in(child, chosen)
 
 
 def grid_size(node: Node, draws: bool = False) -> int:
@@ -579,6 +563,6 @@ def grid(node: Node) -> Iterator[Node]:
 
 def filled(node: Node, setting: Mapping[str, Any]) -> Node:
     """The tree with every hole that is drawn filled, by the index of an option or by a value."""
-    if isinstance(node.value, Hole):
+    if isinstance(node.value, Hole) and node.value.DRAWN:
         return node.value.filled(node, setting)
     return node.with_children([filled(child, setting) for child in node.children])

@@ -8,46 +8,60 @@ that a space without them does not import Optuna.
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ValidationError, create_model
+from pydantic import ValidationError, create_model
 
 from sweeper.space import validation_messages
 from sweeper.space.problems import Problem
 from sweeper.space.yaml_tree import Node, plain
+from sweeper.trial.record import Spec
 
 _PLAIN: Mapping[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, "None": None}
 
 
-def made(kind: type, named: BaseModel, **arguments: Any) -> Any:
-    """The sampler or pruner of this class, with the arguments that stand beside its name, and others."""
-    import optuna
+class OptunaOptions(Spec, extra="allow"):
+    """A sampler or a pruner, with arguments of its class beside the name."""
 
-    # The user chose the sampler in the space, so its warnings about itself would say nothing new.
-    parameters = inspect.signature(kind).parameters.values()
-    quiet = {each.name: False for each in parameters if each.name.startswith("warn_") and each.default is True}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        return kind(**quiet, **arguments, **(named.model_extra or {}))
+    name: str
 
+    @property
+    def kind(self) -> type:
+        """The class of Optuna."""
+        raise NotImplementedError
 
-def problems_of(kind: type, named: BaseModel, node: Node, use: Callable[[], Any]) -> list[Problem]:
-    """The arguments at `node` that the class does not know, or refuses when it is made and used."""
-    record = _record(kind, type(named))
-    try:
-        record.model_validate(plain(node))
-        use()
-    except ValidationError as error:
-        return validation_messages.problems_of(error, node, record)
-    except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:
-        at = next((node.value[name] for name in named.model_extra or () if name in str(error)), node)
-        return [Problem(at.path, str(error), at.where)]
-    return []
+    def with_arguments(self, **others: Any) -> Any:
+        """The sampler or pruner, with the arguments that stand beside its name, and others."""
+        import optuna
+
+        # The user chose the sampler in the space, so its warnings about itself would say nothing new.
+        parameters = inspect.signature(self.kind).parameters.values()
+        quiet = {each.name: False for each in parameters if each.name.startswith("warn_") and each.default is True}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            return self.kind(**quiet, **others, **(self.model_extra or {}))
+
+    def tried(self) -> None:
+        """Make and use the sampler or pruner, which may then refuse its arguments."""
+        self.with_arguments()
+
+    def problems(self, node: Node) -> list[Problem]:
+        """The arguments at `node` that the class does not know, or refuses when it is made and used."""
+        record = _record(self.kind, type(self))
+        try:
+            record.model_validate(plain(node))
+            self.tried()
+        except ValidationError as error:
+            return validation_messages.problems_of(error, node, record)
+        except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:
+            at = next((node.value[name] for name in self.model_extra or () if name in str(error)), node)
+            return [at.problem(str(error))]
+        return []
 
 
 @functools.cache
-def _record(kind: type, base: type[BaseModel]) -> type[BaseModel]:
+def _record(kind: type, base: type[OptunaOptions]) -> type[OptunaOptions]:
     """The record `base` with the arguments of a class as fields."""
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(kind).parameters.items():

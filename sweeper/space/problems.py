@@ -61,9 +61,9 @@ class SearchSpaceError(UserError, ValueError):
 class Refused(Exception):
     """A mistake that ends the reading of a document, because the text after the mistake cannot be understood."""
 
-    def __init__(self, path: str, message: str, where: Where):
-        super().__init__(message)
-        self.problem = Problem(path, message, where)
+    def __init__(self, problem: Problem):
+        super().__init__(problem.message)
+        self.problem = problem
 
 
 def shortened(text: str) -> str:

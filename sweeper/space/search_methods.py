@@ -11,7 +11,6 @@ from this class; callers never check which method it is. `sweeper.packs.work_sou
 A new method is a class, and a name in `Method`.
 """
 
-import abc
 import importlib.util
 import itertools
 import operator
@@ -23,11 +22,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import BeforeValidator, Field, model_validator
 
 from sweeper.messages import counted, inflected
-from sweeper.space import holes, optuna_options
-from sweeper.space.early_stopping import TRAIN_LOSS, AnyEarlyStopping
+from sweeper.space import holes
+from sweeper.space.early_stopping import AnyEarlyStopping
 from sweeper.space.formulas import Resolution
-from sweeper.space.halving import Halving, Rung
+from sweeper.space.halving import Halving
 from sweeper.space.holes import MAX_SETTINGS, Choice, Hole, holes_in
+from sweeper.space.optuna_options import OptunaOptions
 from sweeper.space.problems import Problem
 from sweeper.space.yaml_tree import Node, entry_at
 from sweeper.trial.field_types import ListOf
@@ -43,26 +43,6 @@ OneOrMore = Annotated[ListOf[T], BeforeValidator(lambda value: value if isinstan
 """Several values, of which a single one needs no list."""
 
 Draws = Annotated[int, Field(ge=1, le=MAX_SETTINGS)]
-
-
-class Study(abc.ABC):
-    """An adaptive search under way: it proposes settings, and learns the value of each."""
-
-    @abc.abstractmethod
-    def ask(self) -> Mapping[str, Any]:
-        """The next setting: for every path in `open_holes` a value, or the index of an entry of a choice."""
-
-    @abc.abstractmethod
-    def tell(self, number: int, values: Sequence[float] | None) -> None:
-        """The value of each metric for the setting that was asked for as the `number`th, from 0; None if it failed."""
-
-    @abc.abstractmethod
-    def prune(self, number: int) -> None:
-        """The setting that was asked for as the `number`th, from 0, was stopped early."""
-
-    @abc.abstractmethod
-    def leave_out(self, number: int) -> None:
-        """The setting that was asked for as the `number`th, from 0, is one that the space leaves out."""
 
 
 class Search(Spec):
@@ -116,7 +96,7 @@ class Search(Spec):
         """
         raise ValueError(f"the search {self.method} has no list of trials; see study()")
 
-    def study(self, tree: Node) -> Study:
+    def study(self, tree: Node) -> "OptunaStudy":
         """A study without values; equal values make it propose equal settings. A `ValueError` unless it adapts."""
         raise ValueError(f"the search {self.method} proposes no settings; see settings()")
 
@@ -194,37 +174,22 @@ class RandomSearch(Search):
             yield holes.grid(holes.filled(tree, setting))
 
 
-class HalvingSearch(Search):
+class HalvingSearch(Halving, Search):
     """Takes the settings of a grid, and begins `starts` trainings of each; fewer go on from rung to rung."""
 
     DRAWS = False
 
     method: Literal["halving"]
-    starts: Annotated[int, Field(ge=2, le=MAX_SETTINGS)]
-    rungs: Annotated[ListOf[Rung], Field(min_length=1)]
-    # The training curve by which trials are compared, or a metric that `trial.evaluate_every` makes a curve
-    curve: str = TRAIN_LOSS
-    curve_mode: Literal["min", "max"] = "min"  # whether its low values are the good ones
 
     @model_validator(mode="after")
-    def _narrowing(self) -> "HalvingSearch":
-        if self.curve != TRAIN_LOSS and "curve_mode" not in self.model_fields_set:
-            large = f"write 'curve_mode: max' if '{self.curve}' is to become large, 'curve_mode: min' if small"
-            raise ValueError(f"curve: {large}")
+    def _stops_at_rungs(self) -> "HalvingSearch":
         if self.early_stopping is not None:
             raise ValueError("early_stopping: a halving stops trials at its rungs, and nothing else")
-        before, step = self.starts, 0
-        for number, rung in enumerate(self.rungs):
-            if rung.keep >= before:
-                raise ValueError(f"rungs: rung {number} keeps {rung.keep} of {before} trials; it must keep fewer")
-            if rung.steps <= step:
-                raise ValueError(f"rungs: rung {number} is at step {rung.steps:,}, not after the rung before it")
-            before, step = rung.keep, rung.steps
         return self
 
     @property
     def halving(self) -> Halving:
-        return Halving(self.starts, self.rungs, self.curve, self.curve_mode)
+        return self
 
     def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
         for setting in holes.grid(tree):
@@ -242,7 +207,7 @@ class HalvingSearch(Search):
 # Settings that are proposed
 
 
-class Sampler(Spec, extra="allow"):
+class Sampler(OptunaOptions):
     """A sampler of Optuna, with arguments of its class beside the name."""
 
     name: Literal["tpe", "gp", "cma_es", "nsga2", "qmc"] = "tpe"
@@ -256,7 +221,6 @@ class Sampler(Spec, extra="allow"):
 
     @property
     def kind(self) -> type:
-        """The class of Optuna."""
         import optuna  # a second of import, which only this search needs
 
         samplers = optuna.samplers
@@ -265,11 +229,7 @@ class Sampler(Spec, extra="allow"):
 
     def made(self, seed: int) -> Any:
         """The sampler, with this seed of its draws."""
-        return optuna_options.made(self.kind, self, seed=seed)
-
-    def problems(self, node: Node) -> list[Problem]:
-        """The mistakes among the arguments at `node`."""
-        return optuna_options.problems_of(self.kind, self, node, lambda: self.made(0))
+        return self.with_arguments(seed=seed)
 
 
 class OptunaSearch(Search):
@@ -309,8 +269,11 @@ class OptunaSearch(Search):
         return f"an Optuna search of {counted(self.draws, 'setting')}, {counted(trials, 'trial')} so far"
 
 
-class OptunaStudy(Study):
-    """A study with a seeded sampler."""
+class OptunaStudy:
+    """An adaptive search under way, with a seeded sampler: it proposes settings, and learns the value of each.
+
+    Settings are told by the number of their turn, from 0, in which they were asked for.
+    """
 
     def __init__(self, search: OptunaSearch, tree: Node):
         import optuna
@@ -330,6 +293,7 @@ class OptunaStudy(Study):
         self._asked: list[OptunaTrial] = []
 
     def ask(self) -> Mapping[str, Any]:
+        """The next setting: for every path in `open_holes` a value, or the index of an entry of a choice."""
         if self._own_numbers is not None:
             self._study.enqueue_trial({"variants": next(self._own_numbers)})
         trial = self._study.ask()
@@ -347,15 +311,18 @@ class OptunaStudy(Study):
                 self._suggest(trial, hole.options[setting[path]], setting)
 
     def tell(self, number: int, values: Sequence[float] | None) -> None:
+        """The value of each metric for a setting; None if the setting failed."""
         if values is None:
             self._study.tell(self._asked[number], state=self._states.FAIL)
         else:
             self._study.tell(self._asked[number], list(values))
 
     def prune(self, number: int) -> None:
+        """A setting was stopped early."""
         self._study.tell(self._asked[number], state=self._states.PRUNED)
 
     def leave_out(self, number: int) -> None:
+        """A setting is one that the space leaves out."""
         self._asked[number].set_constraint("exclude", 1.0)
         self.prune(number)
 

@@ -17,9 +17,10 @@ import itertools
 import json
 import keyword
 import math
+import operator
 import typing
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,12 +34,12 @@ from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS, Choice
-from sweeper.space.limits import Goal, Limits
-from sweeper.space.problems import Problem, Refused, SearchSpaceError, Where, shown
+from sweeper.space.limits import Limits
+from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search_methods import GridSearch, Method, OptunaSearch, Search, SearchMethod
-from sweeper.space.sweep_spec import MAX_FAILURES, SweepSpec, unrepresentable
-from sweeper.space.trial_names import TrialNames
+from sweeper.space.settings import Settings
+from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import (
     RESERVED,
     Node,
@@ -50,13 +51,18 @@ from sweeper.space.yaml_tree import (
     overridden,
     plain,
     signature,
+    walk,
 )
 from sweeper.training.kinds import kind_of
 from sweeper.trial.record import canonical
-from sweeper.trial.trial import leaf_values, record_of, trial_of
+from sweeper.trial.trial import leaf_values
 
 ANCHORS = "x-"
 """The beginning of keys at the top that hold values for aliases, and nothing else."""
+
+
+_ABSENT = document_tree("{variables: {}, variants: [{}], exclude: []}", place=lambda _: None)
+"""Sections that a document may leave out, and that are read as trees."""
 
 
 class _Searched(BaseModel):
@@ -67,18 +73,15 @@ class _Searched(BaseModel):
     search: SearchMethod = GridSearch()
 
 
-class _Document(BaseModel):
+class _Document(_Searched, extra="forbid"):
     """The top level of a search space."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
     description: Annotated[str, Field(max_length=10_000)] = ""
-    variables: dict[Any, Any] = {}
+    variables: dict[Any, Any]
     trial: dict[Any, Any]
-    variants: Annotated[list[dict[Any, Any]], Field(min_length=1)] = [{}]
-    exclude: list[Any] = []
-    search: SearchMethod = GridSearch()
+    variants: Annotated[list[dict[Any, Any]], Field(min_length=1)]
+    exclude: list[Any]
     resources: Resources = Resources()
     limits: Limits = Limits()
     panels: Panels = ()
@@ -110,25 +113,15 @@ def written(path: str | Path, overrides: Mapping[str, object]) -> list[str]:
     texts, problems = [], []
     for entry, value in overrides.items():
         try:
-            texts.append(f"{entry}={json.dumps(canonical(_plain_data(value)))}")  # JSON is YAML
+            # Scalars and arrays of numpy, series and indices of pandas have `tolist`.
+            plain_data = json.loads(json.dumps(value, default=operator.methodcaller("tolist")))
+            texts.append(f"{entry}={json.dumps(canonical(plain_data))}")  # JSON is YAML
         except Exception:  # whatever an object of a stranger raises when it is asked for its data
             found = type(value).__name__
             problems.append(Problem(entry, f"expected numbers, texts, lists and mappings of these, got {found}"))
     if problems:
         raise SearchSpaceError(str(path), problems)
     return texts
-
-
-def _plain_data(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _plain_data(item) for key, item in value.items()}
-        case list() | tuple():
-            return list(map(_plain_data, value))
-        case str():
-            return str(value)
-    of_library = getattr(value, "tolist", None)  # scalars and arrays of numpy; series and indices of pandas
-    return value if of_library is None else _plain_data(of_library())
 
 
 @contextlib.contextmanager
@@ -148,9 +141,9 @@ def check_panels(spec: SweepSpec) -> None:
         return
     declared = [node.value["name"].value for node in spec.document.value["panels"].value]
     problems = []
-    for location, message in checks.mistakes(spec.panels, declared, TrialNames(spec.tree)):
+    for location, message in checks.mistakes(spec.panels, declared, spec.names):
         at = descendant(spec.document, ("panels", *location))
-        problems.append(Problem(at.path, message, at.where))
+        problems.append(at.problem(message))
     if problems:
         raise SearchSpaceError(str(spec.path), problems)
 
@@ -177,10 +170,10 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
 
     root = functools.reduce(overridden, overrides, root)
     if root.value is None:
-        raise Refused("", "the file is empty", None)
+        raise Refused(Problem("", "the file is empty"))
     if isinstance(root.value, dict):
         entries = {key: entry for key, entry in root.value.items() if not str(key).startswith(ANCHORS)}
-        root = replace(root, value={"name": Node(path.stem, "name", None)} | entries)
+        root = replace(root, value={"name": Node(path.stem, "name", None)} | _ABSENT.value | entries)
     try:
         top = _Document.model_validate(plain(root))
     except ValidationError as error:
@@ -188,25 +181,21 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
 
     if "search" in root.value:
         stop_at(top.search.problems(root.value["search"]))
-    trial = root.value["trial"]
-    patches = root.value["variants"].value if "variants" in root.value else [replace(trial, value={})]
-    named = root.value.get("variables", Node({}, "variables", None))
-    stop_at(_ill_formed(trial, patches, named))
+    trial, patches, named = (root.value[key] for key in ("trial", "variants", "variables"))
+    stop_at(_ill_formed(trial, patches.children, named))
     problems: list[Problem] = []
-    whole = [Node({"variables": named, "trial": merged(trial, patch)}, "", trial.where) for patch in patches]
+    whole = [Node({"variables": named, "trial": merged(trial, patch)}, "", trial.where) for patch in patches.children]
     opened = [tree.with_children([holes.with_holes(part, problems) for part in tree.children]) for tree in whole]
     tree = opened[0] if len(opened) == 1 else Node(Choice.among(opened), "variants", None)
     exclusions = _exclusions(root, problems)
     stop_at(problems, _without_effect(overrides, whole), _unused(named, tree, exclusions))
-    stop_at(_too_many(top.search, root, tree, len(patches)), _undrawable(top.search, tree))
+    stop_at(_too_many(top.search, root, tree, len(opened)), _undrawable(top.search, tree))
     stop_at(_illegal_values(tree, exclusions))
-    search = _directed(top.search, tree)
-    stop_at(_wrong_metric(search, top.limits.goal, root, tree))
-    return SweepSpec(
+    spec = SweepSpec(
         name=top.name,
         description=top.description,
         panels=top.panels,
-        search=search,
+        search=top.search,
         resources=top.resources,
         limits=top.limits,
         path=path,
@@ -216,6 +205,9 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
         tree=tree,
         exclusions=exclusions,
     )
+    spec = _directed(spec)
+    stop_at(_wrong_metric(spec))
+    return spec
 
 
 def _ill_formed(trial: Node, patches: Sequence[Node], variables: Node) -> Iterator[Problem]:
@@ -223,10 +215,10 @@ def _ill_formed(trial: Node, patches: Sequence[Node], variables: Node) -> Iterat
     seen: dict[Any, Node] = {}
     for patch in patches:
         if (earlier := seen.setdefault(signature(patch), patch)) is not patch:
-            yield Problem(patch.path, f"repeats {earlier.path}", patch.where)
+            yield patch.problem(f"repeats {earlier.path}")
     for tree in (trial, *patches):
         for key in filter(RESERVED.__contains__, tree.value):
-            yield Problem(joined(tree.path, key), "a hole cannot stand for a whole trial; use variants", tree.where)
+            yield tree.problem("a hole cannot stand for a whole trial; use variants", key)
     for key, node in variables.value.items():
         if not str(key).isidentifier() or keyword.iskeyword(key) or key in RESERVED:
             message = "cannot name a variable: letters, digits and '_', no key of a hole, no word of Python"
@@ -235,17 +227,17 @@ def _ill_formed(trial: Node, patches: Sequence[Node], variables: Node) -> Iterat
 
 def _unused(variables: Node, tree: Node, exclusions: Sequence[Node]) -> Iterator[Problem]:
     """Variables that no formula and no condition names."""
-    found = [*holes.formulas_in(tree), *(node.value for node in exclusions)]
+    found = [*formulas.formulas_in(tree), *(node.value for node in exclusions)]
     used = {location[:2] for formula in found for location in formula.entries}
     for key, node in variables.value.items():
         if ("variables", key) not in used:
-            yield Problem(node.path, f"no formula has variables.{key}, so that it changes nothing", node.where)
+            yield node.problem(f"no formula has variables.{key}, so that it changes nothing")
 
 
 def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
     """The conditions of a document; `problems` gets those that are none."""
     exclusions = []
-    for node in root.value["exclude"].value if "exclude" in root.value else ():
+    for node in root.value["exclude"].children:
         try:
             exclusions.append(formulas.parsed(node))
         except Refused as refused:
@@ -258,24 +250,12 @@ def _illegal_values(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
 
     Values that meet only in probes that are left out are checked when the space is expanded.
     """
-    problems: list[Problem] = []
-    checked: set[tuple[Any, ...]] = set()
     if wrong := _wrong_conditions(tree, exclusions):
         return wrong
-    for probe in holes.probes(tree):
-        trial = probe.value["trial"]
-        try:
-            setting = formulas.resolved(probe)
-            trial = setting.value["trial"]
-            if formulas.exclusion_in(setting, exclusions) is None:
-                problems += unrepresentable(trial_of(plain(trial)), trial, checked)
-        except Refused as refused:
-            problems.append(refused.problem)
-        except ValidationError as error:
-            problems += validation_messages.problems_of(error, trial, record_of(trial.value))
-        if len(problems) > MAX_FAILURES:
-            break
-    return problems
+    settings = Settings(tree, exclusions)
+    for _ in settings.trials([holes.probes(tree)]):
+        pass
+    return settings.problems
 
 
 def _wrong_conditions(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
@@ -297,18 +277,12 @@ def _wrong_conditions(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
         none = "names no entry, such as trial.model.width, so that it holds for all settings or for none"
         return None if condition.entries else none
 
-    return [Problem(node.path, message, node.where) for node in exclusions if (message := mistake(node.value))]
+    return [node.problem(message) for node in exclusions if (message := mistake(node.value))]
 
 
 def _without_effect(overrides: Sequence[str], trials: Sequence[Node]) -> Iterator[Problem]:
     """Overrides that a later override, or every variant, overrides again; `trials` are those of the variants."""
-
-    def origins(node: Node) -> Iterator[Where]:
-        yield node.where
-        for child in node.children:
-            yield from origins(child)
-
-    effective = {origin for trial in trials for origin in origins(trial)} if overrides else set()
+    effective = {node.where for trial in trials for node in walk(trial)} if overrides else set()
     for override in overrides:
         path = override.partition("=")[0]
         if path.startswith(ANCHORS):
@@ -322,7 +296,7 @@ def _too_many(search: Search, root: Node, tree: Node, variants: int) -> Iterator
     if search.trials is not None and len(search.trials) not in (1, variants):
         at = descendant(root, ("search", "trials"))
         found = f"{len(search.trials)} numbers for {counted(variants, 'variant')}"
-        yield Problem(at.path, f"{found}; write one number for all, or one for each", at.where)
+        yield at.problem(f"{found}; write one number for all, or one for each")
         return
     values = sum(len(hole.value.probed) for hole in holes.holes_in(tree))
     starts = 1 if search.halving is None else search.halving.starts
@@ -345,73 +319,69 @@ def _undrawable(search: Search, tree: Node) -> Iterator[Problem]:
         if search.DRAWS:
             return
         if not node.value.options:
-            yield Problem(node.path, message, node.where)
+            yield node.problem(message)
         if isinstance(node.value, Choice) and node.value.weights is not None:
             unused = f"are for search.method {names}; a {search.method} takes every entry"
-            yield Problem(joined(node.path, "weights"), unused, node.where)
+            yield node.problem(unused, "weights")
 
 
-def _directed(search: Search, tree: Node) -> Search:
-    """The search with the direction that plug-ins declare for each of its metrics, where the space writes none."""
+def _directed(spec: SweepSpec) -> SweepSpec:
+    """The space with the direction that plug-ins declare for each metric of its search, where none is written."""
+    search = spec.search
     if "metric" not in search.model_fields_set or "mode" in search.model_fields_set:
-        return search
+        return spec
     declared: dict[str, set[bool]] = defaultdict(set)
-    for trial in TrialNames(tree).trials:
+    for trial in spec.names.trials:
         for metric, large in kind_of(trial).directions(trial).items():
             declared[metric].add(large)
-    modes = ["max" if declared[metric] == {True} else "min" for metric in search.metric if len(declared[metric]) == 1]
-    return search.model_copy(update={"mode": tuple(modes)}) if len(modes) == len(search.metric) else search
+    if any(len(declared[metric]) != 1 for metric in search.metric):
+        return spec
+    modes = tuple("max" if True in declared[metric] else "min" for metric in search.metric)
+    return replace(spec, search=search.model_copy(update={"mode": modes}))
 
 
-def _wrong_metric(search: Search, goal: Goal | None, root: Node, tree: Node) -> Iterator[Problem]:
+def _wrong_metric(spec: SweepSpec) -> Iterator[Problem]:
     """A metric or a curve that no trial will have, a metric without a direction, and a goal that is not known."""
+    search, goal, root = spec.search, spec.limits.goal, spec.document
     written, stopping, halving = search.model_fields_set, search.early_stopping, search.halving
-    asks = search.ADAPTS or stopping is not None or halving is not None or goal is not None
-    if "metric" not in written and not asks:
-        return
-    names = TrialNames(tree)
-    if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in names.trials):
-        known = ", ".join(names.metrics)
+    if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in spec.names.trials):
+        known = ", ".join(spec.names.metrics)
         yield Problem("search.metric", f"is missing: which metric is to be improved? (known: {known})", root.where)
-    if halving is not None and halving.curve not in (curves := names.curves):
-        at = descendant(root, ("search", "curve"))
-        hint = f"{did_you_mean(nearest_name(halving.curve, curves))} (known: {', '.join(curves)})"
-        hint += "; a metric of the evaluation is one with trial.evaluate_every"
-        yield Problem("search.curve", f"no trial has the training curve {shown(halving.curve)}{hint}", at.where)
+    if halving is not None and halving.curve not in (curves := spec.names.curves):
+        at = replace(descendant(root, ("search", "curve")), path="search.curve")
+        hint = f"{_hint(halving.curve, curves)}; a metric of the evaluation is one with trial.evaluate_every"
+        yield at.problem(f"no trial has the training curve {shown(halving.curve)}{hint}")
     if isinstance(search, OptunaSearch) and search.scale:
-        yield from _wrong_scale({*search.scale}, root, names.tasks)
+        tasks = spec.names.tasks
+        for task in sorted({*search.scale} ^ {*tasks}):
+            mistake = f"lacks {task}" if task in tasks else f"no trial has the task {shown(task)}{_hint(task, tasks)}"
+            yield descendant(root, ("search", "scale", task)).problem(mistake)
     if "metric" in written:
         for number, metric in enumerate(search.metric):
-            yield from _unknown_metric(metric, root, ("search", "metric", number), [TRAIN_LOSS, *names.metrics])
+            at = descendant(root, ("search", "metric", number))
+            yield from _unknown_metric(metric, at, [TRAIN_LOSS, *spec.names.metrics])
     if goal is not None:
-        yield from _unknown_metric(goal.metric, root, ("limits", "goal", "metric"), names.metrics)
-    if stopping is not None and stopping.metric not in names.training_curves:
-        known = [*names.training_curves, *names.metrics]
-        yield from _unknown_metric(stopping.metric, root, ("search", "early_stopping", "metric"), known)
+        yield from _unknown_metric(goal.metric, descendant(root, ("limits", "goal", "metric")), spec.names.metrics)
+    if stopping is not None and stopping.metric not in (curves := spec.names.training_curves):
+        at = descendant(root, ("search", "early_stopping", "metric"))
+        yield from _unknown_metric(stopping.metric, at, [*curves, *spec.names.metrics])
     if "metric" in written and "mode" not in written:
-        at = descendant(root, ("search", "metric"))
-        large = f"is missing: write 'mode: max' if {shown(search.metric[0])} is to become large, 'mode: min' if small"
-        message = large if len(search.metric) == 1 else "is missing: write a direction, min or max, for each metric"
-        yield Problem("search.mode", message, at.where)
+        large = f"write 'mode: max' if {shown(search.metric[0])} is to become large, 'mode: min' if small"
+        direction = large if len(search.metric) == 1 else "write a direction, min or max, for each metric"
+        yield Problem("search.mode", f"is missing: {direction}", descendant(root, ("search", "metric")).where)
 
 
-def _wrong_scale(scaled: Collection[str], root: Node, tasks: Sequence[str]) -> Iterator[Problem]:
-    """Tasks of the space without a scale, and scales of tasks that it has not."""
-    for task in sorted({*scaled} ^ {*tasks}):
-        at = descendant(root, ("search", "scale", task))
-        hint = f"{did_you_mean(nearest_name(task, tasks))} (known: {', '.join(tasks)})"
-        message = f"lacks {task}" if task in tasks else f"no trial has the task {shown(task)}{hint}"
-        yield Problem(at.path, message, at.where)
+def _hint(name: str, known: Sequence[str]) -> str:
+    return f"{did_you_mean(nearest_name(name, known))} (known: {', '.join(known)})"
 
 
-def _unknown_metric(metric: str, root: Node, location: Sequence[str | int], known: Sequence[str]) -> Iterator[Problem]:
+def _unknown_metric(metric: str, at: Node, known: Sequence[str]) -> Iterator[Problem]:
     if metric in known:
         return
-    at = descendant(root, location)
     # With the statistics of each metric, whose names begin with its name, the list is three times as long.
     begun = {name: [other for other in known if name.startswith(f"{other}_")] for name in known}
     listed = ", ".join(name for name, others in begun.items() if not others)
     endings = sorted({f"_{name.removeprefix(f'{other}_')}" for name, others in begun.items() for other in others})
     listed += f"; some of them also with {', '.join(endings)}" * bool(endings)
     hint = did_you_mean(nearest_name(metric, known))
-    yield Problem(at.path, f"unknown metric {shown(metric)}{hint} (known: {listed})", at.where)
+    yield at.problem(f"unknown metric {shown(metric)}{hint} (known: {listed})")

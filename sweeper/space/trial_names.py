@@ -5,20 +5,20 @@ trial of every combination is asked.
 """
 
 import itertools
+import math
 from functools import cached_property
 
-from pydantic import ValidationError
-
-from sweeper.space import formulas, holes
-from sweeper.space.problems import Problem, Refused, SearchSpaceError
-from sweeper.space.yaml_tree import Node, plain
+from sweeper.space import holes
+from sweeper.space.problems import Problem, SearchSpaceError
+from sweeper.space.settings import Settings
+from sweeper.space.yaml_tree import Node
 from sweeper.training.kind import Names
 from sweeper.training.kinds import kind_of, trainer_of
 from sweeper.training.trainer import curve_names
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.metrics import Metric, metric_named
 from sweeper.trial.record import canonical
-from sweeper.trial.trial import Trial, leaf_values, trial_of
+from sweeper.trial.trial import Trial, leaf_values
 
 
 class TrialNames:
@@ -27,16 +27,19 @@ class TrialNames:
     def __init__(self, tree: Node):
         first_of_kind: dict[tuple[str | None, ...], Trial] = {}
         paths: dict[str, None] = {}
-        for probe in holes.probes(tree):
-            try:
-                trial = trial_of(plain(formulas.resolved(probe).value["trial"])).with_every_name()
-            except (Refused, ValidationError):
-                continue  # a combination that the space leaves out
+        # A probe with a mistake is a combination that the space leaves out; there may be any number of them.
+        for _, _, probe in Settings(tree).trials([holes.probes(tree)], failures=math.inf):
+            trial = probe.with_every_name()
             paths |= dict.fromkeys(path for path, _ in leaf_values(canonical(trial)))
             first_of_kind.setdefault(tuple(getattr(trial, part).name for part in trial.DECLARED.parts), trial)
         self.trials = list(first_of_kind.values())  # one of every combination of plug-ins and optimiser
         self.tasks = list(dict.fromkeys(trial.folder.task for trial in self.trials))
         self.paths = list(paths)  # of entries, such as `optimizer.learning_rate`
+
+    @property
+    def lanes_together(self) -> bool:
+        """Whether trials of the space run together on a CPU."""
+        return any(trial.lanes_together for trial in self.trials[:1])
 
     @property
     def metrics(self) -> list[str]:

@@ -5,9 +5,10 @@ down to the entry of a choice. The message on an unknown name proposes the neare
 and the message on a mapping that was meant as a hole says which holes there are. Everything else is said by pydantic.
 """
 
+import contextlib
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -29,9 +30,6 @@ _EXPECTED = {
 }
 """What a value should be where pydantic names types of Python."""
 
-_SECTIONS = ("search", "resources")
-"""Sections of a document, beside `trial`, in which the path of a misplaced key is searched."""
-
 
 def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel]) -> list[Problem]:
     """The problems of the tree `node`, whose data pydantic has refused as a record: at most one for each path."""
@@ -46,10 +44,9 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
             case "default_factory_not_called":
                 pass  # another value of the record is refused
             case "missing":
-                missing[location] = Problem(joined(at.path, location[-1]), "is missing", at.where)
+                missing[location] = at.problem("is missing", location[-1])
             case "union_tag_not_found":
-                path = joined(at.path, context["discriminator"].strip("'"))
-                problems.append(Problem(path, "is missing", at.where))
+                problems.append(at.problem("is missing", context["discriminator"].strip("'")))
             case "extra_forbidden":
                 names, nearest = _names_for(location, node, annotation)
                 message = _unknown_key(location, names, nearest, annotation)
@@ -61,7 +58,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
             case "literal_error" | "enum" | "union_tag_invalid" if not isinstance(at.value, dict) or "tag" in context:
                 problems.append(_not_listed(descendant(at, (context.get("discriminator", "").strip("'"),)), context))
             case "string_pattern_mismatch":
-                problems.append(Problem(at.path, _no_file_name(str(at.value), context["pattern"]), at.where))
+                problems.append(at.problem(_no_file_name(str(at.value), context["pattern"])))
             case "value_error":
                 problems.append(_raised(context["error"], at, annotation))
             case kind:
@@ -75,7 +72,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
 def _of_type(at: Node, words: list[str], annotation: Any) -> Problem:
     """The problem of a value that should be of one of some types; `words` say each."""
     message = f"should {' or '.join(dict.fromkeys(words))}, got {shown(at.value)}{_advice(at, words, annotation)}"
-    return Problem(at.path, _failed_hole(at.value, annotation) or message, at.where)
+    return at.problem(_failed_hole(at.value, annotation) or message)
 
 
 def _unknown_key(location: Sequence[Any], names: Sequence[str], nearest: str | None, annotation: Any) -> str:
@@ -92,14 +89,17 @@ def _not_listed(at: Node, context: Mapping[str, Any]) -> Problem:
     known = re.findall(r"'([^']*)'", names)
     nearest = other_tools.name_for(at.value, known) or nearest_name(at.value, known)
     hint = did_you_mean(nearest) or other_tools.hint({str(at.value): None})
-    return Problem(at.path, f"expected {names}, got {shown(at.value)}{hint}", at.where)
+    return at.problem(f"expected {names}, got {shown(at.value)}{hint}")
 
 
 def _names_for(location: Sequence[Any], node: Node, annotation: Any) -> tuple[list[str], str | None]:
     """The keys of the record in which an unknown key stands, and what was meant, perhaps by its path elsewhere."""
-    key, record = location[-1], _record_at(annotation, node, location[:-1])
-    names = list(record.model_fields) if record else []
-    nearest = nearest_name(key, names, cutoff=0.8) or _elsewhere(str(key).rpartition(".")[2], node, annotation)
+    key, parent = location[-1], descendant(node, location[:-1])
+    places = list(_places(annotation, node, "" if _is_document(annotation) else "trial"))
+    names = next((list(record.model_fields) for _, place, record in places if place is parent), [])
+    last = str(key).rpartition(".")[2]
+    elsewhere = [f"{path}.{last}" for path, _, record in places if path and last in record.model_fields]
+    nearest = nearest_name(key, names, cutoff=0.8) or (elsewhere[0] if len(elsewhere) == 1 else None)
     if nearest is None and not other_tools.hint({key: None}):
         nearest = nearest_name(key, [*names, *(RESERVED if _is_trial(annotation) else ())])
     return names, nearest
@@ -161,14 +161,14 @@ def _raised(error: Exception, at: Node, annotation: Any) -> Problem:
     if isinstance(error, plugins.PluginError):
         at = descendant(at, ("name",))
     elif isinstance(at.value, dict) and len(at.value) == 1 and nearest_name(next(iter(at.value)), RESERVED):
-        return Problem(at.path, _failed_hole(at.value, annotation) or message, at.where)
+        return at.problem(_failed_hole(at.value, annotation) or message)
     elif match := re.match(r"([a-z][\w.]*(?:\[\d+\])?|\[\d+\]): (.*)", message):
         location = re.findall(r"\w+", match[1])
         blamed = descendant(at, [int(part) if part.isdigit() else part for part in location])
         if blamed is not at:
-            return Problem(blamed.path, match[2], blamed.where)
+            return blamed.problem(match[2])
     hint = other_tools.hint(at.value) if _is_trial(annotation) and not isinstance(at.value, dict) else ""
-    return Problem(at.path, message + hint, at.where)
+    return at.problem(message + hint)
 
 
 def _is_trial(annotation: Any) -> bool:
@@ -176,7 +176,38 @@ def _is_trial(annotation: Any) -> bool:
 
 
 def _is_document(annotation: Any) -> bool:
-    return annotation.model_fields.keys() >= {"trial", *_SECTIONS}
+    return annotation.model_fields.keys() >= {"trial", "search"}
+
+
+def _places(annotation: Any, node: Node, path: str) -> Iterator[tuple[str, Node, type[BaseModel]]]:
+    """Every record that a tree is meant to be and to hold, with its path and its node."""
+    if isinstance(node.value, list):
+        for number, item in enumerate(node.value):
+            yield from _places(annotation, item, f"{path}[{number}]")
+        return
+    record = _record(annotation, node)
+    if record is None:
+        return
+    yield path, node, record
+    for name, entry in record.model_fields.items():
+        below = node.value.get(name, Node({}, "", None))
+        whole = _is_document(record) and name == "trial" and isinstance(below.value, dict)
+        yield from _places(record_of(below.value) if whole else entry.annotation, below, f"{path}.{name}".lstrip("."))
+
+
+def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
+    """The record that this mapping is meant to be: by the name of its plug-in, or by a tag such as `kind`."""
+    records = _records(annotation) if isinstance(node.value, dict) else []
+    if len(records) != 1:
+        return next((record for record in records if _has_tag(record, node)), None)
+    kind = vars(records[0]).get("KIND")  # of a contract, which plug-ins extend
+    if kind is None:
+        return records[0]
+    written = node.value.get("name")
+    name = written.value if written else plugins.DEFAULTS.get(kind)
+    with contextlib.suppress(plugins.PluginError):  # which another problem reports
+        return plugins.load(kind, name) if name in plugins.names(kind) else None
+    return None
 
 
 def _records(annotation: Any) -> list[type[BaseModel]]:
@@ -186,26 +217,6 @@ def _records(annotation: Any) -> list[type[BaseModel]]:
     return [record for argument in typing.get_args(annotation) for record in _records(argument)]
 
 
-def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
-    """The record that this mapping is meant to be: by the name of its plug-in, or by a tag such as `kind`."""
-    records = _records(annotation)
-    if not isinstance(node.value, dict):
-        return None
-    if len(records) == 1 and (kind := _extended(records[0])):
-        written = node.value.get("name")
-        name = written.value if written else plugins.DEFAULTS.get(kind)
-        try:
-            return plugins.load(kind, name) if name in plugins.names(kind) else None
-        except plugins.PluginError:  # another problem reports this
-            return None
-    return next((record for record in records if len(records) == 1 or _has_tag(record, node)), None)
-
-
-def _extended(record: type[BaseModel]) -> plugins.Kind | None:
-    """The kind of the plug-ins that extend a record; None if it is no contract, which itself says its kind."""
-    return vars(record).get("KIND")
-
-
 def _has_tag(record: type[BaseModel], node: Node) -> bool:
     """Whether a mapping has the tag of a record, such as its `kind`; a tag with a default may be left out."""
     for key, entry in record.model_fields.items():
@@ -213,36 +224,3 @@ def _has_tag(record: type[BaseModel], node: Node) -> bool:
             written = node.value[key].value if key in node.value else entry.default
             return written == values[0]
     return False
-
-
-def _record_at(annotation: Any, node: Node, location: Iterable[Any]) -> type[BaseModel] | None:
-    record = _record(annotation, node)
-    for part in location:
-        if record and part in record.model_fields:
-            annotation = record.model_fields[part].annotation
-        below = descendant(node, (part,))
-        node, record = below, _record(annotation, below)
-    return record
-
-
-def _elsewhere(key: Any, node: Node, annotation: Any) -> str | None:
-    """The path where a key belongs that was written at the wrong depth; None where no or several records know it."""
-    nowhere = Node({}, "", None)
-
-    def paths(annotation: Any, node: Node, path: str) -> Iterator[str]:
-        if (record := _record(annotation, node)) is None:
-            return
-        for name, entry in record.model_fields.items():
-            yield from paths(entry.annotation, node.value.get(name, nowhere), f"{path}.{name}")
-            if name == key:
-                yield f"{path}.{name}"
-
-    # The tree is either the whole document or the trial itself, and only the trial has plug-ins to look into.
-    if _is_document(annotation):
-        trial = node.value.get("trial", nowhere)
-        roots = {name: (annotation.model_fields[name].annotation, node.value.get(name, nowhere)) for name in _SECTIONS}
-        roots["trial"] = (record_of(trial.value), trial)
-    else:
-        roots = {"trial": (annotation, node)}
-    places = [found for path, (record, root) in roots.items() for found in paths(record, root, path)]
-    return places[0] if len(places) == 1 else None

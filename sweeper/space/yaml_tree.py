@@ -14,13 +14,13 @@ Invariants:
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
 
-from sweeper.space.problems import Refused, Where, shortened, shown
+from sweeper.space.problems import Problem, Refused, Where, shortened, shown
 from sweeper.trial import plugins
 
 MAX_DEPTH = 40
@@ -41,7 +41,19 @@ RESERVED = (
 """Keys that open a hole wherever they stand in a trial; a mapping that has one is merged as a whole."""
 
 
+Place = Callable[[int | None], Where]
+
 # Nodes
+
+
+class Alternatives:
+    """A value that stands for its entries, as a choice does."""
+
+    entries: "list[Node]"
+
+    def with_entries(self, entries: "list[Node]") -> "Alternatives":
+        """The same value with other entries."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +64,45 @@ class Node:
     path: str  # dotted, from the top of the document
     where: Where  # line of its key, or the text of the `--set` that holds it
 
+    def problem(self, message: str, *key: Any) -> Problem:
+        """A mistake in this value, or in what its key should hold."""
+        return Problem(joined(self.path, *key) if key else self.path, message, self.where)
+
+    def refusal(self, message: str) -> Refused:
+        """A mistake in this value that ends the reading."""
+        return Refused(self.problem(message))
+
     @property
     def children(self) -> list["Node"]:
-        """The entries of a mapping or a list, in order; empty for any other value."""
+        """The entries of a mapping, a list or a choice, in order; empty for any other value."""
         match self.value:
             case dict() as entries:
                 return list(entries.values())
             case list() as items:
                 return items
+            case Alternatives() as kind:
+                return kind.entries
             case _:
                 return []
 
     def with_children(self, children: Iterable["Node"]) -> "Node":
-        """The same mapping or list with other entries; any other value as it is."""
+        """The same mapping, list or choice with other entries; any other value as it is."""
         match self.value:
             case dict() as entries:
                 return replace(self, value=dict(zip(entries, children, strict=True)))
             case list():
                 return replace(self, value=list(children))
+            case Alternatives() as kind:
+                return replace(self, value=kind.with_entries(list(children)))
             case _:
                 return self
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node and all below it."""
+    yield node
+    for child in node.children:
+        yield from walk(child)
 
 
 def plain(node: Node) -> Any:
@@ -85,19 +116,6 @@ def plain(node: Node) -> Any:
             return value
 
 
-def descendant(node: Node, location: Iterable[Any]) -> Node:
-    """The node at pydantic's location, whose parts that are no place in the document (tags of unions) are left out."""
-    for part in location:
-        match node.value:
-            case dict() as entries if part in entries:
-                node = entries[part]
-            case dict() as entries if (key := next((key for key in entries if str(key) == part), None)) is not None:
-                node = entries[key]
-            case list() as items if isinstance(part, int) and part < len(items):
-                node = items[part]
-    return node
-
-
 def entry_at(node: Node, location: Iterable[Any]) -> Node | None:
     """The node at this place, by keys of mappings and places in lists; None if nothing is written there."""
     for part in location:
@@ -108,6 +126,15 @@ def entry_at(node: Node, location: Iterable[Any]) -> Node | None:
                 node = items[part]
             case _:
                 return None
+    return node
+
+
+def descendant(node: Node, location: Iterable[Any]) -> Node:
+    """The node at pydantic's location, whose parts that are no place in the document (tags of unions) are left out."""
+    for part in location:
+        # Pydantic writes every key as a text.
+        keys = [key for key in node.value if str(key) == part] if isinstance(node.value, dict) else []
+        node = entry_at(node, [part]) or entry_at(node, keys[:1] or [None]) or node
     return node
 
 
@@ -187,69 +214,74 @@ def text_of(root: Node) -> str:
     return yaml.dump(plain(root), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
-def document_tree(text: str, path: str = "", override: str | None = None) -> Node:
-    """The one YAML document in `text`, all aliases written out; refused if it is no YAML, or needlessly large."""
+def document_tree(text: str, path: str = "", place: Place = lambda line: line) -> Node:
+    """The one YAML document in `text`, all aliases written out; refused if it is no YAML, or needlessly large.
+
+    `place` says where a line of the text is, or the text if the line is not known.
+    """
     try:
-        loader = _Loader(text)
-        tree = loader.get_single_node()
+        tree = _Loader(text).get_single_node()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = override or (mark.line + 1 if mark else None)
         what = ", ".join(part for part in (error.context, error.problem) if part)
-        raise Refused(path, f"not valid YAML: {what}", where) from None
+        raise Node(None, path, place(mark.line + 1 if mark else None)).refusal(f"not valid YAML: {what}") from None
     except yaml.reader.ReaderError as error:
-        where = override or text[: error.position].count("\n") + 1
-        raise Refused(path, f"the character {chr(error.character)!a} is not allowed in YAML", where) from None
+        at = Node(None, path, place(text[: error.position].count("\n") + 1))
+        raise at.refusal(f"the character {chr(error.character)!a} is not allowed in YAML") from None
     except (ValueError, OverflowError) as error:
         # Escapes and directives with huge numbers pass PyYAML's scanner and make its conversions raise.
-        raise Refused(path, f"not valid YAML: {error}", override) from None
-    if tree is None:
-        return Node(None, path, override or 1)
-    return _Composition(override).node(tree, path, _line(tree))
+        raise Node(None, path, place(None)).refusal(f"not valid YAML: {error}") from None
+    line = 1 if tree is None else _line(tree)
+    at = Node(None, path, place(line))
+    return at if tree is None else _Composition(place).node(tree, at)
 
 
 class _Composition:
     """The nodes of one document, made of PyYAML's with all aliases written out; it refuses what is needlessly large."""
 
-    def __init__(self, override: str | None):
-        self._override = override  # the text that holds the document, which is the place of every node
+    def __init__(self, place: Place):
+        self._place = place
         self._count = 0
 
-    def node(self, tree: yaml.Node, path: str, line: int, depth: int = 0) -> Node:
-        where = self._override or line
+    def node(self, tree: yaml.Node, at: Node, depth: int = 0) -> Node:
+        """The node `at` a place, with the value of a node of PyYAML."""
         self._count += 1
         if self._count > MAX_NODES:
-            raise Refused(path, f"more than {MAX_NODES:,} values, counting what aliases repeat", where)
+            raise at.refusal(f"more than {MAX_NODES:,} values, counting what aliases repeat")
         if depth > MAX_DEPTH:
-            raise Refused(path, f"nested deeper than {MAX_DEPTH} levels; does an alias hold itself?", where)
+            raise at.refusal(f"nested deeper than {MAX_DEPTH} levels; does an alias hold itself?")
         match tree:
             case yaml.MappingNode(tag="tag:yaml.org,2002:map"):
-                return Node(self._entries(tree, path, depth + 1), path, where)
+                return replace(at, value=self._entries(tree, at, depth + 1))
             case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
-                items = enumerate(tree.value)
-                return Node([self.node(each, f"{path}[{i}]", _line(each), depth + 1) for i, each in items], path, where)
+                places = [self._at(f"{at.path}[{i}]", each) for i, each in enumerate(tree.value)]
+                return replace(at, value=[self.node(*each, depth + 1) for each in zip(tree.value, places, strict=True)])
             case yaml.ScalarNode():
-                return Node(_scalar(tree, path, self._override or _line(tree)), path, where)
-            case _:
-                raise Refused(path, f"the tag {shortened(tree.tag)} is not supported", where)
+                return replace(at, value=_scalar(tree, self._at(at.path, tree)))
+        raise at.refusal(f"the tag {shortened(tree.tag)} is not supported")
 
-    def _entries(self, tree: yaml.MappingNode, path: str, depth: int) -> dict[Any, Node]:
+    def _at(self, path: str, tree: yaml.Node) -> Node:
+        return Node(None, path, self._place(_line(tree)))
+
+    def _entries(self, tree: yaml.MappingNode, mapping: Node, depth: int) -> dict[Any, Node]:
         entries: dict[Any, Node] = {}
         for key_tree, value in tree.value:
-            at = self._override or _line(key_tree)
+            at = self._at(mapping.path, key_tree)
             if not isinstance(key_tree, yaml.ScalarNode):
-                raise Refused(path, "a key must be a word or a number", at)
-            key = _scalar(key_tree, path, at)
+                raise at.refusal("a key must be a word or a number")
+            key = _scalar(key_tree, at)
             if key == "<<" and key_tree.style is None:
-                raise Refused(path, _NO_MERGE_KEYS, at)
+                raise at.refusal(_NO_MERGE_KEYS)
             if isinstance(key, int | float) and tree.flow_style and _is_absent(value):
-                raise Refused(*_cut_by_commas(tree, entries, path), at)
+                raise _cut_by_commas(tree, entries, at)
             if key is None or isinstance(key, bool):
-                raise Refused(path, f"a key must be a word or a number, not {shown(key)}", at)
+                raise at.refusal(f"a key must be a word or a number, not {shown(key)}")
+            at = replace(at, path=joined(at.path, key))
             if key in entries:
-                first = "" if self._override else f" (first on line {entries[key].where})"
-                raise Refused(joined(path, key), f"the key appears twice{first}", at)
-            entries[key] = self.node(value, joined(path, key), _line(key_tree), depth)
+                line = next(_line(earlier) for earlier, _ in tree.value if earlier.value == key_tree.value)
+                first = "" if isinstance(at.where, str) else f" (first on line {line})"
+                raise at.refusal(f"the key appears twice{first}")
+            entries[key] = self.node(value, at, depth)
         return entries
 
 
@@ -268,16 +300,16 @@ def _is_absent(tree: yaml.Node) -> bool:
     return isinstance(tree, yaml.ScalarNode) and tree.value == "" and tree.style is None
 
 
-def _cut_by_commas(tree: yaml.MappingNode, before: dict[Any, Node], path: str) -> tuple[str, str]:
-    """Path and message of a mapping such as `{width: 1,10}`, in which 10 is a key."""
+def _cut_by_commas(tree: yaml.MappingNode, before: dict[Any, Node], at: Node) -> Refused:
+    """What is wrong with a mapping such as `{width: 1,10}`, in which 10 is a key."""
     rest = [key.value for key, value in tree.value if _is_absent(value)]
-    last = next(reversed(before.items()), None)
-    if last is None:
-        return path, f"{rest[0]} stands where a key belongs; a list is written in brackets"
-    key, node = last
+    if not before:
+        return at.refusal(f"{rest[0]} stands where a key belongs; a list is written in brackets")
+    key, node = list(before.items())[-1]
     values = f"[{', '.join([str(node.value), *rest])}]"
     several = values if key in RESERVED else f"{{choice: {values}}}"
-    return node.path, f"in braces a comma ends the value, so that {rest[0]} is read as a key; write {several}"
+    cut = f"in braces a comma ends the value, so that {rest[0]} is read as a key; write {several}"
+    return replace(at, path=node.path).refusal(cut)
 
 
 def joined(path: str, key: Any) -> str:
@@ -286,17 +318,16 @@ def joined(path: str, key: Any) -> str:
     return f"{path}.{text}" if path else text
 
 
-def _scalar(tree: yaml.ScalarNode, path: str, where: Where) -> Any:
-    kind = tree.tag.removeprefix(_TAG)
+def _scalar(tree: yaml.ScalarNode, at: Node) -> Any:
+    kind, text = tree.tag.removeprefix(_TAG), tree.value
     if kind == "str":
-        if any("\ud800" <= character <= "\udfff" for character in tree.value):
-            raise Refused(path, f"half of a character in {tree.value!a}", where)
-        return tree.value
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise at.refusal(f"half of a character in {text!a}")
+        return text
     if kind not in SCALARS:
-        raise Refused(path, f"the tag {shortened(tree.tag)} is not supported", where)
-    text = tree.value
+        raise at.refusal(f"the tag {shortened(tree.tag)} is not supported")
     if not re.fullmatch(SCALARS[kind], text):
-        raise Refused(path, f"{shown(text)} is no {kind}", where)
+        raise at.refusal(f"{shown(text)} is no {kind}")
     match kind:
         case "null":
             return None
@@ -306,13 +337,12 @@ def _scalar(tree: yaml.ScalarNode, path: str, where: Where) -> Any:
             # Long before Python's own limit on digits, and the range of the integers of every store.
             number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)) if len(text) <= 70 else 2**63
             if abs(number) >= 2**63:
-                raise Refused(path, f"the integer {shortened(text)} is too large", where)
+                raise at.refusal(f"the integer {shortened(text)} is too large")
             return number
-        case _:
-            number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
-            if math.isinf(number) and "inf" not in text.lower():
-                raise Refused(path, f"the number {shortened(text)} is too large; infinity is written .inf", where)
-            return number
+    number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    if math.isinf(number) and "inf" not in text.lower():
+        raise at.refusal(f"the number {shortened(text)} is too large; infinity is written .inf")
+    return number
 
 
 _STEP = re.compile(r"([A-Za-z_][\w-]*)|\[([0-9]{1,6})\]")
@@ -324,24 +354,26 @@ def overridden(root: Node, override: str) -> Node:
     path, equals, text = override.partition("=")
     steps = [key or int(index) for key, index in _STEP.findall(path)]
     if not equals or not _PATH.fullmatch(path) or len(steps) > MAX_DEPTH:
-        raise Refused("", "expected path=value, such as trial.steps=100 or variants[0].model.width=32", override)
-    value = document_tree(text, path, override)
+        example = "expected path=value, such as trial.steps=100 or variants[0].model.width=32"
+        raise Node(None, "", override).refusal(example)
+    value = document_tree(text, path, lambda _: override)
 
     def written(node: Node, remaining: Sequence[str | int]) -> Node:
         if not remaining:
             return value
         step, rest = remaining[0], remaining[1:]
+        at = replace(node, where=override)
         match node.value, step:
             case dict() as entries, str():
                 below = entries.get(step, Node({}, joined(node.path, step), override))
                 return replace(node, value={**entries, step: written(below, rest)})
             case list() as items, int():
                 if step >= len(items):
-                    raise Refused(node.path, f"there is no entry [{step}]; the list has {len(items)}", override)
+                    raise at.refusal(f"there is no entry [{step}]; the list has {len(items)}")
                 return replace(node, value=[*items[:step], written(items[step], rest), *items[step + 1 :]])
             case content, str():
-                raise Refused(node.path, f"cannot set '{step}' in it: it is {shown(content)}, no mapping", override)
+                raise at.refusal(f"cannot set '{step}' in it: it is {shown(content)}, no mapping")
             case content, _:
-                raise Refused(node.path, f"cannot set entry [{step}] of it: it is {shown(content)}, no list", override)
+                raise at.refusal(f"cannot set entry [{step}] of it: it is {shown(content)}, no list")
 
     return written(root, steps)

@@ -18,7 +18,6 @@ from sweeper.packs.work_sources import work_source
 from sweeper.progress import doing
 from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
-from sweeper.space.trial_names import TrialNames
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.sweeps.on_cluster import SweepError
 from sweeper.trial import jax_settings, plugins, provenance
@@ -118,7 +117,7 @@ class SweepPlan:
             return
         with plugins.contained():
             with doing("tracing the methods of plug-ins"):
-                conformance.check_shapes(TrialNames(self.spec.tree).trials, self.spec.resources.networks)
+                conformance.check_shapes(self.spec.names.trials, self.spec.resources.networks)
             with doing("checking panels"):
                 search_space.check_panels(self.spec)
 

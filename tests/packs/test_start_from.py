@@ -97,7 +97,7 @@ def test_trials_that_go_on_from_the_seeds_of_a_setting_are_of_one_setting(store)
         update={"start_from": StartFrom(trial=trial_id(other), setting=setting_digest(canonical(other)))}
     )
     assert [pack.trials for pack in packs((*found, elsewhere), None)] == [found, (elsewhere,)]
-    assert Halving(2, (Rung(steps=100, keep=1),)).searches((*found, elsewhere)) == [found, (elsewhere,)]
+    assert Halving(starts=2, rungs=(Rung(steps=100, keep=1),)).searches((*found, elsewhere)) == [found, (elsewhere,)]
     assert setting_digest(canonical(found[0])) == setting_digest(canonical(found[1]))
     assert setting_digest(canonical(found[0])) != setting_digest(canonical(elsewhere))
 

@@ -484,6 +484,7 @@ def test_formulas_that_need_each_other_are_computed_once_each(formula, first):
         ("trial.steps in []", "'[]'"),
         ("4 * 2 # 3", "'# 3'"),
         ("trial.steps in 3", "'3'"),
+        ("trial.steps in [1] == 2", "'[1]'"),
         ('__import__("os").system("x")', "__import__("),
         ("[x for x in [1]]", "'[x for x in [1]]'"),
         ("trial.steps[trial.seed]", "'trial.steps[trial.seed]'"),
@@ -862,6 +863,15 @@ def test_a_condition_on_an_entry_that_a_setting_does_not_have_leaves_the_setting
     with pytest.raises(SearchSpaceError, match=r"exclude: .* 3$"):
         space(MODELS, "exclude=[trial.steps > 1]").expand()
     assert "trial.model.width % 3 != 0" in refused(MODELS, "exclude=[trial.model.width % 3]").message
+
+
+@pytest.mark.slow
+def test_names_are_known_although_conditions_leave_out_many_values_before_them():
+    steps = "trial={steps: {choice: [1, " + ", ".join(map(str, range(-1002, 0))) + "]}"
+    tasks = "task: {choice: [{name: coloring, vertices: 5}, {name: recall, keys: 3, value_bits: 2, seed_bits: 2}]}"
+    rest = "model: {name: transformer, width: 8}, baseline: Aq_R, objective: {m: 10}}"
+    found = space(f"{steps}, {tasks}, {rest}", "exclude=[trial.steps < 0]", "search={metric: stored_items, mode: max}")
+    assert found.names.tasks == ["coloring", "recall"]
 
 
 @pytest.mark.slow  # the first use of optax
