@@ -68,7 +68,7 @@ def randomised(grid: Grid) -> MinMax:
     if not len(costs):
         raise UncertifiedError(f"{grid}: every first walk misses cells off any one shortest path; at least {lower}")
     while True:
-        value, mixture, treasure = _best_mixture(costs)
+        value, mixture, treasure = best_mixture(costs)
         treasure = world.symmetric(treasure[None])[0]
         if value <= lower + TOLERANCE:
             break
@@ -138,7 +138,7 @@ def deterministic(grid: Grid) -> int:
         worst += 1
 
 
-def _best_mixture(costs: Float[np.ndarray, "strategy treasure"]) -> tuple[float, np.ndarray, np.ndarray]:
+def best_mixture(costs: Float[np.ndarray, "strategy treasure"]) -> tuple[float, np.ndarray, np.ndarray]:
     """Value, mixture of strategies and distribution of treasures of the matrix game."""
     strategies, treasures = costs.shape
     # scipy has no types, and those of this function take pyright 15 CPU seconds to infer.
@@ -176,4 +176,4 @@ def _parity_bound(world: World, weights: Float[np.ndarray, " treasure"]) -> floa
         if costs @ weights >= value - TOLERANCE:
             return value
         assignments.append(costs)
-        value, _, weights = _best_mixture(np.array(assignments))
+        value, _, weights = best_mixture(np.array(assignments))

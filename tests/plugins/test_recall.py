@@ -2,6 +2,7 @@
 
 import functools
 from collections import Counter
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -246,7 +247,7 @@ def test_a_memory_chooses_by_the_seed_or_by_the_key_or_not_at_all():
     task = Task(keys=4, value_bits=1)
     inputs = task.evaluation_inputs()
 
-    def metrics(success: list[list[float]]) -> dict[str, float]:
+    def metrics(success: list[list[float]]) -> dict[str, Any]:
         """Of a success for every key and seed r: so many of the inputs that ask for the key are right."""
         rank, correct = Counter(), []
         for key in np.asarray(inputs.query).tolist():
