@@ -64,6 +64,7 @@ def test_git_holds_no_copies():
     assert subprocess.run(ignored, cwd=ROOT, check=False).returncode == 0
 
 
+@pytest.mark.long  # reads a space a sweep, of which there are more and more
 def test_the_spaces_of_published_sweeps_find_their_trials_done(store):
     committed = store.committed()
     names = {record.name for record in store.sweeps()}

@@ -262,6 +262,8 @@ class Abilities:
         measures: Quantities that only this task measures of every pair, each as its mean.
         tail: `success` or one of `measures`: the quantity whose bad tail is compared between trials.
         own_metrics: Metrics that only this task knows, computed from the metrics of the evaluation protocol by name.
+        pair_metrics: Metrics that only this task knows, each a number made of the inputs and the outcomes of all pairs
+            of an input and a drawn seed r; models with a single seed or a bank of seeds have none of them.
         groups: A division of the inputs into groups; None if the task has no such division.
         exact_values: Exact values of the best that any model can reach, on the scale of the loss, by name.
         episodes: Sampled decisions for a network, inputs, seeds r and a key; None if the task cannot be trained by
@@ -277,6 +279,7 @@ class Abilities:
     measures: tuple[Metric, ...] = ()
     tail: str = "success"
     own_metrics: Callable[[Mapping[str, float]], Mapping[Metric, float]] = lambda metrics: {}
+    pair_metrics: Callable[[PyTree, Outcomes], Mapping[Metric, Float[Array, ""]]] = lambda inputs, outcomes: {}
     groups: Groups | None = None
     exact_values: Callable[[], dict[str, float]] = dict
     episodes: Callable[[Network, PyTree, PyTree, PRNGKeyArray], Episodes] | None = None

@@ -47,6 +47,7 @@ class Measured(NamedTuple):
     # Columns by the first half of the seeds alone and by the second, where seeds are drawn
     halves: dict[str, Float[Array, "half input"]]
     finalists: dict[str, Finalists]  # of the search for the worst input, by column
+    of_pairs: dict[str, Float[Array, ""]]  # the task's metrics that are made of all pairs
     lowest_loss: Float[Array, ""]  # the lowest loss of all pairs
 
 
@@ -68,7 +69,8 @@ def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict
         raise broken(trial.task, "outcomes", f"{columns['sampled'].max():g} as sampled", "at most 1")
     abilities = trial.task.abilities()
     protocol = metrics(columns | only_metrics, abilities.measures, measured.groups, measured.halves, measured.finalists)
-    return protocol | _own(abilities, protocol), columns | measured.kept
+    of_pairs = {name: float(value) for name, value in measured.of_pairs.items()}
+    return protocol | of_pairs | _own(abilities, protocol), columns | measured.kept
 
 
 def _own(abilities: Abilities, protocol: Mapping[str, float]) -> dict[str, float]:
@@ -97,7 +99,7 @@ def names(trial: TrialSpec) -> Names:
         groups, halves = ({name: np.zeros((2, 2)) for name in some} for some in (shapes.groups, shapes.halves))
         finalists = {name: Finalists(np.zeros(2), np.zeros((2, 4))) for name in shapes.finalists}
         protocol = metrics(nothing, abilities.measures, groups, halves, finalists)
-        return Names([*protocol, *_own(abilities, protocol)], [*shapes.columns, *shapes.kept])
+        return Names([*protocol, *shapes.of_pairs, *_own(abilities, protocol)], [*shapes.columns, *shapes.kept])
 
 
 def _shapes(trial: TrialSpec) -> Measured:
@@ -194,7 +196,7 @@ def _measured(trial: TrialSpec, network: Network) -> Measured:
         columns["sampled"] = of_trial.mean(outcomes.sampled)
     if outcomes.variance is not None and not is_bank:  # the task counts all seeds alike
         columns["variance"] = outcomes.variance
-    measured = Measured(columns, {}, outcomes.kept, {}, {}, {}, outcomes.loss.min())
+    measured = Measured(columns, {}, outcomes.kept, {}, {}, {}, {}, outcomes.loss.min())
     if not trial.single_seed:
         half = trial.evaluation.seeds // 2
         if half and not trial.evaluation.exhaustive and not is_bank:
@@ -208,6 +210,9 @@ def _measured(trial: TrialSpec, network: Network) -> Measured:
         measured.only_metrics.update(best_seed(outcomes.correct, outcomes.loss))
         if not is_bank:
             _add_votes(measured, trial, inputs, outcomes)
+            for metric, value in task.abilities().pair_metrics(inputs, outcomes).items():
+                check_array(task, "abilities", f"pair_metrics[{metric.name!r}]", value, np.floating)
+                measured.of_pairs[metric.name] = value
     return measured
 
 

@@ -49,11 +49,12 @@ class CurveSeries(ColoredSeries):
 
 
 class PublishedCurve(Declaration):
-    """Published numbers of one metric of one series, by the value on the horizontal axis."""
+    """Published numbers of one metric of one series, by the value on the horizontal axis; `label` is their legend."""
 
     series: Name
     metric: Name
     source: Name
+    label: Name = "published"
     values: Annotated[dict[Number, Finite], Field(min_length=1)]
 
 

@@ -67,7 +67,7 @@ def randomised(grid: Grid) -> MinMax:
     if not len(costs):
         raise UncertifiedError(f"{grid}: every first walk misses cells off any one shortest path; at least {lower}")
     while True:
-        value, mixture, treasure = _best_mixture(costs)
+        value, mixture, treasure = best_mixture(costs)
         treasure = world.symmetric(treasure[None])[0]
         if value <= lower + TOLERANCE:
             break
@@ -137,7 +137,7 @@ def deterministic(grid: Grid) -> int:
         worst += 1
 
 
-def _best_mixture(costs: Float[np.ndarray, "strategy treasure"]) -> tuple[float, np.ndarray, np.ndarray]:
+def best_mixture(costs: Float[np.ndarray, "strategy treasure"]) -> tuple[float, np.ndarray, np.ndarray]:
     """Value, mixture of strategies and distribution of treasures of the matrix game."""
     import scipy.optimize  # takes a quarter of a second, and most who import the task want no bound
 
@@ -177,4 +177,4 @@ def _parity_bound(world: World, weights: Float[np.ndarray, " treasure"]) -> floa
         if costs @ weights >= value - TOLERANCE:
             return value
         assignments.append(costs)
-        value, _, weights = _best_mixture(np.array(assignments))
+        value, _, weights = best_mixture(np.array(assignments))

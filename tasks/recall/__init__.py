@@ -119,7 +119,7 @@ class Task(contracts.Task):
         return _in_chunks(lambda some: self._outcomes(plain(network, some, seeds), some), inputs, 16)
 
     def abilities(self) -> contracts.Abilities:
-        """Votes on every bit and on whole values; `stored_items` as a metric; groups by the key that is asked for."""
+        """Votes on every bit and on whole values, groups by the key that is asked for, metrics of what is stored."""
         return contracts.Abilities(
             voting=contracts.Voting(
                 self._right_bits,
@@ -128,6 +128,7 @@ class Task(contracts.Task):
                 rules={"majority": "partwise", "majority_tuple": "joint"},
             ),
             own_metrics=self._stored_items,
+            pair_metrics=self._choice,
             groups=contracts.Groups(self.keys, lambda inputs: inputs.query),
             all_seeds=self._all_seeds if self.seed_bits <= MOST_LISTED_BITS else None,
         )
@@ -145,6 +146,28 @@ class Task(contracts.Task):
     def _stored_items(self, metrics: Mapping[str, float]) -> dict[contracts.Metric, float]:
         """Success times N: the number of keys whose value a network could hold to succeed so often."""
         return {contracts.Metric("stored_items"): metrics["success"] * self.keys}
+
+    def _choice(self, inputs: Inputs, outcomes: contracts.Outcomes) -> dict[contracts.Metric, Float[Array, ""]]:
+        """What the success p of each pair of a seed r and a key tells, over the inputs that ask for the key.
+
+        `bimodality` is the mean of (2p - 1)^2: 1 if every seed stores each key or loses it, 0 if each success is a
+        half. It is the sum of three parts: `seed_choice`, 4 times the variance of p over the seeds, on average over
+        the keys, is 1 if seeds choose keys like fair coins; `key_choice`, 4 times the variance over the keys of their
+        average success, is what training has chosen for all seeds; the rest comes from the average success.
+        `pairs_stored`, `pairs_blurred` and `pairs_lost` are the shares of pairs with p above .95, from .3 to .7, and
+        below .05.
+        """
+        right = jax.ops.segment_sum(outcomes.correct.astype(jnp.float32), inputs.query, self.keys)
+        success = right / jnp.bincount(inputs.query, length=self.keys)[:, None]
+        statistics = {
+            "bimodality": ((2 * success - 1) ** 2).mean(),
+            "seed_choice": 4 * success.var(axis=1).mean(),
+            "key_choice": 4 * success.mean(axis=1).var(),
+            "pairs_stored": (success > 0.95).mean(),
+            "pairs_blurred": ((success >= 0.3) & (success <= 0.7)).mean(),
+            "pairs_lost": (success < 0.05).mean(),
+        }
+        return {contracts.Metric(name): value for name, value in statistics.items()}
 
     def _outcomes(self, logits: Float[Array, "input seed bit"], inputs: Inputs) -> contracts.Outcomes:
         cross_entropy = _cross_entropy(logits, self._target(inputs)[:, None])

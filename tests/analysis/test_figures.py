@@ -311,6 +311,9 @@ def test_published_values_are_painted_also_of_a_series_without_trials():
     assert [color for color, _ in crosses([axes])] == [SHADES["red"], SHADES["blue"], SHADES["blue"]]
     assert labels(content) == ["seen", f"unseen{PUBLISHED_ONLY}", "published"]
     assert "4" in [label.get_text() for label in axes.get_xticklabels()]
+    exact = [{**each, "label": "exact"} for each in published({"seen": {1: 0.5}, "unseen": {1: 0.9}})]
+    content = drawing(curve(series=TWO, published=exact), results([trial(success=0.5)]))
+    assert labels(content) == ["seen", f"unseen{PUBLISHED_ONLY}", "exact"]
 
 
 def test_published_shares_and_peaks_are_painted_also_of_a_histogram_without_trials():

@@ -1,6 +1,8 @@
 """The recall task against the plain model and against what the paper says of it."""
 
 import functools
+from collections import Counter
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.transformer import Model
-from sweeper.learned_algorithms.contracts import Network
+from sweeper.learned_algorithms.contracts import Network, Outcomes
 from sweeper.learned_algorithms.contracts import Task as BaseTask
 from sweeper.trial import vectorisation
 from sweeper.trial.metrics import Metric
@@ -238,6 +240,38 @@ def test_own_metrics_and_votes_bit_by_bit_and_beside_that_on_whole_values():
     assert Task(keys=20).abilities().own_metrics({"success": 0.57}) == pytest.approx({Metric("stored_items"): 11.4})
     voting = Task(value_bits=5).abilities().voting
     assert (voting.wrong_answers, voting.rules) == (31, {"majority": "partwise", "majority_tuple": "joint"})
+
+
+@pytest.mark.slow
+def test_a_memory_chooses_by_the_seed_or_by_the_key_or_not_at_all():
+    task = Task(keys=4, value_bits=1)
+    inputs = task.evaluation_inputs()
+
+    def metrics(success: list[list[float]]) -> dict[str, Any]:
+        """Of a success for every key and seed r: so many of the inputs that ask for the key are right."""
+        rank, correct = Counter(), []
+        for key in np.asarray(inputs.query).tolist():
+            correct.append([rank[key] < 32 * p for p in success[key]])
+            rank[key] += 1
+        outcomes = Outcomes(jnp.array(correct), jnp.zeros((len(correct), len(success[0]))))
+        found = task.abilities().pair_metrics(inputs, outcomes)
+        return {metric.name: pytest.approx(float(value), abs=1e-6) for metric, value in found.items()}
+
+    nothing = dict.fromkeys(
+        ("bimodality", "seed_choice", "key_choice", "pairs_stored", "pairs_blurred", "pairs_lost"), 0
+    )
+    halves = {"pairs_stored": 0.5, "pairs_lost": 0.5, "bimodality": 1}
+    assert metrics([[1, 0], [0, 1], [1, 0], [0, 1]]) == nothing | halves | {"seed_choice": 1}
+    assert metrics([[1, 1], [0, 0], [1, 1], [0, 0]]) == nothing | halves | {"key_choice": 1}
+    assert metrics([[0.5, 0.5]] * 4) == nothing | {"pairs_blurred": 1}
+    uneven = [[1, 0.5], [0.25, 0.75], [0.5, 0], [0.125, 0.125]]
+    of_pairs = np.array(uneven)
+    assert metrics(uneven) == {
+        "bimodality": np.mean([(2 * p - 1) ** 2 for p in of_pairs.flat]),
+        "seed_choice": 4 * np.mean([np.var(of_key) for of_key in of_pairs]),
+        "key_choice": 4 * np.var([np.mean(of_key) for of_key in of_pairs]),
+        "pairs_stored": 1 / 8, "pairs_blurred": 2 / 8, "pairs_lost": 1 / 8,
+    }  # fmt: skip
 
 
 def test_seed_bits_are_fair():

@@ -78,7 +78,7 @@ RECALL = "{name: recall, keys: 3, value_bits: 2, seed_bits: 2}"
 
 
 OF_COLORING = ["margin_p5", "wrong_entropy", "majority_5_p5", "loss_worst", "train_loss", "majority_5"]
-OF_RECALL = ["stored_items", "majority_tuple_5"]
+OF_RECALL = ["stored_items", "seed_choice", "majority_tuple_5"]
 
 
 @pytest.mark.slow

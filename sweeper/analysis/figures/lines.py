@@ -215,8 +215,7 @@ class Lines(Drawing[LinesT], abc.ABC):
                 entries.append(("average", Line2D([], [], **faint)))
             named = ", ".join(dict.fromkeys(self.kind.metric(metric).label(flipped) for metric in tails))
             entries.append((named, Line2D([], [], linestyle=DASHED, **faint)))
-        if self.published:
-            entries.append(("published", mark("x")))
+        entries += [(label, mark("x")) for label in dict.fromkeys(each.label for each in self.published)]
         return [*entries, *((label, Line2D([], [], **self._exact_style(at, look))) for at, label, _ in self.exact)]
 
     def seeds_remark(self) -> str:

@@ -1,0 +1,42 @@
+"""The search for first tokens of the grid world, against costs of the plain task and the exact min-max."""
+
+import jax
+import numpy as np
+import pytest
+
+from models.transformer import Model
+from tasks.gridworld import Task, double_oracle
+
+TASK = Task(height=3, width=3, horizon=9, noise=6)
+EXACT = 8.0  # tests/plugins/test_minmax.py
+
+
+@pytest.fixture(scope="module")
+def network():
+    model = Model(blocks=1, heads=1, width=8, key_size=4, positions="sinusoidal")
+    network = jax.jit(model.build)(TASK, jax.random.key(3))
+    return jax.tree.map(lambda weight: 3 * weight, network)
+
+
+@pytest.mark.slow
+def test_the_value_is_what_the_agent_costs_and_search_lowers_it(network, monkeypatch):
+    monkeypatch.setattr(double_oracle, "FIRST", 8)
+    monkeypatch.setattr(double_oracle, "CHILDREN", 40)
+    drawn, agent = (double_oracle.searched(TASK, network, jax.random.key(1), rounds) for rounds in (0, 12))
+    for each in (drawn, agent):
+        assert each.probabilities.sum() == pytest.approx(1)
+        assert len(each.tokens) <= TASK.grid.cells - 1
+        costs = jax.jit(TASK.losses)(network, TASK.evaluation_inputs(), each.tokens)
+        np.testing.assert_array_equal(each.costs, np.asarray(costs).T)
+        assert (each.probabilities @ each.costs).max() == pytest.approx(each.value)
+    assert EXACT <= agent.value < drawn.value - 0.1
+
+
+@pytest.mark.slow
+def test_the_search_ends_where_no_token_is_better(network, monkeypatch):
+    monkeypatch.setattr(double_oracle, "PATIENCE", 2)
+    monkeypatch.setattr(double_oracle, "FIRST", 4)
+    rounds = []
+    monkeypatch.setattr(double_oracle, "_children", lambda key, parents, count: rounds.append(0) or parents[:1])
+    double_oracle.searched(TASK, network, jax.random.key(1), 50)
+    assert len(rounds) == 2
