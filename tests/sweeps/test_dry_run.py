@@ -37,6 +37,7 @@ def told(plan):
     print(*sys.modules, flush=True)
     os._exit(0)
 
+told.__module__ = "told"  # what a program of its own has put into `sweeper` is refused
 SweepPlan.check = told
 run.start([sys.argv[1]], sys.argv[2], Interruption(), dry_run=True)
 """

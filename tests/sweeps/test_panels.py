@@ -106,7 +106,7 @@ def test_what_cannot_be_drawn_ends_no_sweep(results):
     assert "FileExistsError" in line or "NotADirectoryError" in line
 
 
-@pytest.mark.slow  # programs
+@pytest.mark.long  # programs
 def test_a_program_draws_the_same_whatever_settings_of_matplotlib_are_asked_for(results, tmp_path):
     """Those of a notebook, a file that is no text, and one in the working folder."""
     (tmp_path / "odd").write_bytes(b"axes.facecolor: \xff")
