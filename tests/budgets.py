@@ -1,9 +1,10 @@
 """A test may use so many CPU seconds, with all processes below it; one that uses more fails.
 
-The limits are seconds of CPU, set-up included, so that a busy machine breaks nothing. Long tests have none, but for
-those of the list below. A fixture that several tests share has a limit of its own, and is not counted for the first of
-them. Neither is what this process imports: the first test that uses a library would pay for all. Nor are collections of
-garbage: a process that has run a thousand tests takes a second for one, which any of them may meet.
+The limits are seconds of CPU, set-up included, so that a busy machine breaks nothing; and of a machine on which a loop
+of Python takes `LOOP` of them, since a virtual machine may be half as fast for some minutes. Long tests have none, but
+for those of the list below. A fixture that several tests share has a limit of its own, and is not counted for the first
+of them. Neither is what this process imports: the first test that uses a library would pay for all. Nor are collections
+of garbage: a process that has run a thousand tests takes a second for one, which any of them may meet.
 """
 
 import gc
@@ -71,6 +72,22 @@ LENIENCE = 2.0 if os.environ.get("CI") else 1.0
 """CI has compiled nothing yet, and more processes than cores, of which each then takes longer for the same work."""
 
 
+LOOP = 0.045
+"""CPU seconds of `_loop` on the machine on which the limits were set: two cores of an Intel Xeon, in a fast hour."""
+
+
+def _loop() -> float:
+    started, total = time.thread_time(), 0
+    for number in range(10**6):
+        total += number
+    return time.thread_time() - started
+
+
+def _is_above(spent: float, allowed: float) -> bool:
+    """Whether so many CPU seconds are too many, by how fast this machine is now."""
+    return spent > allowed and spent > allowed * min(_loop() for _ in range(3)) / LOOP
+
+
 def limit(item: pytest.Item) -> float | None:
     """CPU seconds that a test may use, None for any number."""
     if item.get_closest_marker("long") is not None and item.nodeid not in EXCEPTIONS:
@@ -118,7 +135,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
     finally:
         spent = used() - started
         _shared = before + spent  # of fixtures that it uses, too
-    if spent > LENIENCE * SHARED:
+    if _is_above(spent, LENIENCE * SHARED):
         pytest.fail(f"the fixture {fixturedef.argname} used {spent:.1f} CPU seconds, {SHARED:g} are allowed")
     return result
 
@@ -133,6 +150,6 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     result = yield
     allowed, spent = limit(item), used() - _shared - item.stash[_STARTED]
-    if allowed is not None and spent > allowed:
+    if allowed is not None and _is_above(spent, allowed):
         pytest.fail(f"used {spent:.1f} CPU seconds, {allowed:g} are allowed (tests/budgets.py)", pytrace=False)
     return result
