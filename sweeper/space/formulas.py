@@ -53,7 +53,7 @@ _Comparison = tuple[Computation, Callable[[Any, Any], Any]]
 class Missing:
     """Stands in place of an entry that a setting lacks.
 
-    What is computed from it is missing too, unless the other side of an `and` or an `or` decides.
+    A result that needs it is missing too. An `and` or an `or` does not need it if its other side decides.
     """
 
     location: Location

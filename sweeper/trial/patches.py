@@ -5,7 +5,7 @@ fingerprint, and workers have neither. So what computes is remembered as it was 
 `sweeper.trial.jax_settings` refuses a difference by name, and undoes it, as it does with settings. `sweeper` itself is
 compared around the import of a plug-in alone.
 
-What was replaced before anybody looked is known by where it was defined: no function of a library or of `sweeper` comes
+A replacement that is older than the first look is told by its module: no function of a library or of `sweeper` comes
 from a notebook or a plug-in, and none of a plug-in from a file that does not count for its fingerprint.
 """
 
@@ -67,7 +67,7 @@ class Attributes:
         """Of modules what is public, of classes all code, of registries and objects what is called; with `everything`
         private functions and constants of classes too, but for `VERSION`, which every row has.
 
-        What is None is nothing yet: a module may fill it later.
+        A None does not count, since a module may fill it later.
         """
         self._everything = everything
         self._held: dict[int, tuple[_Owner, dict[Any, Any]]] = {}  # by id: registries have no hash
