@@ -14,16 +14,20 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sweeper.interruption import CLEAR_LINE
 from sweeper.messages import duration, printable
 
 Item = TypeVar("Item")
 
-PATIENCE = 1.0  # seconds of an activity before a terminal shows it
-LINE_SECONDS = 10.0  # between two lines elsewhere
-LOOK_SECONDS = 0.2  # between two drawings on a terminal
+
+class Pace(NamedTuple):
+    """Seconds: of an activity before it is shown, between two drawings on a terminal, between two lines elsewhere."""
+
+    patience: float = 1.0
+    drawing: float = 0.2
+    line: float = 10.0
 
 
 @dataclass
@@ -103,13 +107,11 @@ def _erase() -> None:
 
 
 @contextlib.contextmanager
-def shown(stream: Any) -> Iterator[None]:
+def shown(stream: Any, pace: Pace = Pace()) -> Iterator[None]:
     """Show on a stream, such as `sys.stderr`, what is done in this block."""
     ended = threading.Event()
-    if stream.isatty():
-        thread = threading.Thread(target=_keep_bar, args=(_Line(stream), stream, ended.wait), daemon=True)
-    else:
-        thread = threading.Thread(target=_keep_log, args=(stream, ended.wait), daemon=True)
+    keep = _keep_bar if stream.isatty() else _keep_log
+    thread = threading.Thread(target=keep, args=(stream, pace, ended.wait), daemon=True)
     thread.start()
     try:
         yield
@@ -118,28 +120,28 @@ def shown(stream: Any) -> Iterator[None]:
         thread.join()
 
 
-def _now() -> list[Activity]:
+def _now(patience: float) -> list[Activity]:
     """The activities to show, each within the one before; none of them is new."""
     now = [] if _hiding else list(_under_way)
-    return now if now and time.monotonic() - now[0].begun >= PATIENCE else []
+    return now if now and time.monotonic() - now[0].begun >= patience else []
 
 
-def _keep_log(stream: Any, ended: Callable[[float], bool]) -> None:
+def _keep_log(stream: Any, pace: Pace, ended: Callable[[float], bool]) -> None:
     """Write a line about the innermost activity now and then."""
-    while not ended(LINE_SECONDS):
-        if now := _now():
+    while not ended(pace.line):
+        if now := _now(pace.patience):
             stream.write(f"{now[-1].line()}\n")
             stream.flush()
 
 
-def _keep_bar(line: _Line, stream: Any, ended: Callable[[float], bool]) -> None:
+def _keep_bar(stream: Any, pace: Pace, ended: Callable[[float], bool]) -> None:
     """Keep one line of a terminal: the bar of the innermost activity with parts, and the innermost activity in words.
 
     The cursor stays visible, as a signal may end the process at any moment.
     """
-    _lines.append(line)
-    while not ended(LOOK_SECONDS):
-        line.write(lambda: _drawing(stream, now) if (now := _now()) else "")
+    _lines.append(line := _Line(stream))
+    while not ended(pace.drawing):
+        line.write(lambda: _drawing(stream, now) if (now := _now(pace.patience)) else "")
     _lines.remove(line)
     line.write(str)
 

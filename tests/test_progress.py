@@ -5,8 +5,6 @@ import io
 import re
 import threading
 
-import pytest
-
 from sweeper import progress
 
 
@@ -15,12 +13,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Everything is shown at once, and often."""
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+AT_ONCE = progress.Pace(patience=0.0, drawing=0.001, line=0.001)
 
 
 def until_shown(stream, text):
@@ -39,7 +32,7 @@ def seen(stream):
 
 def test_a_log_gets_lines_about_the_innermost_activity():
     log = io.StringIO()
-    with progress.shown(log), progress.doing("planning"):
+    with progress.shown(log, AT_ONCE), progress.doing("planning"):
         until_shown(log, "planning · 0 s\n")
         for number in progress.each(range(3), "reading files"):
             until_shown(log, f"reading files: {number} of 3 · 0 s\n")
@@ -47,7 +40,7 @@ def test_a_log_gets_lines_about_the_innermost_activity():
 
 def test_a_terminal_gets_a_bar_that_is_gone_when_the_activity_has_ended():
     terminal = Terminal()
-    with progress.shown(terminal):
+    with progress.shown(terminal, AT_ONCE):
         for number in progress.each(range(4), "copying"):
             until_shown(terminal, f"copying: {number} of 4 · 0 s")
             assert "━" in terminal.getvalue()
@@ -60,7 +53,7 @@ def test_a_terminal_gets_a_bar_that_is_gone_when_the_activity_has_ended():
 
 def test_an_activity_that_fails_has_ended():
     terminal = Terminal()
-    with progress.shown(terminal):
+    with progress.shown(terminal, AT_ONCE):
         with contextlib.suppress(ValueError), progress.doing("drawing"):
             until_shown(terminal, "drawing")
             raise ValueError
@@ -69,7 +62,7 @@ def test_an_activity_that_fails_has_ended():
 
 def test_beside_another_view_nothing_is_drawn():
     terminal = Terminal()
-    with progress.shown(terminal), progress.doing("planning"):
+    with progress.shown(terminal, AT_ONCE), progress.doing("planning"):
         until_shown(terminal, "planning")
         with progress.hidden():
             assert seen(terminal) == ""
@@ -78,9 +71,8 @@ def test_beside_another_view_nothing_is_drawn():
         until_shown(terminal, "planning · 0 s")
 
 
-def test_what_ends_at_once_is_not_shown(monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 60.0)
-    log, terminal = io.StringIO(), Terminal()
-    with progress.shown(log), progress.shown(terminal), progress.doing("planning"):
+def test_what_ends_at_once_is_not_shown():
+    log, terminal, patient = io.StringIO(), Terminal(), AT_ONCE._replace(patience=60.0)
+    with progress.shown(log, patient), progress.shown(terminal, patient), progress.doing("planning"):
         threading.Event().wait(0.05)
     assert log.getvalue() == terminal.getvalue() == ""

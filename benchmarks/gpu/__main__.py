@@ -72,19 +72,50 @@ PARTS = {
 OVERTIME = 40
 """Seconds from the moment after which a part begins nothing until its last process is ended, whatever it does then."""
 
-GRACE = 10
-"""Seconds that a process has for ending itself until it is killed."""
 
-DYING = 10
-"""Seconds that a killed process is waited for."""
+def command(order: Order) -> list[str]:
+    """The command that does what is ordered."""
+    return [sys.executable, "-m", "benchmarks.gpu.part", json.dumps(order)]
 
 
-def main(arguments: list[str] | None = None, clock: Callable[[], float] = time.monotonic) -> int:
-    """Print all parts; returns the exit code."""
+def exit_code(
+    command: Sequence[str], variables: Mapping[str, str], ends: float, grace: float = 10.0, dying: float = 10.0
+) -> int | None:
+    """Exit code of a process, negative for the signal that ended it; None if not even SIGKILL did.
+
+    Args:
+        command: Its command. It writes where this process writes, so that nothing stands between it and the reader.
+        variables: Its environment.
+        ends: Moment of `time.monotonic` at which it should have ended.
+        grace: Seconds that it then has for ending itself until it is killed.
+        dying: Seconds that a killed process is waited for.
+    """
+    process = subprocess.Popen(command, env=variables)
+    try:
+        return process.wait(max(0.0, ends - time.monotonic()) + grace)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        try:
+            return process.wait(dying)
+        except subprocess.TimeoutExpired:  # a call into the kernel that does not come back
+            return None
+    finally:
+        process.kill()  # if this process is interrupted
+
+
+def main(
+    arguments: list[str] | None = None,
+    *,
+    parts: Mapping[str, Part] = PARTS,
+    command: Callable[[Order], list[str]] = command,
+    exit_code: Callable[[Sequence[str], Mapping[str, str], float], int | None] = exit_code,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Print all parts; returns the exit code. Tests replace processes and clock."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=540.0, help="begin nothing after so many seconds")
     parser.add_argument("--lanes", default="1,64,512,8,256,16,128,4,32,2")
-    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--parts", default=",".join(parts))
     parser.add_argument("--toy", action="store_true")
     options = parser.parse_args(arguments)
     begun, lanes = clock(), [int(text) for text in options.lanes.split(",")]
@@ -93,7 +124,7 @@ def main(arguments: list[str] | None = None, clock: Callable[[], float] = time.m
     print(f"# The numerics on a GPU\n\n{machine.described()}")
     right = True
     for name in options.parts.split(","):
-        part = PARTS[name]
+        part = parts[name]
         begins_until, until = (begun + share * options.seconds for share in (part.begins_until, part.until))
         for item in part.items:
             order = Order(name, item, options.toy, lanes, begins_until, until, ends=_ends(part, item, until, clock()))
@@ -119,11 +150,6 @@ def _ends(part: Part, item: str, until: float, now: float) -> float:
     return now + (until + OVERTIME - now) / (1 if item == part.items[-1] else 2)
 
 
-def command(order: Order) -> list[str]:
-    """The command that does what is ordered."""
-    return [sys.executable, "-m", "benchmarks.gpu.part", json.dumps(order)]
-
-
 def environment(part: str) -> dict[str, str]:
     """The environment variables of the processes of a part."""
     variables = {**os.environ, **memory_share()}
@@ -136,27 +162,6 @@ def environment(part: str) -> dict[str, str]:
         # The kernels of a CUDA graph can be one event of a profile, without their names.
         variables["XLA_FLAGS"] = f"{variables.get('XLA_FLAGS', '')} --xla_gpu_enable_command_buffer=".strip()
     return variables
-
-
-def exit_code(command: Sequence[str], variables: Mapping[str, str], ends: float) -> int | None:
-    """Exit code of a process, negative for the signal that ended it; None if not even SIGKILL did.
-
-    Args:
-        command: Its command. It writes where this process writes, so that nothing stands between it and the reader.
-        variables: Its environment.
-        ends: Moment of `time.monotonic` at which it should have ended; it is killed a little later.
-    """
-    process = subprocess.Popen(command, env=variables)
-    try:
-        return process.wait(max(0.0, ends - time.monotonic()) + GRACE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        try:
-            return process.wait(DYING)
-        except subprocess.TimeoutExpired:  # a call into the kernel that does not come back
-            return None
-    finally:
-        process.kill()  # if this process is interrupted
 
 
 def _ending(code: int | None, late: bool) -> str:

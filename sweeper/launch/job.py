@@ -51,9 +51,7 @@ class WorkKind(abc.ABC):
     early_stopping: EarlyStopping | None = None
 
     @abc.abstractmethod
-    def run(
-        self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
-    ) -> Run:
+    def run(self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], room: float | None) -> Run:
         """The run of a pack; `trainer` makes the trainer of a pack in this worker, see also `pack_run.PackRun`."""
 
     @abc.abstractmethod
@@ -71,16 +69,14 @@ class Training(WorkKind):
     makes_rows = True
     early_stopping: EarlyStopping | None = None
 
-    def run(
-        self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
-    ) -> Run:
+    def run(self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], room: float | None) -> Run:
         return pack_run.PackRun(
             work.pack,
             work.pending,
             destination,
             trainer(work.pack),
             work.segment,
-            device_share,
+            room,
             early_stopping=self.early_stopping,
         )
 
@@ -106,9 +102,7 @@ class NetworkEvaluation(WorkKind):
 
     changes: Changes
 
-    def run(
-        self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], device_share: float | None
-    ) -> Run:
+    def run(self, work: Work, destination: Destination, trainer: Callable[[Pack], Trainer], room: float | None) -> Run:
         return EvaluationRun(work, self.changes, destination.store, destination.provenance)
 
     def committed_rows(self, store: Store, work: Work, done: Collection[Status]) -> dict[str, Status]:

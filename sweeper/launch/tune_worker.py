@@ -21,7 +21,7 @@ from sweeper.launch.job import GIVEN_UP, Failed, Lost, PluginRaised, Report, Wor
 from sweeper.launch.population import Population
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
-from sweeper.packs.device_memory import out_of_memory
+from sweeper.packs.device_memory import out_of_memory, room_for_lanes
 from sweeper.packs.orders import Order
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack
@@ -170,7 +170,7 @@ class PackWorker(tune.Trainable):
         if self._provenance.code is not None:
             self._code.require(self._provenance.code, work.pack.trials[0])
         destination = Destination.of(self._opened(), self._provenance, self._resources)
-        return self._work_kind.run(work, destination, self._trainer, self._resources.device_share)
+        return self._work_kind.run(work, destination, self._trainer, room_for_lanes(self._resources.device_share))
 
     def _trainer(self, pack: Pack) -> Trainer:
         trainer, workers = trainer_of(pack.trials[0]), self._resources.population_workers

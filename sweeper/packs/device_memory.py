@@ -56,12 +56,17 @@ def device_bytes() -> int | None:
     return None if statistics is None else statistics.get("bytes_limit")
 
 
-def chosen_lanes(pack: Pack, trainer: Trainer[Any], share: float) -> LaneChoice | None:
-    """The lanes of a pack that fit into its share of this process's device; None where lanes take turns anyway."""
-    whole = device_bytes()
-    if whole is None or len(pack.trials) == 1:
+def room_for_lanes(share: float | None) -> float | None:
+    """Bytes of this process's device for the lanes of a pack with this share of it; None where lanes take turns."""
+    whole = None if share is None else device_bytes()
+    return None if share is None or whole is None else SHARE * share * whole
+
+
+def chosen_lanes(pack: Pack, trainer: Trainer[Any], room: float) -> LaneChoice | None:
+    """The lanes of a pack that fit into so many bytes; None where there is nothing to choose."""
+    if len(pack.trials) == 1:
         return None
-    room, lanes = SHARE * share * whole, len(pack.trials)
+    lanes = len(pack.trials)
     while (taken := _memory(pack, trainer, lanes)) > room and lanes > 1:
         lanes = _half(lanes)
     needs = f"{taken / 1e6:,.1f} MB for {counted(lanes, 'lane')}"

@@ -78,15 +78,15 @@ class PackRun(Run):
         destination: Destination,
         trainer: Trainer | None = None,
         segment: Segment | None = None,
-        device_share: float | None = None,
+        room: float | None = None,
         early_stopping: EarlyStopping | None = None,
     ) -> None:
         """Begin with the pack as planned and the ids of its trials that are not committed yet.
 
         The trainer is by default that of the pack's optimiser, which needs this process alone, and the segment all of
-        the training. Of an accelerator a share belongs to the pack, and as many lanes are trained at once as fit into
-        this share of the memory; without one all lanes are, as on a CPU. What `early_stopping` names is evaluated while
-        the pack trains; the caller decides what follows.
+        the training. As many lanes are trained at once as fit into `room`, bytes of an accelerator
+        (`device_memory.room_for_lanes`); without it all lanes are, as on a CPU. What `early_stopping` names is
+        evaluated while the pack trains; the caller decides what follows.
         """
         device_memory.forget_peak()
         self.pack_id, self.destination, self.early_stopping = pack.pack_id, destination, early_stopping
@@ -102,8 +102,8 @@ class PackRun(Run):
         if saved is not None and self.training.step != saved.notes["step"]:
             self.refused_checkpoint = "does not fit the network"
         self.lane_choice: LaneChoice | None = None  # how many lanes are trained at once and why, if the run chose that
-        if device_share is not None and self.training.step == 0:
-            self.lane_choice = chosen_lanes(self.pack, self.trainer, device_share)
+        if room is not None and self.training.step == 0:
+            self.lane_choice = chosen_lanes(self.pack, self.trainer, room)
             if self.lane_choice is not None:
                 self.training = dataclasses.replace(self.training, lanes=self.lane_choice.lanes)
         # Lanes that have no row yet

@@ -17,6 +17,7 @@ from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, typed
 from sweeper.packs import conformance, start_from
+from sweeper.packs.device_memory import room_for_lanes
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work, WorkSource
@@ -307,7 +308,7 @@ def _run_pack(
         work.pending,
         destination,
         segment=work.segment,
-        device_share=resources.device_share,
+        room=room_for_lanes(resources.device_share),
         early_stopping=early_stopping,
     )
     if run.refused_checkpoint is not None:

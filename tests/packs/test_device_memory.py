@@ -22,8 +22,8 @@ TRIALS = tuple(coloring_trial(seed=seed) for seed in range(5))
 FIVE, PACK = Pack(TRIALS), Pack(TRIALS[:3])
 
 
-def _chosen(trainer, share: float = 1.0) -> device_memory.LaneChoice:
-    choice = device_memory.chosen_lanes(FIVE, trainer, share)
+def _chosen(trainer, room: float = 700.0) -> device_memory.LaneChoice:
+    choice = device_memory.chosen_lanes(FIVE, trainer, room)
     assert choice is not None
     return choice
 
@@ -42,28 +42,23 @@ def _of_memory(*needed: float, asked: list[int] | None = None):
     ("room", "lanes", "asked"),
     [(350, 5, [5]), (349, 3, [5, 3]), (249, 2, [5, 3, 2]), (180, 1, [5, 3, 2, 1]), (9, 1, [5, 3, 2, 1])],
 )
-def test_lanes_are_halved_until_they_fit(monkeypatch, room, lanes, asked):
-    needed = (150, 200, 250, 300, 350)
-    monkeypatch.setattr(device_memory, "device_bytes", lambda: (room + 0.5) / 0.7)
+def test_lanes_are_halved_until_they_fit(room, lanes, asked):
     seen: list[int] = []
-    assert (_chosen(_of_memory(*needed, asked=seen)).lanes, seen) == (lanes, asked)
-    half = _of_memory(*(amount / 2 for amount in needed))
-    assert _chosen(half, 0.5).lanes == lanes, "half of the device for half of the memory"
+    assert (_chosen(_of_memory(150, 200, 250, 300, 350, asked=seen), room).lanes, seen) == (lanes, asked)
 
 
-def test_a_compiler_that_runs_out_of_memory_says_that_lanes_do_not_fit(monkeypatch):
+def test_a_compiler_that_runs_out_of_memory_says_that_lanes_do_not_fit():
     def memory(trials):
         if len(trials.seed) > 3:
             raise jax.errors.JaxRuntimeError("INTERNAL: CUDA_ERROR_OUT_OF_MEMORY: out of memory")
         return 10 * len(trials.seed)
 
-    monkeypatch.setattr(device_memory, "device_bytes", lambda: 1000)
     assert _chosen(dataclasses.replace(gradient.TRAINER, memory=memory)).lanes == 3
     nothing_fits = dataclasses.replace(gradient.TRAINER, memory=Device(holds=0).memory)
     assert _chosen(nothing_fits).lanes == 1, "training says clearly that one lane is too much"
     failing = dataclasses.replace(gradient.TRAINER, memory=Device(holds=0, message="INTERNAL: a bug").memory)
     with pytest.raises(jax.errors.JaxRuntimeError, match="a bug"):
-        device_memory.chosen_lanes(FIVE, failing, 1.0)
+        device_memory.chosen_lanes(FIVE, failing, 700.0)
 
 
 @pytest.mark.parametrize(
@@ -82,23 +77,26 @@ def test_what_says_that_memory_is_too_small(text, expected):
 
 
 @pytest.mark.slow
-def test_the_program_whose_memory_was_asked_for_is_the_one_that_trains(monkeypatch):
-    monkeypatch.setattr(device_memory, "device_bytes", lambda: 10**12)
+def test_the_program_whose_memory_was_asked_for_is_the_one_that_trains():
     pack = Pack(tuple(coloring_trial(seed=seed, task={"name": "coloring", "vertices": 6}) for seed in range(2)))
     stacked = stack(pack.trials)
     with vectorisation.built_for("cuda"):
-        assert device_memory.chosen_lanes(pack, gradient.TRAINER, 1.0) is not None
+        assert device_memory.chosen_lanes(pack, gradient.TRAINER, 1e12) is not None
         state = gradient.start(stacked)
         before = compilation.seconds()
         gradient.stride(stacked, state, gradient.TRAINER.stride_steps)
         assert compilation.seconds() == before
 
 
-def test_nothing_is_chosen_on_a_cpu_and_for_one_trial(monkeypatch):
-    assert device_memory.device_bytes() is None
-    assert device_memory.chosen_lanes(PACK, _of_memory(150, 200), 1.0) is None
-    monkeypatch.setattr(device_memory, "device_bytes", lambda: 1000)
+def test_nothing_is_chosen_for_one_trial():
     assert device_memory.chosen_lanes(Pack(TRIALS[:1]), _of_memory(150, 200), 1.0) is None
+
+
+def test_a_pack_has_its_share_of_the_device_and_a_cpu_has_no_bound(monkeypatch):
+    assert device_memory.room_for_lanes(1.0) is None
+    monkeypatch.setattr(device_memory, "device_bytes", lambda: 1000)
+    assert (device_memory.room_for_lanes(1.0), device_memory.room_for_lanes(0.5)) == (700, 350)
+    assert device_memory.room_for_lanes(None) is None, "no accelerator was asked for"
 
 
 @pytest.mark.long
@@ -158,7 +156,7 @@ def undisturbed(tmp_path_factory) -> Store:
 def test_out_of_memory_halves_the_lanes_and_goes_on_from_the_checkpoint(undisturbed, tmp_path, from_step):
     store, device = Store.open(tmp_path), Device(holds=2, from_step=from_step)
     destination = Destination(store, ORIGIN, checkpoint_seconds=0.0)
-    progress = _finish(pack_run.PackRun(PACK, PACK.trial_ids, destination, device.trainer, device_share=1.0))
+    progress = _finish(pack_run.PackRun(PACK, PACK.trial_ids, destination, device.trainer))
     # Three lanes, then two and, filled up, two: nothing that a checkpoint held is trained again.
     before = [(step, 3) for step in range(0, from_step, 100)]
     after = [(step, 2) for step in range(from_step, 300, 100) for _ in range(2)]
@@ -203,11 +201,10 @@ def test_an_interruption_keeps_the_number_of_lanes(undisturbed, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_worker_takes_as_many_lanes_as_fit(undisturbed, tmp_path, monkeypatch):
-    monkeypatch.setattr(device_memory, "device_bytes", lambda: 240)
+def test_a_worker_takes_as_many_lanes_as_fit(undisturbed, tmp_path):
     store, device = Store.open(tmp_path), Device(holds=2)
     trainer = dataclasses.replace(device.trainer, memory=_of_memory(100, 150, 200).memory)
-    run = pack_run.PackRun(PACK, PACK.trial_ids, Destination(store, ORIGIN), trainer, device_share=1.0)
+    run = pack_run.PackRun(PACK, PACK.trial_ids, Destination(store, ORIGIN), trainer, room=168)
     assert run.progress().lanes == 2
     _finish(run)
     assert {lanes for _, lanes in device.strides} == {2}

@@ -163,7 +163,7 @@ def test_a_generation_of_the_grid_world_has_few_kernels():
 @pytest.mark.exhaustive
 @needs_compiler
 @pytest.mark.parametrize("device", ["h100", "l4"])
-def test_as_many_lanes_are_chosen_as_a_gpu_holds(monkeypatch, device):
+def test_as_many_lanes_are_chosen_as_a_gpu_holds(device):
     """512 lanes of recall at its published size, of which no GPU holds all."""
     trial = _last("recall")
     pack = Pack(tuple(trial.model_copy(update={"seed": seed}) for seed in range(512)))
@@ -174,12 +174,10 @@ def test_as_many_lanes_are_chosen_as_a_gpu_holds(monkeypatch, device):
         assert isinstance(result, Compiled), result
         return result.memory
 
-    size = int(0.95 * DEVICES[device][2]["device_memory_size"])
-    monkeypatch.setattr(device_memory, "device_bytes", lambda: size)
+    room = device_memory.SHARE * int(0.95 * DEVICES[device][2]["device_memory_size"])
     trainer = dataclasses.replace(gradient.TRAINER, memory=lambda trials: memory(len(trials.seed)))
-    choice = device_memory.chosen_lanes(pack, trainer, 1.0)
+    choice = device_memory.chosen_lanes(pack, trainer, room)
     assert choice is not None
-    room = device_memory.SHARE * size
     assert memory(choice.lanes) <= room
     assert choice.lanes < 512
     assert memory(2 * choice.lanes) > room, "half of what would fit"

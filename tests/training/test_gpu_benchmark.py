@@ -1,5 +1,6 @@
 """The benchmark for a GPU runs at toy size on a CPU, so that the day with a GPU is not spent on mending it."""
 
+import functools
 import importlib.metadata
 import re
 import sys
@@ -99,9 +100,9 @@ def test_a_cpu_is_refused_unless_it_runs_the_toy(capsys):
     assert "JAX has no accelerator here" in capsys.readouterr().err
 
 
-def test_without_an_accelerator_there_is_one_process(capfd, monkeypatch):
-    monkeypatch.setattr(__main__, "command", lambda _: [sys.executable, "-c", "print('started'); raise SystemExit(2)"])
-    assert __main__.main([]) == 2
+def test_without_an_accelerator_there_is_one_process(capfd):
+    refusing = [sys.executable, "-c", "print('started'); raise SystemExit(2)"]
+    assert __main__.main([], command=lambda _: refusing) == 2
     assert capfd.readouterr().out.count("started") == 1
 
 
@@ -121,18 +122,20 @@ BEHAVIOUR = {
 }
 
 
-def test_a_process_that_dies_or_hangs_ends_nothing_else(capfd, monkeypatch):
+def test_a_process_that_dies_or_hangs_ends_nothing_else(capfd):
     """Whatever the machine does besides: what hangs has no time, and what does not has as much as it wants."""
     parts = {
         "agreement": __main__.Part(("dying", "failing", "right"), begins_until=INF, until=INF),
         "lanes": __main__.Part(("hanging",), begins_until=INF, until=-INF),
         "profile": __main__.Part(("right",), begins_until=INF, until=INF),
     }
-    monkeypatch.setattr(__main__, "PARTS", parts)
-    monkeypatch.setattr(__main__, "GRACE", 0.0)
-    monkeypatch.setattr(__main__, "DYING", INF)
-    monkeypatch.setattr(__main__, "command", lambda order: [sys.executable, "-c", BEHAVIOUR[order.item]])
-    assert __main__.main(["--seconds", "1", "--parts", "agreement,lanes,profile"]) == 1
+    code = __main__.main(
+        ["--seconds", "1"],
+        parts=parts,
+        command=lambda order: [sys.executable, "-c", BEHAVIOUR[order.item]],
+        exit_code=functools.partial(__main__.exit_code, grace=0.0, dying=INF),
+    )
+    assert code == 1
     printed = re.findall(r"^(dying|failing|right|.* FAILED: .*)$", capfd.readouterr().out, re.MULTILINE)
     assert printed == [
         "dying", "agreement of dying FAILED: ended by SIGKILL", "failing",
@@ -141,7 +144,7 @@ def test_a_process_that_dies_or_hangs_ends_nothing_else(capfd, monkeypatch):
     ]  # fmt: skip
 
 
-def test_one_that_hangs_leaves_time_for_the_next_and_for_the_other_parts(monkeypatch, capfd):
+def test_one_that_hangs_leaves_time_for_the_next_and_for_the_other_parts(capfd):
     """On a clock that only the processes move: of agreement none comes back, and the others end at once."""
     now, spent = [0.0], []
 
@@ -151,9 +154,10 @@ def test_one_that_hangs_leaves_time_for_the_next_and_for_the_other_parts(monkeyp
         now[0] = ends if part == "agreement" else now[0]
         return 1 if part == "agreement" else 0
 
-    monkeypatch.setattr(__main__, "command", lambda order: [order.part])
-    monkeypatch.setattr(__main__, "exit_code", process)
-    assert __main__.main(["--seconds", "1000"], clock=lambda: now[0]) == 1
+    code = __main__.main(
+        ["--seconds", "1000"], command=lambda order: [order.part], exit_code=process, clock=lambda: now[0]
+    )
+    assert code == 1
     agreeing = [seconds for part, seconds in spent if part == "agreement"]
     assert agreeing == [210, 105, 52.5], "each had half of 420 seconds, and after 320 none begins"
     assert [part for part, _ in spent if part != "agreement"] == [
@@ -193,8 +197,8 @@ def test_the_first_process_opens_no_device():
     """Where the platform does not exist, JAX raises an error when it is to open it. The report begins all the same."""
     program = (
         "import sys; from benchmarks.gpu import __main__\n"
-        "__main__.command = lambda order: [sys.executable, '-c', f'print({order.part!r})']\n"
-        "sys.exit(__main__.main([]))"
+        "printing = lambda order: [sys.executable, '-c', f'print({order.part!r})']\n"
+        "sys.exit(__main__.main([], command=printing))"
     )
     report = python("-c", program, check=True, JAX_PLATFORMS="nosuch").stdout
     parts = {"agreement": len(SPACES) + len(EXPERIMENTS), "product": 1, "lanes": 1, "sharing": 1, "profile": 3}
