@@ -8,6 +8,8 @@ from sweeper.packs import trial_timing
 from sweeper.training import compilation
 from tests.trials import coloring_trial
 
+pytestmark = pytest.mark.slow  # compiles
+
 
 @pytest.fixture(scope="module")
 def compiled() -> None:
