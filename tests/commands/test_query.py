@@ -353,6 +353,8 @@ def test_json_and_csv_have_one_form_at_every_depth(results, tmp_path):
         if isinstance(value, list | dict):
             assert json.loads(text) == value
     assert '{"k": "inf"}' in asked(results, query).stdout
+    empty = asked(results, "--format", "csv", "select null::integer[] as missing, 'a' as text").stdout
+    assert list(csv.reader(io.StringIO(empty))) == [["missing", "text"], ["", "a"]]
     assert "x::text" in refused(results, "--format", "parquet", "select interval 1 day as i"), "is proposed"
 
 
