@@ -135,6 +135,16 @@ def test_a_search_of_which_conditions_leave_out_everything_ends_in_time(tmp_path
     assert len(some.impossible) == 1
 
 
+def test_an_optuna_search_expects_as_many_trials_as_its_settings_have_in_all(spec):
+    """Those that are not proposed yet too: 20 settings with two training seeds."""
+    results = Results()
+    search = study(spec, results)
+    assert len(search.expected(list(search.planned))) == 40
+    run(search, results, 1, random.Random(0), packs=3)
+    pending = [key for key in search.planned if key not in results.losses]
+    assert len(search.expected(pending)) == 40 - len(results.losses)
+
+
 @pytest.mark.slow
 def test_an_optuna_search_does_not_depend_on_workers_order_or_interruptions(spec):
     alone = Results()
