@@ -3,6 +3,7 @@
 Panels are painted on bare axes here; what the layout makes of them is tested in `test_composed_figures`.
 """
 
+import dataclasses
 import json
 import math
 import re
@@ -11,6 +12,7 @@ from types import MappingProxyType
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 
 import tasks.gridworld.minmax
@@ -552,6 +554,20 @@ def test_a_training_curve_is_drawn_for_the_best_setting_in_the_unit_of_its_axis(
     assert all(y in drawn for y in ([-16, -8], [-32, -16], [-exact, -exact]))
     assert f"no walk is better (-{exact})" in labels(content)
     assert any(note.series == "none" and "'nothing'" in note.text for note in content.notes)
+
+
+def test_a_line_of_many_points_has_no_markers_that_tell_nothing():
+    made = settings()
+
+    def curves(trial_ids):
+        few = made.curves(trial_ids)
+        return pd.concat([few.assign(step=few["step"] + 100 * n) for n in range(30)])
+
+    for shown, dense, markers in ((made, False, {"o"}), (dataclasses.replace(made, curves=curves), True, set())):
+        content = drawing(HISTORY, shown)
+        assert content.dense == dense
+        lines = [line for line in painted(content)[0].lines if len(line.get_xdata()) > 1 and line.get_alpha() is None]
+        assert {line.get_marker() for line in lines if line.get_linestyle() == "-"} - {"", "None"} == markers
 
 
 def test_the_best_setting_has_the_best_mean_and_is_named():

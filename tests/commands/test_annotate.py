@@ -90,6 +90,9 @@ def test_notes_and_tags_are_listed(store):
             assert words in line
     assert len(done(store, "note", "quick").splitlines()) == 2
     assert "keep" not in done(store, "note", IDS[3])
+    done(store, "tag", IDS[3], "alone")
+    tags = {line.split()[0]: "alone" in line for line in done(store, "tag").splitlines()[3:]}
+    assert tags == {min(IDS[0], IDS[1], IDS[4]): False, IDS[3]: True}, "trials with other tags have a row of their own"
 
 
 def test_what_was_written_is_taken_away(store):

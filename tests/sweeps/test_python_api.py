@@ -136,6 +136,22 @@ def test_a_plan_looks_again_at_a_store_that_has_changed(space, tmp_path):
     assert len(os.listdir("/proc/self/fd")) <= files
 
 
+@pytest.mark.slow  # makes networks
+def test_a_plan_that_was_interrupted_before_its_first_commit_is_trained_when_asked_again(space, tmp_path, monkeypatch):
+    begun = []
+
+    def interrupted(run):
+        begun.append(run.pack_id)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pack_run.PackRun, "advance", interrupted)
+    planned = sweeper.plan(sweeper.read_space(space), tmp_path / "results")
+    for times in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            sweeper.train(planned, in_process=True)
+        assert len(begun) == times
+
+
 @pytest.mark.slow  # trains
 def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypatch):
     """Nothing is deleted or renamed beside it, and it stops when it is asked to."""
