@@ -21,7 +21,7 @@ import typer
 
 from sweeper import progress
 from sweeper.command_line import CommandLine, errors_told
-from sweeper.messages import UserError, printable_lines
+from sweeper.messages import UserError, printable_lines, typed
 
 if TYPE_CHECKING:
     from sweeper.trial.plugins import Kind
@@ -72,7 +72,7 @@ def new(
             (project / path).parent.mkdir(exist_ok=True)
             with (project / path).open("x") as file:
                 file.write(text)
-    print(f"{plugin[0]} and {space[0]} written; to train it: sweeper run {space[0]}")
+    print(f"{plugin[0]} and {space[0]} written; to train it: {typed('run', space[0])}")
 
 
 # Check

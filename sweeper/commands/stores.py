@@ -103,7 +103,7 @@ def export(
             print(f"the network of trial {trial_id} written to {file}")
         elif to in (None, "csv", "parquet"):
             if sweep is not None or watch is not None:
-                files = "one sweep as a file: sweeper query --format csv"
+                files = f"one sweep as a file: {typed('query', '--format', 'csv')}"
                 raise UserError(f"--sweep and --watch are for trackers; {files}")
             formats = FORMATS if to is None else (f".{to}",)
             if file.suffix not in formats:

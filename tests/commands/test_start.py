@@ -60,6 +60,16 @@ def test_a_name_that_no_search_space_could_say_begins_nothing(name, tmp_path, mo
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("program", ["sweeper", "/somewhere/pytest"])
+def test_a_template_names_its_files_and_the_command_that_trains_it(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [program])
+    *_, command = told("new", "experiment", "mine").output.strip().split(": ")
+    start = ["sweeper"] if program == "sweeper" else ["python", "-m", "sweeper"]
+    assert command.split() == [*start, "run", "search_spaces/mine.yaml"]
+    assert (tmp_path / "search_spaces" / "mine.yaml").exists()
+
+
 def test_what_python_warns_of_is_printable(tmp_path):
     """As matplotlib does of a character that no font has."""
     program = (
