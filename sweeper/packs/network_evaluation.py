@@ -95,7 +95,7 @@ def _require_entries(changes: Changes, trials: Collection[Trial]) -> None:
 
 
 def _changed(key: str, trial: Trial, changes: Changes) -> Trial:
-    """The trial with changes of its protocol; a `LoadError` or `ContractError` if its network has no such evaluation."""
+    """The trial with changes of its protocol; a `LoadError` or `ContractError` if it cannot be evaluated so."""
     if trial.protocol is None:
         raise LoadError(f"trial {key} has no protocol that could be changed")
     if missing := sorted(changes.keys() - _entries(trial).keys()):

@@ -92,7 +92,11 @@ class SweepPlan:
     @property
     def pending(self) -> list[str]:
         """Ids of the trials that training would run."""
-        return [key for key in self.trials if self.committed.get(key) not in self.source.done]
+        return self.lacking(self.committed)
+
+    def lacking(self, committed: Mapping[str, Status]) -> list[str]:
+        """Ids of the trials that training would run if these had rows, of these statuses."""
+        return [key for key in self.trials if committed.get(key) not in self.source.done]
 
     @property
     def changes(self) -> Changes | None:
@@ -224,13 +228,8 @@ def unchecked_plan(
         LoadedCode(used_plug_ins(source.planned.values())).require_unchanged()
         counting = {key: seal for key, seal in seals.items() if seal.status in done}
         others = other_code.computed_by_other_code(source.planned, counting, origin.code)
-        # A failure says something about the code that failed, and nothing about this code.
-        again = {key for key in others if recompute_other_code or seals[key].status == "failed"}
-        superseded, kept = [key for key in others if key in again], [key for key in others if key not in again]
-        sentences = [
-            *other_code.sentences(store, superseded, seals, recompute=True),
-            *other_code.sentences(store, kept, seals, recompute=False),
-        ]
+        superseded = other_code.superseded(others, seals, recompute_other_code)
+        sentences = other_code.sentences(store, others, superseded, seals)
         if superseded:
             for key in superseded:
                 del committed[key]
