@@ -261,7 +261,7 @@ def rename(
     results: Results = "results",
 ) -> None:
     """Give a sweep another name in its store."""
-    from sweeper.store.renaming import rename_sweep
+    from sweeper.store.copying import rename_sweep
     from sweeper.store.store import Store, StoreError
     from sweeper.store.sweep_records import latest_starts
 

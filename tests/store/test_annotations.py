@@ -16,9 +16,8 @@ from sweeper.store.annotations import (
     remove_notes,
     remove_tags,
 )
-from sweeper.store.copying import copy
+from sweeper.store.copying import copy, rename_sweep
 from sweeper.store.deletion import delete, of_status, of_sweep
-from sweeper.store.renaming import rename_sweep
 from sweeper.store.store import Store, StoreError
 from tests.filled_stores import IDS
 from tests.power_cuts import power_cuts
