@@ -342,17 +342,17 @@ def _directed(spec: SweepSpec) -> SweepSpec:
 
 def _wrong_metric(spec: SweepSpec) -> Iterator[Problem]:
     """A metric or a curve that no trial will have, a metric without a direction, and a goal that is not known."""
-    search, names, root = spec.search, spec.names, spec.document
+    search, root = spec.search, spec.document
     written, halving = search.model_fields_set, search.halving
-    if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in names.trials):
-        known = ", ".join(names.metrics)
+    if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in spec.names.trials):
+        known = ", ".join(spec.names.metrics)
         yield Problem("search.metric", f"is missing: which metric is to be improved? (known: {known})", root.where)
-    if halving is not None and halving.curve not in (curves := names.curves):
+    if halving is not None and halving.curve not in (curves := spec.names.curves):
         at = replace(descendant(root, ("search", "curve")), path="search.curve")
         hint = f"{_hint(halving.curve, curves)}; a metric of the evaluation is one with trial.evaluate_every"
         yield at.problem(f"no trial has the training curve {shown(halving.curve)}{hint}")
     if isinstance(search, OptunaSearch) and search.scale:
-        tasks = names.tasks
+        tasks = spec.names.tasks
         for task in sorted({*search.scale} ^ {*tasks}):
             mistake = f"lacks {task}" if task in tasks else f"no trial has the task {shown(task)}{_hint(task, tasks)}"
             yield descendant(root, ("search", "scale", task)).problem(mistake)
@@ -365,14 +365,14 @@ def _wrong_metric(spec: SweepSpec) -> Iterator[Problem]:
 
 def _unknown_metrics(spec: SweepSpec) -> Iterator[Problem]:
     """Metrics in the search and in the limits that no trial will have."""
-    search, goal, stopping, names = spec.search, spec.limits.goal, spec.search.early_stopping, spec.names
+    search, goal, stopping = spec.search, spec.limits.goal, spec.search.early_stopping
     if "metric" in search.model_fields_set:
         for number, metric in enumerate(search.metric):
-            yield from _unknown(spec, metric, ("search", "metric", number), [TRAIN_LOSS, *names.metrics])
+            yield from _unknown(spec, metric, ("search", "metric", number), [TRAIN_LOSS, *spec.names.metrics])
     if goal is not None:
-        yield from _unknown(spec, goal.metric, ("limits", "goal", "metric"), names.metrics)
-    if stopping is not None and stopping.metric not in (curves := names.training_curves):
-        known = [*curves, *names.metrics]
+        yield from _unknown(spec, goal.metric, ("limits", "goal", "metric"), spec.names.metrics)
+    if stopping is not None and stopping.metric not in (curves := spec.names.training_curves):
+        known = [*curves, *spec.names.metrics]
         yield from _unknown(spec, stopping.metric, ("search", "early_stopping", "metric"), known)
 
 
