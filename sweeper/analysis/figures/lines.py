@@ -148,11 +148,15 @@ class Lines(Drawing[LinesT], abc.ABC):
                     style.cross(ax, self.place(x), value * y.factor, looks[reference.series][0])
         for at, _, value in self.exact:
             ax.axhline(value, zorder=1.5, **self._exact_style(at, look))
+        self._dress_vertical(ax, scale)
+        self.dress(ax)
+
+    def _dress_vertical(self, ax: Axes, scale: str) -> None:
+        """Scale, label, grid and limits of the vertical axis."""
+        y, metric = self.panel.y, self.panel.metric or self.panel.tail
         ax.set_yscale(scale)
-        metric = self.panel.metric or self.panel.tail
         ax.set_ylabel(y.label or (self.kind.metric(metric).axis_label(y.percent) if metric else "(%)" * y.percent))
         ax.grid(True)
-        self.dress(ax)
         if y.limits and scale == y.scale:
             ends = zip(y.limits, ax.get_ylim(), strict=True)
             low, high = (limit if given is None else given for given, limit in ends)
