@@ -69,20 +69,23 @@ class Ranking(NamedTuple):
 
 def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
     every = settings(trials)
-    count = len({tuple(setting.entries.items()) for setting in every})
     # A setting of which a training seed has no finite value is not ranked.
     whole = [each for each in every if each.status == "finished" and _all_finite(each.rows, goal.metric)]
     seeds = max((len(setting.rows) for setting in whole), default=0)
     competing = [setting for setting in whole if len(setting.rows) == seeds]
     decisive = goals_of(trials) if competing else ()
     competing.sort(key=lambda setting: [-_merit(setting, each) for each in (goal, *decisive)])
-    ranked: list[Setting] = []
+    rank, before, ranked = 0, math.nan, list[Setting]()
     for place, setting in enumerate(competing, start=1):
-        equal = ranked and equal_but_rounding(_merit(ranked[-1], goal), _merit(setting, goal))
-        ranked.append(replace(setting, rank=ranked[-1].rank if equal else place))
-    has_rank = {tuple(each.entries.items()) for each in ranked}
-    stopped = {tuple(each.entries.items()) for each in every if each.status == "stopped"} - has_rank
-    return Ranking(goal, tuple(ranked), count - len(ranked) - len(stopped), len(stopped))
+        merit = _merit(setting, goal)
+        if not equal_but_rounding(before, merit):
+            rank = place
+        ranked.append(replace(setting, rank=rank))
+        before = merit
+    has_rank = {each.key for each in ranked}
+    stopped = {each.key for each in every if each.status == "stopped"} - has_rank
+    others = {each.key for each in every} - has_rank - stopped
+    return Ranking(goal, tuple(ranked), len(others), len(stopped))
 
 
 def _all_finite(rows: pd.DataFrame, metric: str) -> bool:

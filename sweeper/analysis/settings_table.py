@@ -88,6 +88,11 @@ class Setting:
     rows: pd.DataFrame
     rank: int | None = None  # among the settings of a sweep, if it has one (`ranking`)
 
+    @property
+    def key(self) -> tuple[tuple[str, Any], ...]:
+        """The setting alone, whatever became of its trials."""
+        return tuple(self.entries.items())
+
     def mean(self, metric: str) -> Mean | None:
         """The metric over the training seeds; None if no trial has it."""
         if metric not in self.rows:

@@ -49,7 +49,7 @@ def of_sweep(store: Store, sweep: str, status: Status | None = None) -> Deletion
     planned = _planned(record for record in records if record.name == sweep)
     others = _planned(record for record in records if record.name != sweep)
     chosen = _chosen(store, planned, status)
-    own = {key: found for key, found in chosen.items() if key not in others}
+    own: dict[str, Status] = {key: found for key, found in chosen.items() if key not in others}
     left = frozenset(planned - others if status is None else own)
     return Deletion(sweep if status is None else None, own, len(chosen) - len(own), left, _size(store, left))
 
@@ -62,7 +62,9 @@ def of_status(store: Store, status: Status | None) -> Deletion:
 def of_no_sweep(store: Store) -> Deletion:
     """The trials that the latest start of no sweep planned."""
     planned = planned_trials(store)
-    trials = {key: status for key, status in _chosen(store, None, None).items() if key not in planned}
+    trials: dict[str, Status] = {
+        key: status for key, status in _chosen(store, None, None).items() if key not in planned
+    }
     return Deletion(None, trials, 0, frozenset(trials), _size(store, trials))
 
 
