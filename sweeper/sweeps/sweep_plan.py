@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sweeper import events
 from sweeper.analysis import cost
 from sweeper.messages import counted, message_of, one_line
-from sweeper.packs import conformance, other_code, plan, start_from, trial_timing
+from sweeper.packs import conformance, other_code, plan, start_from
 from sweeper.packs.packing import Pack
 from sweeper.packs.progress_events import label, varying
 from sweeper.packs.work_sources import work_source
@@ -151,14 +151,9 @@ class SweepPlan:
 
     def cost(self) -> str:
         """The estimated cost of the pending trials. Timing on this machine's cores says nothing about a GPU."""
-
-        def timed(trial: Trial) -> trial_timing.Timing:
-            with doing(f"timing some steps of {trial.words}"):
-                return trial_timing.timed(trial)
-
         pending = self.source.expected(self.pending)
         try:
-            return cost.estimate(self.store, pending, None if self.spec.resources.gpus else timed)
+            return cost.estimate(self.store, pending, None if self.spec.resources.gpus else cost.timed)
         except Exception as error:  # any exception of a plug-in; a start would make failed rows of it
             return f"unknown, as a trial cannot be timed: {type(error).__name__}: {one_line(message_of(error))}"
 
