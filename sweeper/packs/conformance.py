@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jaxtyping import PyTree
@@ -133,22 +133,15 @@ def mistakes(trials: Sequence[Trial]) -> Iterator[str]:
 # Programs
 
 
-class _Program(NamedTuple):
-    """The program of a method of a plug-in."""
-
-    plugin: Any
-    digest: str  # constants included
-
-
-def _programs(trial: Trial) -> dict[str, _Program]:
-    """The program of every method of the plug-ins of a trial, by method."""
-    programs: dict[str, _Program] = {}
+def _programs(trial: Trial) -> dict[str, tuple[Any, str]]:
+    """The plug-in and the digest of its program, constants included, for every method of the plug-ins of a trial."""
+    programs: dict[str, tuple[Any, str]] = {}
 
     def traced(plugin: Any, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
         with vectorisation.built_for("cpu"), jax_settings.one_thread():
             program = compilation.traced(function, trial.for_programs(), *arguments)
             text = program.lower(lowering_platforms=("cpu",)).as_text()
-        programs[method] = _Program(plugin, hashlib.sha256(text.encode()).hexdigest())
+        programs[method] = plugin, hashlib.sha256(text.encode()).hexdigest()
         return program.out_info
 
     kind_of(trial).trace_programs(trial, traced)
@@ -156,7 +149,7 @@ def _programs(trial: Trial) -> dict[str, _Program]:
 
 
 def _digests(trial: Trial) -> dict[str, str]:
-    return {method: program.digest for method, program in _programs(trial).items()}
+    return {method: digest for method, (_, digest) in _programs(trial).items()}
 
 
 def _program_mistakes(
@@ -175,15 +168,15 @@ def _program_mistakes(
     return [_difference(mine, others) for mine, *others in zip(here, *traces, strict=True)]
 
 
-def _difference(mine: dict[str, _Program], others: Sequence[dict[str, str]]) -> ContractError | None:
+def _difference(mine: dict[str, tuple[Any, str]], others: Sequence[dict[str, str]]) -> ContractError | None:
     """The mistake of the first method whose program has another digest elsewhere."""
-    for method, program in mine.items():
-        if any(other.get(method) != program.digest for other in others):
+    for method, (plugin, digest) in mine.items():
+        if any(other.get(method) != digest for other in others):
             same = (
                 "the same: all randomness comes through keys and arguments, none from numpy.random, random or time; it "
                 "counts no calls, and takes no order from a set"
             )
-            return broken(program.plugin, method, "another program each time it is traced", same)
+            return broken(plugin, method, "another program each time it is traced", same)
     return None
 
 
