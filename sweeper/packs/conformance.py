@@ -23,6 +23,7 @@ from jaxtyping import PyTree
 from sweeper.progress import doing, each
 from sweeper.store.trial_file import check_network
 from sweeper.training import compilation
+from sweeper.training.kind import Checks
 from sweeper.training.kinds import kind_of
 from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.contract_checks import ContractError, broken, place
@@ -44,10 +45,16 @@ def check_shapes(trials: Iterable[Trial], to_keep: bool = False) -> None:
     seen: set[str] = set()
     with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
         for trial in trials:
-            for what, check in kind_of(trial).checks_by_shapes(trial, keep).items():
-                if what not in seen:
-                    check()
-                    seen.add(what)
+            for _, check in _unseen(kind_of(trial).checks_by_shapes(trial, keep), seen):
+                check()
+
+
+def _unseen(checks: Checks, seen: set[str]) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The checks, with their words, but for those seen; a check is seen once the loop goes on after it."""
+    for what, check in checks.items():
+        if what not in seen:
+            yield what, check
+            seen.add(what)
 
 
 def _require_storable(network: PyTree, plugin: Any, method: str) -> None:
@@ -85,11 +92,9 @@ def value_mistakes(trials: Sequence[Trial]) -> list[ContractError | None]:
             for trial in trials:
                 mistake = None
                 try:
-                    for what, check in kind_of(trial).checks_by_values(trial).items():
-                        if what not in seen:
-                            with doing(f"computing values of {what}"):
-                                check()
-                            seen.add(what)
+                    for what, check in _unseen(kind_of(trial).checks_by_values(trial), seen):
+                        with doing(f"computing values of {what}"):
+                            check()
                 except ContractError as error:
                     mistake = error
                 values.append(mistake)
@@ -120,14 +125,12 @@ def mistakes(trials: Sequence[Trial]) -> Iterator[str]:
     yield from (str(error) for error in found if error is not None)
     done: set[str] = set()
     for trial in (trial for trial, error in zip(shaped, found, strict=True) if error is None):
-        for what, check in kind_of(trial).further_checks(trial).items():
-            if what not in done:
-                done.add(what)
-                try:
-                    with doing(f"checking {what}"):
-                        check()
-                except ContractError as error:
-                    yield str(error)
+        for what, check in _unseen(kind_of(trial).further_checks(trial), done):
+            try:
+                with doing(f"checking {what}"):
+                    check()
+            except ContractError as error:
+                yield str(error)
 
 
 # Programs
