@@ -22,7 +22,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from sweeper.events import PackProgressed
-from sweeper.messages import UserError, did_you_mean, nearest_name
+from sweeper.messages import UserError, instead
 from sweeper.packs import device_memory
 from sweeper.packs.other_code import computed_by_other_code
 from sweeper.packs.plan import Plan, Run, Work, plan
@@ -90,8 +90,7 @@ def _require_entries(changes: Changes, trials: Collection[Trial]) -> None:
     """Refuse a change of an entry that none of the trials has, if there are any."""
     known = {name for trial in trials for name in _entries(trial)}
     if trials and (unknown := sorted(changes.keys() - known)):
-        hint, listed = did_you_mean(nearest_name(unknown[0], known)), ", ".join(sorted(known))
-        raise ProtocolError(f"{unknown[0]}: no trial is evaluated by such an entry{hint} (known: {listed})")
+        raise ProtocolError(f"{unknown[0]}: no trial is evaluated by such an entry{instead(unknown[0], sorted(known))}")
 
 
 def _changed(key: str, trial: Trial, changes: Changes) -> Trial:

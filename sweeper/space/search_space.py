@@ -27,7 +27,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sweeper.messages import counted, did_you_mean, nearest_name
+from sweeper.messages import counted, did_you_mean, instead, nearest_name
 from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
 from sweeper.space import formulas, holes, validation_messages
@@ -349,12 +349,12 @@ def _wrong_metric(spec: SweepSpec) -> Iterator[Problem]:
         yield Problem("search.metric", f"is missing: which metric is to be improved? (known: {known})", root.where)
     if halving is not None and halving.curve not in (curves := spec.names.curves):
         at = replace(descendant(root, ("search", "curve")), path="search.curve")
-        hint = f"{_hint(halving.curve, curves)}; a metric of the evaluation is one with trial.evaluate_every"
+        hint = f"{instead(halving.curve, curves)}; a metric of the evaluation is one with trial.evaluate_every"
         yield at.problem(f"no trial has the training curve {shown(halving.curve)}{hint}")
     if isinstance(search, OptunaSearch) and search.scale:
         tasks = spec.names.tasks
         for task in sorted({*search.scale} ^ {*tasks}):
-            mistake = f"lacks {task}" if task in tasks else f"no trial has the task {shown(task)}{_hint(task, tasks)}"
+            mistake = f"lacks {task}" if task in tasks else f"no trial has the task {shown(task)}{instead(task, tasks)}"
             yield descendant(root, ("search", "scale", task)).problem(mistake)
     yield from _unknown_metrics(spec)
     if "metric" in written and "mode" not in written:
@@ -374,10 +374,6 @@ def _unknown_metrics(spec: SweepSpec) -> Iterator[Problem]:
     if stopping is not None and stopping.metric not in (curves := spec.names.training_curves):
         known = [*curves, *spec.names.metrics]
         yield from _unknown(spec, stopping.metric, ("search", "early_stopping", "metric"), known)
-
-
-def _hint(name: str, known: Sequence[str]) -> str:
-    return f"{did_you_mean(nearest_name(name, known))} (known: {', '.join(known)})"
 
 
 def _unknown(spec: SweepSpec, metric: str, location: formulas.Location, known: Sequence[str]) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from sweeper.messages import did_you_mean, nearest_name
+from sweeper.messages import instead
 from sweeper.store.annotations import add_annotations, annotations_of, check_annotations, rename_annotations
 from sweeper.store.files import DurableFiles, in_threads
 from sweeper.store.seal import DamagedError, TrialSeal, row_of, set_aside, unsealed
@@ -90,10 +90,7 @@ def _check_names(seals: Mapping[str, TrialSeal], outcomes: Kept) -> None:
     known = {name for seal in seals.values() for name in seal.outcomes}
     for name in outcomes or ():
         if name not in known:
-            raise StoreError(
-                f"no trial has outcomes called {name!r}{did_you_mean(nearest_name(name, known))}; "
-                f"known are: {', '.join(sorted(known)) or 'none'}"
-            )
+            raise StoreError(f"no trial has outcomes called {name!r}{instead(name, sorted(known))}")
 
 
 def _is_better(seal: TrialSeal, there: TrialSeal | None) -> bool:
