@@ -69,27 +69,25 @@ class Ranking(NamedTuple):
 
 def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
     every = settings(trials)
-    # A setting of which a training seed has no finite value is not ranked.
-    whole = [each for each in every if each.status == "finished" and _all_finite(each.rows, goal.metric)]
+    count = len({setting.key for setting in every})
+    whole = [each for each in every if _is_whole(each, goal.metric)]
     seeds = max((len(setting.rows) for setting in whole), default=0)
     competing = [setting for setting in whole if len(setting.rows) == seeds]
     decisive = goals_of(trials) if competing else ()
     competing.sort(key=lambda setting: [-_merit(setting, each) for each in (goal, *decisive)])
-    rank, before, ranked = 0, math.nan, list[Setting]()
+    ranked: list[Setting] = []
     for place, setting in enumerate(competing, start=1):
-        merit = _merit(setting, goal)
-        if not equal_but_rounding(before, merit):
-            rank = place
-        ranked.append(replace(setting, rank=rank))
-        before = merit
+        equal = ranked and equal_but_rounding(_merit(ranked[-1], goal), _merit(setting, goal))
+        ranked.append(replace(setting, rank=ranked[-1].rank if equal else place))
     has_rank = {each.key for each in ranked}
     stopped = {each.key for each in every if each.status == "stopped"} - has_rank
-    others = {each.key for each in every} - has_rank - stopped
-    return Ranking(goal, tuple(ranked), len(others), len(stopped))
+    return Ranking(goal, tuple(ranked), count - len(ranked) - len(stopped), len(stopped))
 
 
-def _all_finite(rows: pd.DataFrame, metric: str) -> bool:
-    return metric in rows and bool(rows[metric].astype(float).map(math.isfinite).all())
+def _is_whole(setting: Setting, metric: str) -> bool:
+    """Whether the setting may have a rank: it is finished, with a finite value for each of its training seeds."""
+    finite = metric in setting.rows and setting.rows[metric].astype(float).map(math.isfinite).all()
+    return setting.status == "finished" and bool(finite)
 
 
 def _merit(setting: Setting, goal: Goal) -> float:
