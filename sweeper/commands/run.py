@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeper.command_line import Address, CommandLine, Concurrency, Overrides, Results, errors_told, told_end
+from sweeper.command_line import Address, CommandLine, Concurrency, Overrides, Results, opened, told_end
 from sweeper.interruption import Interruption, exit_code
 from sweeper.messages import UserError, printable, typed
 from sweeper.progress import doing
@@ -282,11 +282,8 @@ def stop(
     results: Results = "results",
 ) -> None:
     """Ask the drivers of a sweep to leave checkpoints and end; returns when they have."""
-    from sweeper.store.store import Store
-
     try:
-        with errors_told():
-            store = Store.existing(results)
+        with opened(results) as store:
             if sweep.endswith((".yaml", ".yml")):
                 from sweeper.space import search_space
 

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, errors_told, with_home
+from sweeper.command_line import CommandLine, Results, errors_told, opened, with_home
 from sweeper.messages import UserError, counted, printable, redacted, typed
 
 if TYPE_CHECKING:
@@ -169,8 +169,8 @@ def copy(
 
     names = [] if outcomes == "none" else [name.strip() for name in (outcomes or "").split(",")]
     kept: Kept = None if outcomes is None else names
-    with errors_told():
-        source, target = Store.existing(results), Store.open(to)
+    with opened(results) as source:
+        target = Store.open(to)
         if outcomes == "drawn":
             from sweeper.analysis.report_sources import drawn_outcomes
 
@@ -232,10 +232,8 @@ def _annotate(
     """Change something if there are words, and otherwise show what is there."""
     from sweeper.analysis.annotating import chosen, listed, present
     from sweeper.analysis.table import console, terminal
-    from sweeper.store.store import Store
 
-    with errors_told():
-        store = Store.existing(results)
+    with opened(results) as store:
         choice = None if what is None else chosen(store, what, where)
         if choice is None and where is not None:
             raise UserError("--where chooses among the trials of a sweep: name the sweep")
@@ -262,14 +260,12 @@ def rename(
 ) -> None:
     """Give a sweep another name in its store."""
     from sweeper.store.copying import rename_sweep
-    from sweeper.store.store import Store, StoreError
     from sweeper.store.sweep_records import latest_starts
 
-    with errors_told():
-        store = Store.existing(results)
+    with opened(results) as store:
         latest_starts(store.sweeps(), [old])
         if old == new:
-            raise StoreError(f"the sweep is called {old!r} already")
+            raise UserError(f"the sweep is called {old!r} already")
         _refuse_while_running(store, old)
         rename_sweep(store.files, old, new)
     print(f"{old} is called {new} now; write `name: {new}` in its search space, or the next start makes {old} anew")
@@ -296,12 +292,10 @@ def delete(
     """Delete trials with all that belongs to them; without --yes only say which."""
     from sweeper.packs import checkpoint
     from sweeper.store import deletion
-    from sweeper.store.store import Store, StoreError
 
-    with errors_told():
+    with opened(results) as store:
         if unplanned == (sweep is not None or status is not None):
-            raise StoreError("name a sweep, a --status, both of these, or --unplanned alone")
-        store = Store.existing(results)
+            raise UserError("name a sweep, a --status, both of these, or --unplanned alone")
         if unplanned:
             chosen = deletion.of_no_sweep(store)
         else:
@@ -357,8 +351,6 @@ def _deletion_sentence(chosen: "Deletion") -> str:
 @app.command()
 def compact(results: Results = "results") -> None:
     """Replace the snapshot by one of all trials, which are read fast then; the store may be in use meanwhile."""
-    from sweeper.store.store import Store
-
-    with errors_told():
-        copied = Store.existing(results).compact()
+    with opened(results) as store:
+        copied = store.compact()
     print(f"{counted(copied, 'trial')} copied into the snapshot")
