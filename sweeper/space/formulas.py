@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from sweeper.messages import did_you_mean, instead, nearest_name
+from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import shortened, shown
 from sweeper.space.yaml_tree import Node, entry_at, joined, walk
 from sweeper.trial.field_types import infinity
@@ -150,7 +150,7 @@ class Formula:
                 return _compared(below(first), [self._comparison(*each, below) for each in chain])
             case ast.Call(called, arguments, []):
                 if (name := ast.unparse(called)) not in _FUNCTIONS:
-                    raise _NoValue(f"there is no function {name}{instead(name, _FUNCTIONS)}")
+                    raise _NoValue(f"there is no function {name} (known: {', '.join(_FUNCTIONS)})")
                 return arithmetic(name, _FUNCTIONS[name], *arguments)
         raise _NoValue(f"cannot be read from {shown(ast.unparse(node))} on")
 
