@@ -148,21 +148,20 @@ class Lines(Drawing[LinesT], abc.ABC):
                     style.cross(ax, self.place(x), value * y.factor, looks[reference.series][0])
         for at, _, value in self.exact:
             ax.axhline(value, zorder=1.5, **self._exact_style(at, look))
-        self._dress_vertical(ax, scale)
-        self.dress(ax)
-
-    def _dress_vertical(self, ax: Axes, scale: str) -> None:
-        """Scale, label, grid and limits of the vertical axis."""
-        y, metric = self.panel.y, self.panel.metric or self.panel.tail
         ax.set_yscale(scale)
+        metric = self.panel.metric or self.panel.tail
         ax.set_ylabel(y.label or (self.kind.metric(metric).axis_label(y.percent) if metric else "(%)" * y.percent))
         ax.grid(True)
+        self.dress(ax)
         if y.limits and scale == y.scale:
-            ends = zip(y.limits, ax.get_ylim(), strict=True)
-            low, high = (limit if given is None else given for given, limit in ends)
-            # Lines along a limit, such as one of 100 %, must be seen whole; those along 0 lie on the axis anyway.
-            pad = 0.03 * (high - low) if y.scale == "linear" else 0.0
-            ax.set_ylim(low - pad * (None not in y.limits), high + pad)
+            self._limit(ax, *y.limits)
+
+    def _limit(self, ax: Axes, *limits: float | None) -> None:
+        """Set the ends of the vertical axis; the data decide an end that is None."""
+        low, high = (end if given is None else given for given, end in zip(limits, ax.get_ylim(), strict=True))
+        # Lines along a limit, such as one of 100 %, must be seen whole; those along 0 lie on the axis anyway.
+        pad = 0.03 * (high - low) if self.panel.y.scale == "linear" else 0.0
+        ax.set_ylim(low - pad * (None not in limits), high + pad)
 
     def _paint_line(self, ax: Axes, line: Line, points: pd.DataFrame, looks: dict[str, tuple[str, str]]) -> None:
         """The means over seeds, solid with full markers, or dashed with empty ones; single seeds, and their band."""
