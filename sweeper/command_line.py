@@ -18,6 +18,7 @@ from sweeper import progress
 from sweeper.messages import LastingStream, UserError, counted, printable_lines, redacted
 
 if TYPE_CHECKING:
+    from sweeper.store.store import Store
     from sweeper.sweeps.on_cluster import Interrupted
     from sweeper.sweeps.output import Output
 
@@ -145,3 +146,12 @@ def errors_told() -> Iterator[None]:
         told = f"{error.object!r} is no text in UTF-8" if isinstance(error, UnicodeEncodeError) else str(error)
         print(printable_lines(told), file=sys.stderr)
         raise typer.Exit(error.code if isinstance(error, UserError) else 2) from None
+
+
+@contextlib.contextmanager
+def opened(results: str) -> Iterator["Store"]:
+    """The store of a command, which must be there; errors are told, as by `errors_told`."""
+    with errors_told():
+        from sweeper.store.store import Store
+
+        yield Store.existing(results)

@@ -68,6 +68,12 @@ def did_you_mean(nearest: str | None) -> str:
     return f"; did you mean '{nearest}'?" if nearest else ""
 
 
+def instead(name: Any, known: Iterable[str]) -> str:
+    """The end of a message about a name that is none of those known: the nearest of these, and all of them."""
+    names = list(dict.fromkeys(known))
+    return f"{did_you_mean(nearest_name(name, names))} (known: {', '.join(names) or 'none'})"
+
+
 def printable(text: str) -> str:
     """The text on one line, with escape sequences, other control characters and line ends spelt out.
 

@@ -9,7 +9,7 @@ import pandas as pd
 from sweeper.analysis import sql
 from sweeper.analysis.ready_questions import trial_with_prefix
 from sweeper.analysis.status import moment
-from sweeper.messages import UserError, counted, did_you_mean, nearest_name
+from sweeper.messages import UserError, counted, instead
 from sweeper.store import annotations as stored
 from sweeper.store.annotations import NO_ANNOTATIONS, AllAnnotations, Annotations, Subject, read_annotations
 from sweeper.store.store import Store
@@ -89,8 +89,7 @@ def remove_tags(store: Store, choice: Chosen, words: list[str]) -> str:
     own = {tag for each in _own(store, subject) for tag in each.tags}
     for word in words:
         if word not in own:
-            known = f"tags are: {', '.join(sorted(own)) or 'none'}"
-            raise UserError(f"{name}: no tag {word!r}{did_you_mean(nearest_name(word, own))}; {known}")
+            raise UserError(f"{name}: no tag {word!r}{instead(word, sorted(own))}")
     stored.remove_tags(store.files, subject, words)
     return f"{name}: without {', '.join(words)}"
 

@@ -74,22 +74,32 @@ def _brought(name: str, before: int, sql: str) -> bool:
 
 def _shortened(answer: pa.Table, brought: set[str]) -> tuple[pd.DataFrame, list[str]]:
     """The answer as a table without the columns that are left out, and the values that all rows share."""
-    left_out = {name for name in brought if _numbered(name, answer)[0] in (*PROVENANCE, *JSON_COLUMNS)}
-    specs = answer["spec"].to_pylist() if "spec" in brought else []
-    left_out |= brought & set.intersection(*map(foreign_columns, specs)) if specs else set()
+    left_out = _left_out(answer, brought)
     own, names = _own_metrics(answer), [name for name in answer.column_names if name not in left_out]
     names.sort(key=lambda name: _order(name, own) if name in brought else 0)
     frame = pd.DataFrame({name: pd.Series(_values(answer[name]), dtype=object) for name in names}, columns=names)
-    dull = [name for name in names if name in brought and len(set(map(str, frame[name]))) == 1]
-    if len(frame) == 1:
-        dull = [name for name in dull if frame[name][0] in NOTHING]
-    if len(dull) == len(names):
-        dull = []
+    dull = _dull(frame, brought)
     shared = [f"{name} {value_text(frame[name][0])}" for name in dull if frame[name][0] not in NOTHING]
     remarks = [f"the same in all rows: {', '.join(shared)}"] if shared else []
     if left_out:
         remarks.append("without provenance: name its columns, or take --format csv, json or parquet")
     return titled(frame.drop(columns=dull)), remarks
+
+
+def _left_out(answer: pa.Table, brought: set[str]) -> set[str]:
+    """Of the columns that a `*` brought: provenance, JSON, and what no trial of the answer has by its kind."""
+    specs = answer["spec"].to_pylist() if "spec" in brought else []
+    foreign = set.intersection(*map(foreign_columns, specs)) if specs else set()
+    of_row = {name for name in brought if _numbered(name, answer)[0] in (*PROVENANCE, *JSON_COLUMNS)}
+    return of_row | (brought & foreign)
+
+
+def _dull(frame: pd.DataFrame, brought: set[str]) -> list[str]:
+    """Columns that a `*` brought with one value in all rows, but not all columns; of a single row the empty ones."""
+    dull = [name for name in map(str, frame) if name in brought and len(set(map(str, frame[name]))) == 1]
+    if len(frame) == 1:
+        dull = [name for name in dull if frame[name][0] in NOTHING]
+    return [] if len(dull) == len(frame.columns) else dull
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:

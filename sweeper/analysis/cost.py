@@ -3,6 +3,9 @@
 Trials of one shape have the same programs, but for their number of steps. They cost the same for every step and every
 evaluation. The cost of a shape is read from its rows in the store. Shapes without rows are timed, those with the most
 work first, until some seconds have passed (`patience`); the rest is estimated by the average of the other shapes.
+
+Times are CPU seconds of this process without compilation, so that a busy machine gives nearly the same numbers as an
+idle one. Lanes take turns on a CPU, so a trial in a pack takes as long as a trial alone.
 """
 
 import collections
@@ -12,18 +15,29 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 from pydantic import ValidationError
 
 from sweeper.messages import counted, duration
-from sweeper.packs.packing import structure
-from sweeper.packs.trial_timing import Timing
+from sweeper.packs.packing import lane, stack, structure
+from sweeper.progress import doing
 from sweeper.store.store import Store
+from sweeper.training import compilation
+from sweeper.training.kinds import kind_of
 from sweeper.trial import plugins
 from sweeper.trial.trial import Trial, trial_of
 
 PATIENCE_SECONDS = 20.0  # after this time no further shape is timed
+LEAST_SECONDS = 0.3  # of training are timed at least, unless the whole training takes less
+
+
+class Timing(NamedTuple):
+    """CPU seconds of a trial on one core."""
+
+    step: float  # of one training step; of one generation, where a population is trained
+    evaluation: float
 
 
 def estimate(
@@ -73,7 +87,8 @@ def _timed_here(
     for shape, trials in sorted(by_shape.items(), key=lambda item: -sum(trial.work for trial in item[1])):
         if timings and time.monotonic() - begun > patience:
             break
-        timings[shape] = timed(trials[0])
+        with doing(f"timing some steps of {trials[0].words}"):
+            timings[shape] = timed(trials[0])
     return timings
 
 
@@ -96,3 +111,30 @@ def _of_rows(store: Store, shapes: Collection[Any]) -> dict[Any, Timing]:
 def _shape(trial: Trial) -> Any:
     """Equal for trials that cost the same for every step and every evaluation, as they have the same programs."""
     return structure(trial.model_copy(update={"steps": 1}))
+
+
+# Timing
+
+
+def timed(trial: Trial, least_seconds: float = LEAST_SECONDS) -> Timing:
+    """Train a trial for so many seconds at least and evaluate the network, in this process; nothing is stored.
+
+    Compiles two or three programs, which takes about ten seconds.
+    """
+    kind, trials = kind_of(trial), stack([trial])
+    trainer = kind.trainer(trial)
+    length = min(trainer.stride_steps, trial.steps)
+    state = trainer.start(trials)
+    steps, begun = 0, _working_seconds()
+    while steps == 0 or (steps + length <= trial.steps and _working_seconds() - begun < least_seconds):
+        state, curve = trainer.stride(trials, state, length)
+        jax.block_until_ready((state, curve))
+        steps += length
+    trained = _working_seconds()
+    kind.evaluate(trial, lane(state.network, 0), steps)
+    return Timing((trained - begun) / steps, _working_seconds() - trained)
+
+
+def _working_seconds() -> float:
+    """CPU time of this process, less that of compilation."""
+    return time.process_time() - compilation.cpu_seconds()

@@ -13,7 +13,7 @@ import pandas as pd
 from sweeper.analysis.ranking import trials_of
 from sweeper.analysis.results import current, named_frame
 from sweeper.analysis.settings_table import MAX_ROWS, Setting, metrics_of, settings, with_deviation
-from sweeper.messages import UserError, counted, did_you_mean, nearest_name, redacted
+from sweeper.messages import UserError, counted, instead, redacted
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import latest_starts
 from sweeper.tables import Amount, table, titled, value_text
@@ -42,11 +42,8 @@ def side(name: str, results: str) -> Side:
         try:
             trials = named_frame(current(Store.existing(name).trials()).to_pandas())
         except StoreError as error:
-            hint = did_you_mean(nearest_name(name, sweeps))
-            known = ", ".join(sweeps) or "none"
-            place = redacted(results)
-            message = f"'{redacted(name)}' is no store, and no sweep of {place}{hint} (known: {known})"
-            raise UserError(message) from error
+            neither = f"'{redacted(name)}' is no store, and no sweep of {redacted(results)}"
+            raise UserError(f"{neither}{instead(name, sweeps)}") from error
     if not len(trials):
         raise UserError(f"'{redacted(name)}' has no committed trial")
     return Side(redacted(name), trials)

@@ -43,27 +43,24 @@ def winner_lines(trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[s
 
     The trials have named columns; those `elsewhere` (`finished_elsewhere`) count to the cost with all their steps.
     """
-    by_id = trials.set_index("trial_id", drop=False)
-    searches = []
-    for starts in searches_of(space):
-        rows = by_id.loc[[key for key in starts if key in by_id.index]]
-        if len(rows):
-            won = (rows["status"] == "finished") & ~rows["trial_id"].isin(elsewhere)
-            searches.append((rows["seed"].iloc[0] // len(starts), rows, rows[won]))
-    if not searches:
+    planned = searches_of(space)
+    number_of = {key: number for number, starts in enumerate(planned) for key in starts}
+    won = (trials["status"] == "finished") & ~trials["trial_id"].isin(elsewhere)
+    trials = trials.assign(search=trials["trial_id"].map(number_of), won=won).dropna(subset="search")
+    if trials.empty:
         return []
-    total = sum(rows["cpu_seconds"].sum() for _, rows, _ in searches)
-    trained = counted(sum(len(rows) for _, rows, _ in searches), "trial")
-    won = counted(sum(len(winners) for _, _, winners in searches), "winner")
-    lines = [f"cost of the search: {duration(total)} of CPU time for {won}, all {trained} included"]
+    searches = [rows for _, rows in trials.sort_values("seed").groupby("search")]
+    cost = f"{duration(trials['cpu_seconds'].sum())} of CPU time for {counted(int(trials['won'].sum()), 'winner')}"
+    lines = [f"cost of the search: {cost}, all {counted(len(trials), 'trial')} included"]
     if elsewhere:
         lines.append(f"  {elsewhere_line(elsewhere)}, but all of that training is in the cost")
-    records = [{**entries(rows["spec"].iloc[0]), **dict.fromkeys(OF_A_SEED)} for _, rows, _ in searches[:MOST_SEARCHES]]
+    records = [{**entries(rows["spec"].iloc[0]), **dict.fromkeys(OF_A_SEED)} for rows in searches[:MOST_SEARCHES]]
     paths = varying(records)
-    for (number, rows, winners), record in zip(searches, records, strict=False):
+    for rows, record in zip(searches, records, strict=False):
         said = [f"{column_name(path)} {value_text(record[path])}" for path in paths if record.get(path) is not None]
-        cost = f"{rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(rows), 'trial')}"
+        number, winners = rows["seed"].iloc[0] // len(planned[0]), rows[rows["won"]]
         words = [_winner(row, winners) for _, row in winners.iterrows()] or ["no winner"]
+        cost = f"{rows['cpu_seconds'].sum():.0f} s of CPU for {counted(len(rows), 'trial')}"
         lines.append(f"  {', '.join([*said, f'search {number}'])}: {'; '.join(words)}; {cost}")
     if len(searches) > MOST_SEARCHES:
         lines.append(f"  and {len(searches) - MOST_SEARCHES:,} searches more")

@@ -69,9 +69,8 @@ class Ranking(NamedTuple):
 
 def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
     every = settings(trials)
-    count = len({tuple(setting.entries.items()) for setting in every})
-    # A setting of which a training seed has no finite value is not ranked.
-    whole = [each for each in every if each.status == "finished" and _all_finite(each.rows, goal.metric)]
+    count = len({setting.key for setting in every})
+    whole = [each for each in every if _is_whole(each, goal.metric)]
     seeds = max((len(setting.rows) for setting in whole), default=0)
     competing = [setting for setting in whole if len(setting.rows) == seeds]
     decisive = goals_of(trials) if competing else ()
@@ -80,13 +79,15 @@ def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
     for place, setting in enumerate(competing, start=1):
         equal = ranked and equal_but_rounding(_merit(ranked[-1], goal), _merit(setting, goal))
         ranked.append(replace(setting, rank=ranked[-1].rank if equal else place))
-    has_rank = {tuple(each.entries.items()) for each in ranked}
-    stopped = {tuple(each.entries.items()) for each in every if each.status == "stopped"} - has_rank
+    has_rank = {each.key for each in ranked}
+    stopped = {each.key for each in every if each.status == "stopped"} - has_rank
     return Ranking(goal, tuple(ranked), count - len(ranked) - len(stopped), len(stopped))
 
 
-def _all_finite(rows: pd.DataFrame, metric: str) -> bool:
-    return metric in rows and bool(rows[metric].astype(float).map(math.isfinite).all())
+def _is_whole(setting: Setting, metric: str) -> bool:
+    """Whether the setting may have a rank: it is finished, with a finite value for each of its training seeds."""
+    finite = metric in setting.rows and setting.rows[metric].astype(float).map(math.isfinite).all()
+    return setting.status == "finished" and bool(finite)
 
 
 def _merit(setting: Setting, goal: Goal) -> float:

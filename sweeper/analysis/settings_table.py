@@ -19,7 +19,7 @@ import pandas as pd
 from sweeper.analysis.results import kind_of_row, specs_of_tasks
 from sweeper.analysis.table import format_of, narrowed
 from sweeper.messages import counted, typed
-from sweeper.tables import titled
+from sweeper.tables import table, titled
 from sweeper.trial.entry_names import NAMELESS, by_entries, column_name, most_telling, value_order, varying
 from sweeper.trial.metrics import Metric, equal_but_rounding
 from sweeper.trial.trial import first_part
@@ -88,12 +88,23 @@ class Setting:
     rows: pd.DataFrame
     rank: int | None = None  # among the settings of a sweep, if it has one (`ranking`)
 
+    @property
+    def key(self) -> tuple[tuple[str, Any], ...]:
+        """The setting alone, whatever became of its trials."""
+        return tuple(self.entries.items())
+
     def mean(self, metric: str) -> Mean | None:
         """The metric over the training seeds; None if no trial has it."""
         if metric not in self.rows:
             return None
         kind = kind_of_row(self.rows["spec"].iloc[0])
         return mean_of(kind.metric(metric), self.rows[metric].astype(float))
+
+    def cells(self, paths: Iterable[str], metrics: Iterable[str]) -> dict[str, Any]:
+        """The row of a table, with columns for these entries and metrics."""
+        entries = {column_name(path): self.entries.get(path) for path in paths}
+        means = {metric: self.mean(metric) for metric in metrics}
+        return {"rank": self.rank, **entries, "seeds": len(self.rows), "status": self.status, **means}
 
 
 def settings(trials: pd.DataFrame) -> list[Setting]:
@@ -147,24 +158,13 @@ def settings_table(
     trials = pd.concat([setting.rows for setting in listed])
     records = [setting.entries for setting in listed]
     paths = varying(records)
-    metrics = metrics_of(trials, asked)
-    if first in trials:
-        metrics = [first, *(name for name in metrics if name != first)]
-    ranked, several = any(setting.rank for setting in listed), len({setting.status for setting in listed}) > 1
     shown = most_telling(paths, records, MAX_VARYING)
-    heads = [*["rank"] * ranked, *map(column_name, shown), "seeds", *["status"] * several, *metrics]
-    rows = [
-        (
-            *[setting.rank] * ranked,
-            *(setting.entries.get(path) for path in shown),
-            len(setting.rows),
-            *[setting.status] * several,
-            *map(setting.mean, metrics),
-        )
-        for setting in listed[:most]
-    ]
+    metrics = list(dict.fromkeys([*[first] * (first in trials), *metrics_of(trials, asked)]))
+    frame = table(setting.cells(shown, metrics) for setting in listed[:most])
+    one_status = trials["status"].nunique() == 1
+    frame = frame.drop(columns=[*["rank"] * bool(frame["rank"].isna().all()), *["status"] * one_status])
     notes = []
-    if any(isinstance(value, Mean) and value.deviation is not None for row in rows for value in row):
+    if any(mean and mean.deviation is not None for mean in frame[metrics].to_numpy().flat):
         notes.append("mean ± standard deviation over training seeds")
     if len(paths) > MAX_VARYING:
         left_out = (column_name(path) for path in paths if path not in shown)
@@ -172,7 +172,6 @@ def settings_table(
     if len(listed) > most:
         more = counted(len(listed) - most, "row")
         notes.append(f"and {more} more; {typed('query', 'best')}, --format csv, has all")
-    frame = pd.DataFrame(rows, columns=heads, dtype=object)
     return titled(frame, _title(listed), "; ".join(notes), {"status": "status"} | dict.fromkeys(metrics, "mean"))
 
 

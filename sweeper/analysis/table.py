@@ -281,8 +281,11 @@ def _cell(value: Any, form: str, right: bool, text: Callable[[str], "Markup"]) -
         case "long" if len(words) > 160 or "\n" in words:
             first = text(words.split("\n")[0][:140])
             return f"<td><details><summary>{first}</summary><pre>{text(words)}</pre></details>"
-    if not right:
-        return f"<td>{text(words)}"
+    return _number_cell(value, words, text) if right else f"<td>{text(words)}"
+
+
+def _number_cell(value: Any, words: str, text: Callable[[str], "Markup"]) -> str:
+    """A number as people write it, with the number itself to sort by where the words are no number."""
     number = float(value)
     if words in ("inf", "-inf"):
         words = words.replace("inf", "∞")
@@ -290,9 +293,8 @@ def _cell(value: Any, form: str, right: bool, text: Callable[[str], "Markup"]) -
         words = MINUS + words[1:]
     sort = math.copysign(LARGEST, number) if math.isinf(number) else number
     mark = "" if math.isnan(sort) or _PLAIN.fullmatch(words) else f" data-sort={sort:.6g}"
-    return (
-        f"<td{mark}><strong>{text(words)}</strong>" if getattr(value, "striking", False) else f"<td{mark}>{text(words)}"
-    )
+    shown = text(words)
+    return f"<td{mark}><strong>{shown}</strong>" if getattr(value, "striking", False) else f"<td{mark}>{shown}"
 
 
 def _range(low: float, high: float, mean: float, published: float) -> str:

@@ -185,10 +185,9 @@ def json_value(value: Any, kind: pa.DataType) -> Any:
         return f"P{value.months}M{value.days}DT{value.nanoseconds / 1e9}S"
     if isinstance(value, bytes):
         return value.decode("ascii", errors="backslashreplace")
-    if isinstance(value, decimal.Decimal):
-        return float(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
+    if isinstance(value, float | decimal.Decimal):
+        number = float(value)
+        return number if math.isfinite(number) else None if math.isnan(number) else str(number)
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return value if isinstance(value, str | bool | int | float) else str(value)

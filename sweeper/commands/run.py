@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sweeper.command_line import Address, CommandLine, Concurrency, Overrides, Results, errors_told, told_end
+from sweeper.command_line import Address, CommandLine, Concurrency, Overrides, Results, opened, told_end
 from sweeper.interruption import Interruption, exit_code
 from sweeper.messages import UserError, printable, typed
 from sweeper.progress import doing
@@ -117,27 +117,20 @@ def start(
         from sweeper.sweeps.on_cluster import Interrupted
         from sweeper.sweeps.output import Output
         from sweeper.sweeps.sweep_plan import require_together, unchecked_plan
-        from sweeper.training import compilation
         from sweeper.trial import plugins, provenance
 
     output = Output()
     jax.config.update("jax_platforms", "cpu")  # the driver plans and counts; only workers use accelerators
-    readable = False
+    store = None
     try:
         with plugins.contained(), _uncollected(), doing(f"reading {', '.join(map(str, spaces))}"):
             specs = [search_space.read(space, overrides) for space in spaces]
         require_together(specs)
-        Store.open(results)
-        readable = True
+        store = Store.open(results)
         if trial is not None:
             from sweeper.sweeps.training import train_one
 
-            if len(specs) > 1:
-                raise UserError("--trial: a trial is one of a single space")
-            row = train_one(specs[0], Store.open(results), trial, output)
-            output.say("\n".join(f"  {name} {value}" for name, value in row.items() if isinstance(value, float)))
-            output.say(f"{row['status']}{'' if row['error_message'] is None else ': ' + str(row['error_message'])}")
-            return 0 if row["status"] == "finished" else 1
+            return 0 if train_one(specs, store, trial, output) else 1
         plans = []
         for spec in specs:
             plan = unchecked_plan(
@@ -150,14 +143,9 @@ def start(
             output.say(str(plan))
             plan.check()
             if dry_run:
-                from sweeper.sweeps.training import require_room
+                from sweeper.sweeps.training import tell_cost
 
-                require_room(plan, address)
-                if jax.config.values["jax_compilation_cache_dir"] is None:
-                    compilation.keep_on_this_machine()  # the sweep finds what is compiled to time it
-                for line in plan.examples():
-                    output.say(line)
-                output.say(f"  cost: {plan.cost()}")
+                tell_cost(plan, address, output)
             plans.append(plan)
         if dry_run:
             return 0
@@ -170,13 +158,13 @@ def start(
             result.tell(output, result.draw())
         if not all(result.complete or result.goal_reached for result in came_out):
             return 1
-        store = [] if results == "results" else ["--results", results]
+        elsewhere = [] if results == "results" else ["--results", results]
         for spec in specs:
-            output.say(f"next: {typed('query', 'best', spec.name, *store)}")
-        output.say(f"      {typed('report', '--html', 'page.html', *store)}")
+            output.say(f"next: {typed('query', 'best', spec.name, *elsewhere)}")
+        output.say(f"      {typed('report', '--html', 'page.html', *elsewhere)}")
         return 0
     except (Interrupted, UserError, OSError) as end:
-        return told_end(end, output, "trial", of_store=1 if readable else 2)
+        return told_end(end, output, "trial", of_store=2 if store is None else 1)
 
 
 @contextlib.contextmanager
@@ -294,11 +282,8 @@ def stop(
     results: Results = "results",
 ) -> None:
     """Ask the drivers of a sweep to leave checkpoints and end; returns when they have."""
-    from sweeper.store.store import Store
-
     try:
-        with errors_told():
-            store = Store.existing(results)
+        with opened(results) as store:
             if sweep.endswith((".yaml", ".yml")):
                 from sweeper.space import search_space
 

@@ -35,11 +35,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, errors_told, with_home
+from sweeper.command_line import CommandLine, Results, errors_told, opened, with_home
 from sweeper.messages import UserError, counted, printable, redacted, typed
 
 if TYPE_CHECKING:
     from sweeper.analysis.annotating import Change
+    from sweeper.analysis.status import Driver
     from sweeper.store.deletion import Deletion
     from sweeper.store.store import Store
 
@@ -168,8 +169,8 @@ def copy(
 
     names = [] if outcomes == "none" else [name.strip() for name in (outcomes or "").split(",")]
     kept: Kept = None if outcomes is None else names
-    with errors_told():
-        source, target = Store.existing(results), Store.open(to)
+    with opened(results) as source:
+        target = Store.open(to)
         if outcomes == "drawn":
             from sweeper.analysis.report_sources import drawn_outcomes
 
@@ -231,10 +232,8 @@ def _annotate(
     """Change something if there are words, and otherwise show what is there."""
     from sweeper.analysis.annotating import chosen, listed, present
     from sweeper.analysis.table import console, terminal
-    from sweeper.store.store import Store
 
-    with errors_told():
-        store = Store.existing(results)
+    with opened(results) as store:
         choice = None if what is None else chosen(store, what, where)
         if choice is None and where is not None:
             raise UserError("--where chooses among the trials of a sweep: name the sweep")
@@ -260,19 +259,14 @@ def rename(
     results: Results = "results",
 ) -> None:
     """Give a sweep another name in its store."""
-    from sweeper.analysis.status import drivers
-    from sweeper.store.renaming import rename_sweep
-    from sweeper.store.store import Store, StoreError
+    from sweeper.store.copying import rename_sweep
     from sweeper.store.sweep_records import latest_starts
 
-    with errors_told():
-        store = Store.existing(results)
+    with opened(results) as store:
         latest_starts(store.sweeps(), [old])
         if old == new:
-            raise StoreError(f"the sweep is called {old!r} already")
-        for driver in drivers(store):
-            if driver.lives and driver.sweep == old:
-                raise StoreError(f"{old} runs: stop it first ({typed('stop', old)})")
+            raise UserError(f"the sweep is called {old!r} already")
+        _refuse_while_running(store, old)
         rename_sweep(store.files, old, new)
     print(f"{old} is called {new} now; write `name: {new}` in its search space, or the next start makes {old} anew")
 
@@ -296,29 +290,21 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Delete; without it only say what would be deleted.")] = False,
 ) -> None:
     """Delete trials with all that belongs to them; without --yes only say which."""
-    from sweeper.analysis.status import drivers
     from sweeper.packs import checkpoint
     from sweeper.store import deletion
-    from sweeper.store.store import Store, StoreError
 
-    with errors_told():
-        statuses = () if status is None else (status,)
+    with opened(results) as store:
         if unplanned == (sweep is not None or status is not None):
-            raise StoreError("name a sweep, a --status, both of these, or --unplanned alone")
-        store = Store.existing(results)
+            raise UserError("name a sweep, a --status, both of these, or --unplanned alone")
         if unplanned:
             chosen = deletion.of_no_sweep(store)
-        elif sweep is None:
-            chosen = deletion.of_status(store, statuses)
         else:
-            chosen = deletion.of_sweep(store, sweep, statuses)
+            chosen = deletion.of_status(store, status) if sweep is None else deletion.of_sweep(store, sweep, status)
         print(_deletion_sentence(chosen))
         if not yes:
             print("nothing was deleted; --yes deletes")
             return
-        if running := [driver for driver in drivers(store) if driver.lives]:  # an adaptive search plans more meanwhile
-            name, host = running[0].sweep, running[0].heartbeat.process.host
-            raise StoreError(f"{name} runs on {host}: stop it first ({typed('stop', name)})")
+        _refuse_while_running(store)  # an adaptive search plans more meanwhile
         checkpoints = store.listing("checkpoints")
         left = deletion.delete(store, chosen)
         removed = []
@@ -326,12 +312,25 @@ def delete(
             removed = checkpoint.remove_without(store, checkpoints, deletion.planned_trials(store).__contains__)
         elif chosen.sweep is not None:
             removed = checkpoint.remove_without(store, checkpoints, lambda key: key not in chosen.planned)
-        meanwhile = [driver.sweep for driver in drivers(store) if driver.lives]
+        meanwhile = [driver.sweep for driver in _running(store)]
     also = [counted(len(removed), "checkpoint")] if removed else []
     also += [f"{counted(left, 'evaluation')} of no trial"] if left else []
     print(f"deleted{', also ' + ' and '.join(also) if also else ''}")
     for name in meanwhile:
         print(printable(f"{name} was started meanwhile: run it again when it has ended"))
+
+
+def _running(store: "Store", sweep: str | None = None) -> "list[Driver]":
+    """The drivers that run now, of all sweeps or of one."""
+    from sweeper.analysis.status import drivers
+
+    return [driver for driver in drivers(store) if driver.lives and sweep in (None, driver.sweep)]
+
+
+def _refuse_while_running(store: "Store", sweep: str | None = None) -> None:
+    for driver in _running(store, sweep):
+        host = driver.heartbeat.process.host
+        raise UserError(f"{driver.sweep} runs on {host}: stop it first ({typed('stop', driver.sweep)})")
 
 
 def _deletion_sentence(chosen: "Deletion") -> str:
@@ -352,8 +351,6 @@ def _deletion_sentence(chosen: "Deletion") -> str:
 @app.command()
 def compact(results: Results = "results") -> None:
     """Replace the snapshot by one of all trials, which are read fast then; the store may be in use meanwhile."""
-    from sweeper.store.store import Store
-
-    with errors_told():
-        copied = Store.existing(results).compact()
+    with opened(results) as store:
+        copied = store.compact()
     print(f"{counted(copied, 'trial')} copied into the snapshot")

@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import math
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
@@ -86,6 +86,17 @@ class TrialErrors(logging.Handler):
             logger.level, logger.propagate = before
 
 
+@dataclasses.dataclass
+class _Pack:
+    """What is known of a pack that has had a worker."""
+
+    node: str | None = None  # where its worker is
+    news: tuple[Any, float] = (None, 0.0)  # the latest, and when the driver heard them
+    deaths: int = 0  # of its workers
+    stuck: int = 0  # how many workers were ended for want of progress
+    finished: bool = False  # whether a worker came to the end of it
+
+
 class SweepCallback(NotSaved, tune.Callback):
     """Follows every pack from its start to its end, and leaves Tune's loop when the sweep is to stop."""
 
@@ -106,17 +117,13 @@ class SweepCallback(NotSaved, tune.Callback):
         early_stopping = job.work_kind.early_stopping
         self._rule = None if early_stopping is None else early_stopping.rule()
         self._progress = ProgressEvents(stream)
-        self._running: set[str] = set()
+        self._packs: defaultdict[str, _Pack] = defaultdict(_Pack)
+        self._running: set[str] = set()  # ids of Tune trials, as of those that are leaving
         self._leaving: set[str] = set()
-        self._asked: set[str] = set()
-        self._finished: set[str] = set()
-        self._nodes: dict[str, str] = {}
+        self._asked: set[str] = set()  # ids of packs
         self._varying: list[str] = []
         self._labelled = 0
         self._deadline: float | None = None
-        self._deaths: Counter[str] = Counter()
-        self._news: dict[str, tuple[Any, float]] = {}
-        self._stuck: Counter[str] = Counter()
         self._lost_in_a_row = 0
         self._told_of_memory = False
         self._looked_for_nodes = -math.inf
@@ -134,12 +141,11 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         work = decoded(trial.config)
-        self._finished.discard(work.pack.pack_id)
         self._running.add(trial.trial_id)
         self._awaited = None
         self.most_at_once = max(self.most_at_once, len(self._running))
-        self._nodes.pop(work.pack.pack_id, None)
-        self._news[trial.trial_id] = (None, self._now())
+        pack = self._packs[work.pack.pack_id]
+        pack.finished, pack.node, pack.news = False, None, (None, self._now())
         words, program = self._label(work.pack), self._job.source.program(work.pack)
         self._stream.emit(events.PackStarted(work.pack.pack_id, words, work.pending, work.until, program))
 
@@ -147,24 +153,24 @@ class SweepCallback(NotSaved, tune.Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         report: Report = result["report"]
+        pack_id: str = trial.config["pack_id"]
+        pack = self._packs[pack_id]
         if report.progress is not None:
-            if self._nodes.get(report.progress.pack_id) != result["hostname"]:
-                self._nodes[report.progress.pack_id] = result["hostname"]
-                self._stream.emit(events.PackPlaced(report.progress.pack_id, result["hostname"]))
-            if self._news.get(trial.trial_id, (None, 0.0))[0] != report.progress.news:
-                self._news[trial.trial_id] = (report.progress.news, self._now())
+            if pack.node != result["hostname"]:
+                pack.node = result["hostname"]
+                self._stream.emit(events.PackPlaced(pack_id, result["hostname"]))
+            if pack.news[0] != report.progress.news:
+                pack.news = (report.progress.news, self._now())
             self._progress.tell(report.progress, lambda: decoded(trial.config).pack.trial_ids)
             if self._rule is not None and self._rule.stops(report.progress):
-                self._orders.stop_early.remote(report.progress.pack_id)
+                self._orders.stop_early.remote(pack_id)
         if report.printed:
-            self._stream.emit(events.PluginPrinted(decoded(trial.config).pack.pack_id, report.printed))
+            self._stream.emit(events.PluginPrinted(pack_id, report.printed))
         if report.refused_checkpoint is not None:
-            work = decoded(trial.config)
-            refused = events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, report.refused_checkpoint)
-            self._stream.emit(refused)
+            trial_ids = decoded(trial.config).pack.trial_ids
+            self._stream.emit(events.CheckpointRefused(pack_id, trial_ids, report.refused_checkpoint))
         if report.done:
-            if report.progress is not None and report.progress.phase == "done":
-                self._finished.add(report.progress.pack_id)
+            pack.finished |= report.progress is not None and report.progress.phase == "done"
             refused = isinstance(report.trouble, Lost) and report.trouble.of_store
             self._lost_in_a_row = self._lost_in_a_row + 1 if refused else 0
             self.refused |= self._lost_in_a_row >= self._patience.lost_in_a_row
@@ -187,7 +193,7 @@ class SweepCallback(NotSaved, tune.Callback):
         if self._gave_up(pack_id):
             trial.set_config(trial.config | {GIVEN_UP: "yes"})  # Tune asks one more worker all the same
             return
-        self._deaths[pack_id] += 1
+        self._packs[pack_id].deaths += 1
         why = self._new_reason(self._errors.cause)
         self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True, reason=why))
         with contextlib.suppress(OSError, StoreError):  # then committed trials are evaluated once more
@@ -206,12 +212,12 @@ class SweepCallback(NotSaved, tune.Callback):
             self._lose(work, f"its worker did not start: {why}")
             self._end(trial)
             return
-        pack_id = work.pack.pack_id
+        pack_id, pack = work.pack.pack_id, self._packs[work.pack.pack_id]
         if self._gave_up(pack_id):
             self._end(trial)
             return
-        self._deaths[pack_id] += 1
-        if self._deaths[pack_id] <= self._patience.deaths:
+        pack.deaths += 1
+        if pack.deaths <= self._patience.deaths:
             # For Tune a worker that dies between two packs ends the Tune trial of the second pack.
             why = self._new_reason(error)
             self._stream.emit(events.WorkerDied(pack_id, _names(work), started=False, reason=why))
@@ -219,7 +225,7 @@ class SweepCallback(NotSaved, tune.Callback):
             self._leaving.discard(trial.trial_id)
             self._job.source.put_back(work)
             return
-        message = f"its worker died {self._deaths[pack_id]} times"
+        message = f"its worker died {pack.deaths} times"
         if isinstance(error, KilledForMemory):
             message += f": {error.way_out}"
         self._give_up(work, message, step=int((trial.last_result or {}).get("step", 0)))
@@ -262,23 +268,23 @@ class SweepCallback(NotSaved, tune.Callback):
         with contextlib.suppress(OSError, StoreError):
             names = self._job.store.listing("checkpoints")
             saved = self._asked & {PurePosixPath(name).stem for name in names}
-            finished = self._asked & self._finished - saved
-            self._stream.emit(events.SweepStopped(len(self._asked), len(saved), len(finished)))
+            finished = sum(self._packs[pack_id].finished for pack_id in self._asked - saved)
+            self._stream.emit(events.SweepStopped(len(self._asked), len(saved), finished))
 
     def _end_if_stuck(self, trial: Trial) -> None:
         """Ends the worker of a pack that has reported nothing new for too long; after the second the pack is lost."""
         limit, actor = self._job.resources.progress_seconds, actor_of(trial)
-        seconds = self._now() - self._news[trial.trial_id][1]
+        pack_id, pack = trial.config["pack_id"], self._packs[trial.config["pack_id"]]
+        seconds = self._now() - pack.news[1]
         if seconds < limit or actor is None:
             return
         work = decoded(trial.config)
-        pack_id = work.pack.pack_id
-        self._news[trial.trial_id] = (None, self._now())
-        self._stuck[pack_id] += 1
-        if self._stuck[pack_id] <= self._patience.stuck:
+        pack.news = (None, self._now())
+        pack.stuck += 1
+        if pack.stuck <= self._patience.stuck:
             self._stream.emit(events.WorkerStuck(pack_id, _names(work), seconds))
-        elif self._stuck[pack_id] == self._patience.stuck + 1:
-            workers = counted(self._stuck[pack_id], "worker")
+        elif pack.stuck == self._patience.stuck + 1:
+            workers = counted(pack.stuck, "worker")
             self._lose(work, f"{workers} reported nothing new for {duration(limit)} (resources.progress_seconds)")
         ray.kill(actor)
 
@@ -303,13 +309,13 @@ class SweepCallback(NotSaved, tune.Callback):
         return error.way_out
 
     def _gave_up(self, pack_id: str) -> bool:
-        return self._stuck[pack_id] > self._patience.stuck
+        return self._packs[pack_id].stuck > self._patience.stuck
 
     def _end(self, trial: Trial) -> None:
         pack_id = trial.config["pack_id"]
         self._leaving.discard(trial.trial_id)
         try:
-            self._job.source.settle(pack_id, pack_id in self._finished)
+            self._job.source.settle(pack_id, self._packs[pack_id].finished)
         except (OSError, StoreError) as error:  # trials that no record names could be deleted while they run
             self.refused = True
             for work in self._job.source.upcoming():

@@ -116,33 +116,42 @@ class PackWorker(tune.Trainable):
                 if self._run is not None:
                     self._run.checkpoint()
                 return Report(done=True, progress=self._progress)
-            refused = None
-            if self._run is None:
-                work = decoded(self._encoded)
-                if not work.pending:  # an earlier worker died right after its last commit
-                    if self._work_kind.makes_rows:
-                        checkpoint.remove(self._opened(), work.pack.pack_id)
-                    return Report(done=True)
-                self._run = self._started(work)
-                refused = self._run.refused_checkpoint
-                if (now := self._run.progress()).phase == "training":
-                    # The first steps may compile for minutes: the driver learns before them where the worker is.
-                    self._progress = dataclasses.replace(now, phase="compiling")
-                    return Report(done=False, progress=self._progress, refused_checkpoint=refused)
-            if order == "stop early" and self._progress is not None and self._progress.phase == "training":
-                self._run.stop_early()
-            until = self._pace.clock() + seconds
-            before = None if self._progress is None else self._progress.evaluated
-            while True:
-                self._progress = self._run.advance()
-                done = self._progress.phase == "done"
-                # The driver compares each evaluation, and may stop the pack before it goes on.
-                if done or self._progress.evaluated != before or self._pace.clock() >= until:
-                    return Report(done=done, progress=self._progress, refused_checkpoint=refused)
+            begun = self._begun() if self._run is None else None
+            return self._further(order, seconds) if begun is None else begun
         except BaseException as error:
             if noted and not isinstance(error, Exception):
                 raise  # the answer of this process to a signal
             return Report(done=True, progress=self._progress, trouble=self._trouble(error))
+
+    def _begun(self) -> Report | None:
+        """Take up the pack; None if there is something to report only after its first stride."""
+        work = decoded(self._encoded)
+        if not work.pending:  # an earlier worker died right after its last commit
+            if self._work_kind.makes_rows:
+                checkpoint.remove(self._opened(), work.pack.pack_id)
+            return Report(done=True)
+        self._run = self._started(work)
+        now = self._run.progress()
+        if now.phase != "training":
+            return None
+        # The first steps may compile for minutes: the driver learns before them where the worker is.
+        self._progress = dataclasses.replace(now, phase="compiling")
+        return Report(done=False, progress=self._progress, refused_checkpoint=self._run.refused_checkpoint)
+
+    def _further(self, order: Order, seconds: float) -> Report:
+        """Run the pack for so long, or until the driver has something to decide."""
+        assert self._run is not None
+        if order == "stop early" and self._progress is not None and self._progress.phase == "training":
+            self._run.stop_early()
+        until, before = self._pace.clock() + seconds, self._progress
+        refused = self._run.refused_checkpoint if before is None else None
+        while True:
+            self._progress = self._run.advance()
+            done = self._progress.phase == "done"
+            # The driver compares each evaluation, and may stop the pack before it goes on.
+            compared = self._progress.evaluated != (None if before is None else before.evaluated)
+            if done or compared or self._pace.clock() >= until:
+                return Report(done=done, progress=self._progress, refused_checkpoint=refused)
 
     def _trouble(self, error: BaseException) -> Failed | Lost:
         """What an exception means for the trials of the pack: their failure, or a loss that is no fault of theirs."""

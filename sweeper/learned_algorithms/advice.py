@@ -15,7 +15,7 @@ Nothing is trained. A number that was not measured is shown as a dash.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -52,21 +52,22 @@ _NAMED = {"task.name", "baseline", "objective.q", "objective.m", "steps"}
 
 def _randomised(trials: pd.DataFrame, free: Iterable[str] = ()) -> list[tuple[SharedEntries, pd.DataFrame]]:
     """Finished trials of randomised models in groups that are equal in all entries but the training seed and `free`."""
+    if trials.empty:
+        return []
     fresh = [baseline.value for baseline in Baseline if baseline.fresh_seeds]
-    groups = by_entries(trials[trials["baseline"].isin(fresh)] if len(trials) else trials[:0], free)
-    tasks = {shared["task.name"] for shared, _ in groups}
-    differing = {task: varying([shared for shared, _ in groups if shared["task.name"] == task]) for task in tasks}
     grouped = []
-    for shared, rows in groups:
-        first = rows.iloc[0]
-        q = None if pd.isna(first["q"]) else float(first["q"])
-        shown = [path for path in differing[shared["task.name"]] if path in shared and path not in _NAMED]
-        others = {column_name(path): shared[path] for path in shown}
-        text = ", ".join(f"{name} {value_text(value)}" for name, value in others.items())
-        named = {"task": first["task"], "baseline": first["baseline"], "q": q, "steps": int(first["steps"])}
-        order = [(name, *value_order(value)) for name, value in others.items()]
-        key = (first["task"], first["baseline"], q or 0.0, named["steps"], order, first["m"])
-        grouped.append((key, named | {"other entries": text}, rows))
+    for _, of_task in trials[trials["baseline"].isin(fresh)].groupby("task"):
+        groups = by_entries(of_task, free)
+        differing = [path for path in varying([shared for shared, _ in groups]) if path not in _NAMED]
+        for shared, rows in groups:
+            first = rows.iloc[0]
+            q = None if pd.isna(first["q"]) else float(first["q"])
+            others = {column_name(path): shared[path] for path in differing if path in shared}
+            text = ", ".join(f"{name} {value_text(value)}" for name, value in others.items())
+            named = {"task": first["task"], "baseline": first["baseline"], "q": q, "steps": int(first["steps"])}
+            order = [(name, *value_order(value)) for name, value in others.items()]
+            key = (first["task"], first["baseline"], value_order(q), named["steps"], order, first["m"])
+            grouped.append((key, named | {"other entries": text}, rows))
     return [(cells, rows) for _, cells, rows in sorted(grouped, key=lambda group: group[0])]
 
 
@@ -151,32 +152,8 @@ VOTES_TITLE = "How many votes each network needs"
 
 def votes_table(trials: pd.DataFrame) -> pd.DataFrame:
     """The votes of every randomised setting and kind of vote with a measured margin or success."""
-    found: list[tuple[SharedEntries, dict[int, Amount], Amount]] = []
-    protocols = set[int]()  # how many seeds r the margins were estimated from
-    for shared, rows in _randomised(trials):
-        spec = rows["spec"].iloc[0]
-        voting = _abilities(rows).voting
-        if voting is None:
-            continue
-        groups, evaluation_seeds = entries(spec).get("evaluation.votes", ()), entries(spec)["evaluation.seeds"]
-        for vote, rule in sorted(voting.rules.items(), key=lambda named: named[1]):  # joint first
-            reached = _reached(rows, vote, sorted({*groups, *sizes_of(evaluation_seeds, groups)}))
-            # Shares of single precision may exceed 1 by a rounding error; so may margins of a perfect model.
-            margins = [min(margin, 1.0) for margin in _values(rows, MARGINS[rule])]
-            if not (margins or reached):
-                continue
-            needed = [votes_needed(margin, rivals_of(voting, rule), FAILURE) for margin in margins]
-            protocols.add(evaluation_seeds)
-            cells = shared | {
-                "m": int(rows["m"].iloc[0]),
-                "seeds": rows["seed"].nunique(),
-                "vote": "whole" if rule == "joint" else "parts",
-                "margin": _span(margins, "{:.2f}".format),
-                "bound": _span(needed, lambda votes: "none" if math.isinf(votes) else f"{votes:,.0f}"),
-                "enough": _enough(reached),
-            }
-            shares = {size: _shares(*reached[size]) for size in groups if size in reached}
-            found.append((cells, shares, _span(_values(rows, "wrong_entropy"), "{:.1f}".format)))
+    found = [vote for shared, rows in _randomised(trials) for vote in _votes(shared, rows)]
+    protocols = {seeds for _, _, _, seeds in found}
     seeds = " or ".join(map(str, sorted(protocols)))
     note = (
         f"Vote: seeds r vote on whole answers, or on each part of them such as a bit. "
@@ -190,12 +167,37 @@ def votes_table(trials: pd.DataFrame) -> pd.DataFrame:
         f"Entropy: of the wrong answers, in bits. Of several training seeds the lowest ... highest. "
         f"'{MISSING}': not measured, as by older programs, or no answer is wrong."
     )
-    sizes = sorted({size for _, shares, _ in found for size in shares})
+    sizes = sorted({size for _, shares, _, _ in found for size in shares})
     rows = [
         cells | {f"{size} votes, %": shares.get(size) for size in sizes} | {"entropy": entropy}
-        for cells, shares, entropy in found
+        for cells, shares, entropy, _ in found
     ]
     return table(rows, VOTES_TITLE, note) if rows else table([])
+
+
+def _votes(shared: SharedEntries, rows: pd.DataFrame) -> Iterator[tuple[SharedEntries, dict[int, Amount], Amount, int]]:
+    """For each kind of vote of a setting: its cells, success by number of votes, entropy, and evaluation seeds."""
+    voting, of_trial = _abilities(rows).voting, entries(rows["spec"].iloc[0])
+    if voting is None:
+        return
+    groups, evaluation_seeds = of_trial.get("evaluation.votes", ()), of_trial["evaluation.seeds"]
+    for vote, rule in sorted(voting.rules.items(), key=lambda named: named[1]):  # joint first
+        reached = _reached(rows, vote, sorted({*groups, *sizes_of(evaluation_seeds, groups)}))
+        # Shares of single precision may exceed 1 by a rounding error; so may margins of a perfect model.
+        margins = [min(margin, 1.0) for margin in _values(rows, MARGINS[rule])]
+        if not (margins or reached):
+            continue
+        needed = [votes_needed(margin, rivals_of(voting, rule), FAILURE) for margin in margins]
+        cells = shared | {
+            "m": int(rows["m"].iloc[0]),
+            "seeds": rows["seed"].nunique(),
+            "vote": "whole" if rule == "joint" else "parts",
+            "margin": _span(margins, "{:.2f}".format),
+            "bound": _span(needed, lambda votes: "none" if math.isinf(votes) else f"{votes:,.0f}"),
+            "enough": _enough(reached),
+        }
+        shares = {size: _shares(*reached[size]) for size in groups if size in reached}
+        yield cells, shares, _span(_values(rows, "wrong_entropy"), "{:.1f}".format), evaluation_seeds
 
 
 def _reached(trials: pd.DataFrame, vote: str, sizes: Iterable[int]) -> dict[int, tuple[float, float]]:

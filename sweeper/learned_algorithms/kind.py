@@ -10,7 +10,6 @@ from jaxtyping import PyTree
 from sweeper.learned_algorithms import evaluation
 from sweeper.learned_algorithms.checks import shapes as by_shapes
 from sweeper.learned_algorithms.checks import suite, values
-from sweeper.learned_algorithms.checks.examples import examples
 from sweeper.learned_algorithms.contracts import Abilities, Task
 from sweeper.learned_algorithms.metrics import (
     FAILED_INPUTS,
@@ -137,7 +136,7 @@ class LearnedAlgorithms(Kind[TrialSpec]):
         values.trace_programs(trial, traced)
 
     def examples(self, kind: plugins.Kind, name: str) -> list[TrialSpec]:
-        return examples(kind, name)
+        return suite.examples(kind, name)
 
 
 def _abilities(task: Task | None) -> Abilities:

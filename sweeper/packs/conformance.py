@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jaxtyping import PyTree
@@ -23,6 +23,7 @@ from jaxtyping import PyTree
 from sweeper.progress import doing, each
 from sweeper.store.trial_file import check_network
 from sweeper.training import compilation
+from sweeper.training.kind import Checks
 from sweeper.training.kinds import kind_of
 from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.contract_checks import ContractError, broken, place
@@ -44,10 +45,16 @@ def check_shapes(trials: Iterable[Trial], to_keep: bool = False) -> None:
     seen: set[str] = set()
     with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
         for trial in trials:
-            for what, check in kind_of(trial).checks_by_shapes(trial, keep).items():
-                if what not in seen:
-                    check()
-                    seen.add(what)
+            for _, check in _unseen(kind_of(trial).checks_by_shapes(trial, keep), seen):
+                check()
+
+
+def _unseen(checks: Checks, seen: set[str]) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The checks, with their words, but for those seen; a check is seen once the loop goes on after it."""
+    for what, check in checks.items():
+        if what not in seen:
+            yield what, check
+            seen.add(what)
 
 
 def _require_storable(network: PyTree, plugin: Any, method: str) -> None:
@@ -85,11 +92,9 @@ def value_mistakes(trials: Sequence[Trial]) -> list[ContractError | None]:
             for trial in trials:
                 mistake = None
                 try:
-                    for what, check in kind_of(trial).checks_by_values(trial).items():
-                        if what not in seen:
-                            with doing(f"computing values of {what}"):
-                                check()
-                            seen.add(what)
+                    for what, check in _unseen(kind_of(trial).checks_by_values(trial), seen):
+                        with doing(f"computing values of {what}"):
+                            check()
                 except ContractError as error:
                     mistake = error
                 values.append(mistake)
@@ -120,35 +125,26 @@ def mistakes(trials: Sequence[Trial]) -> Iterator[str]:
     yield from (str(error) for error in found if error is not None)
     done: set[str] = set()
     for trial in (trial for trial, error in zip(shaped, found, strict=True) if error is None):
-        for what, check in kind_of(trial).further_checks(trial).items():
-            if what not in done:
-                done.add(what)
-                try:
-                    with doing(f"checking {what}"):
-                        check()
-                except ContractError as error:
-                    yield str(error)
+        for what, check in _unseen(kind_of(trial).further_checks(trial), done):
+            try:
+                with doing(f"checking {what}"):
+                    check()
+            except ContractError as error:
+                yield str(error)
 
 
 # Programs
 
 
-class _Program(NamedTuple):
-    """The program of a method of a plug-in."""
-
-    plugin: Any
-    digest: str  # constants included
-
-
-def _programs(trial: Trial) -> dict[str, _Program]:
-    """The program of every method of the plug-ins of a trial, by method."""
-    programs: dict[str, _Program] = {}
+def _programs(trial: Trial) -> dict[str, tuple[Any, str]]:
+    """The plug-in and the digest of its program, constants included, for every method of the plug-ins of a trial."""
+    programs: dict[str, tuple[Any, str]] = {}
 
     def traced(plugin: Any, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
         with vectorisation.built_for("cpu"), jax_settings.one_thread():
             program = compilation.traced(function, trial.for_programs(), *arguments)
             text = program.lower(lowering_platforms=("cpu",)).as_text()
-        programs[method] = _Program(plugin, hashlib.sha256(text.encode()).hexdigest())
+        programs[method] = plugin, hashlib.sha256(text.encode()).hexdigest()
         return program.out_info
 
     kind_of(trial).trace_programs(trial, traced)
@@ -156,7 +152,7 @@ def _programs(trial: Trial) -> dict[str, _Program]:
 
 
 def _digests(trial: Trial) -> dict[str, str]:
-    return {method: program.digest for method, program in _programs(trial).items()}
+    return {method: digest for method, (_, digest) in _programs(trial).items()}
 
 
 def _program_mistakes(
@@ -175,15 +171,15 @@ def _program_mistakes(
     return [_difference(mine, others) for mine, *others in zip(here, *traces, strict=True)]
 
 
-def _difference(mine: dict[str, _Program], others: Sequence[dict[str, str]]) -> ContractError | None:
+def _difference(mine: dict[str, tuple[Any, str]], others: Sequence[dict[str, str]]) -> ContractError | None:
     """The mistake of the first method whose program has another digest elsewhere."""
-    for method, program in mine.items():
-        if any(other.get(method) != program.digest for other in others):
+    for method, (plugin, digest) in mine.items():
+        if any(other.get(method) != digest for other in others):
             same = (
                 "the same: all randomness comes through keys and arguments, none from numpy.random, random or time; it "
                 "counts no calls, and takes no order from a set"
             )
-            return broken(program.plugin, method, "another program each time it is traced", same)
+            return broken(plugin, method, "another program each time it is traced", same)
     return None
 
 

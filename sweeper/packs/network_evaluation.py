@@ -22,11 +22,11 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from sweeper.events import PackProgressed
-from sweeper.messages import UserError, did_you_mean, nearest_name
+from sweeper.messages import UserError, instead
 from sweeper.packs import device_memory
 from sweeper.packs.other_code import computed_by_other_code
 from sweeper.packs.plan import Plan, Run, Work, plan
-from sweeper.packs.trained_trial import LoadError, current_trial
+from sweeper.packs.trained_trial import LoadError, with_network
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Status, Store, TrialResult
 from sweeper.store.trial_file import evaluation_seal, protocol_id
@@ -90,25 +90,21 @@ def _require_entries(changes: Changes, trials: Collection[Trial]) -> None:
     """Refuse a change of an entry that none of the trials has, if there are any."""
     known = {name for trial in trials for name in _entries(trial)}
     if trials and (unknown := sorted(changes.keys() - known)):
-        hint, listed = did_you_mean(nearest_name(unknown[0], known)), ", ".join(sorted(known))
-        raise ProtocolError(f"{unknown[0]}: no trial is evaluated by such an entry{hint} (known: {listed})")
+        raise ProtocolError(f"{unknown[0]}: no trial is evaluated by such an entry{instead(unknown[0], sorted(known))}")
 
 
-def _refusal(trial: Trial, changes: Changes) -> str | None:
-    """Why the network of a trial cannot be evaluated with these changes; None if it can."""
+def _changed(key: str, trial: Trial, changes: Changes) -> Trial:
+    """The trial with changes of its protocol; a `LoadError` or `ContractError` if it cannot be evaluated so."""
     if trial.protocol is None:
-        return "has no protocol that could be changed"
+        raise LoadError(f"trial {key} has no protocol that could be changed")
     if missing := sorted(changes.keys() - _entries(trial).keys()):
-        return f"has no entry '{missing[0]}' to be evaluated by"
+        raise LoadError(f"trial {key} has no entry '{missing[0]}' to be evaluated by")
     changed = by_protocol(trial, changes)
-    try:
-        with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
-            misfit = kind_of(trial).misfit(trial, changed)
-    except ContractError as error:
-        return str(error)
+    with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
+        misfit = kind_of(trial).misfit(trial, changed)
     if misfit is not None:
         raise ProtocolError(f"{trial.words}: {misfit}")
-    return None
+    return changed
 
 
 @dataclass(frozen=True)
@@ -144,33 +140,30 @@ def evaluation_plan(
     seals = store.seals(chosen)
     rows = {row["trial_id"]: row for row in store.trials(chosen).to_pylist()}
     left_out: collections.Counter[str] = collections.Counter()
-    trials: dict[str, Trial] = {}
+    loaded: dict[str, Trial] = {}
+    protocols: dict[str, str] = {}
     for key in chosen:
-        # Rows and seals are two looks at the store, and a commit or a deletion may have come between.
-        reason = seals[key].without_network if key in rows and key in seals else "is not committed"
-        if reason is None:
-            try:
-                trial = current_trial(rows[key])
-            except LoadError as error:
-                reason = str(error).replace(f"trial {key} ", "")
-            else:
-                trials[key] = trial
-        if reason is not None:
-            left_out[reason] += 1
-    _require_entries(changes, trials.values())
-    refusals = {key: _refusal(trial, changes) for key, trial in trials.items()}
-    left_out.update(reason for reason in refusals.values() if reason is not None)
-    trials = {key: trial for key, trial in trials.items() if refusals[key] is None}
-    protocols = {key: protocol_id(by_protocol(trial, changes).protocol) for key, trial in trials.items()}
-    stored = store.evaluations({key: seals[key] for key in trials})
-    there = {seal.trial_id: (seal, row) for seal, row in stored if protocols[seal.trial_id] == seal.protocol}
+        try:
+            # Rows and seals are two looks at the store, and a commit or a deletion may have come between.
+            if key not in rows or key not in seals:
+                raise LoadError(f"trial {key} is not committed")
+            loaded[key] = with_network(rows[key], seals[key])
+            protocols[key] = protocol_id(_changed(key, loaded[key], changes).protocol)
+        except (LoadError, ContractError) as error:
+            left_out[str(error).removeprefix(f"trial {key} ")] += 1
+    _require_entries(changes, loaded.values())
+    trials = {key: loaded[key] for key in protocols}
+    evaluated: dict[str, TrialSeal] = {}
+    evaluations: dict[str, pa.Table] = {}
+    for seal, row in store.evaluations({key: seals[key] for key in trials}):
+        if seal.protocol == protocols[seal.trial_id]:
+            evaluated[seal.trial_id], evaluations[seal.trial_id] = seal, row
     own = code()
-    evaluated = {key: seal for key, (seal, _) in there.items()}
     others = computed_by_other_code(trials, evaluated, own)
-    done: dict[str, Status] = {key: "finished" for key in there if not (recompute_other_code and key in others)}
+    done: dict[str, Status] = {key: "finished" for key in evaluated if not (recompute_other_code and key in others)}
     return EvaluationPlan(
         plan=plan(trials.values(), lanes, done, frozenset({"finished"})),
-        evaluations={key: row for key, (_, row) in there.items()},
+        evaluations=evaluations,
         other_code={key: evaluated[key].fingerprint for key in others},
         other_networks={key: seals[key] for key in computed_by_other_code(trials, seals, own)},
         left_out=left_out,

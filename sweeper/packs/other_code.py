@@ -1,6 +1,6 @@
 """Committed trials that other code than the start's has computed, or whose code cannot be compared with it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from sweeper.messages import counted, inflected
 from sweeper.store.seal import TrialSeal
@@ -26,16 +26,24 @@ def computed_by_other_code(planned: Mapping[str, Trial], seals: Mapping[str, Tri
     return others
 
 
-def sentences(store: Store, others: Iterable[str], seals: Mapping[str, TrialSeal], recompute: bool) -> list[str]:
-    """How many rows are of other code, or of an older scheme, from which commits, and what happens to these rows."""
-    happens = (
-        "moved to superseded/ and computed again" if recompute else "kept; --recompute-other-code computes them again"
-    )
-    said = []
-    for words, keys in by_words({key: seals[key].fingerprint for key in others}).items():
-        verb = inflected(len(keys), "is", "are")
-        rows = "failed row" if all(seals[key].status == "failed" for key in keys) else "row"
-        said.append(f"{counted(len(keys), rows)} {verb} {words} ({commits(store, keys, seals)}): {happens}")
+def superseded(others: Iterable[str], seals: Mapping[str, TrialSeal], recompute: bool) -> list[str]:
+    """Those of the rows of other code that are computed again: all, or the failed ones."""
+    # A failure says something about the code that failed, and nothing about this code.
+    return [key for key in others if recompute or seals[key].status == "failed"]
+
+
+def sentences(store: Store, others: Iterable[str], again: Collection[str], seals: Mapping[str, TrialSeal]) -> list[str]:
+    """How many rows are of other code, or of an older scheme, from which commits, and which are computed `again`."""
+    said, chosen = [], set(again)
+    kept = [key for key in others if key not in chosen]
+    for happens, keys in (
+        ("moved to superseded/ and computed again", again),
+        ("kept; --recompute-other-code computes them again", kept),
+    ):
+        for words, of_code in by_words({key: seals[key].fingerprint for key in keys}).items():
+            verb = inflected(len(of_code), "is", "are")
+            rows = "failed row" if all(seals[key].status == "failed" for key in of_code) else "row"
+            said.append(f"{counted(len(of_code), rows)} {verb} {words} ({commits(store, of_code, seals)}): {happens}")
     return said
 
 

@@ -26,7 +26,7 @@ import datetime
 import logging
 import math
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import jax
 import numpy as np
@@ -178,34 +178,38 @@ class PackRun(Run):
 
     def _measure_if_due(self, before: int) -> None:
         """Evaluate every lane at the end of the first stride at or after each multiple of `Trial.evaluate_every`."""
-        step, every = self.training.step, self.stacked.evaluate_every
-        if every is None or step >= self.stacked.steps or step // every == before // every:
-            return
-        begun = time.process_time()
-        found = _metrics(self.pack.trials, self.training)
-        names = dict.fromkeys(name for metrics in found for name in metrics)
-        values = {name: [metrics.get(name, math.nan) for metrics in found] for name in names}
-        seconds = self.training.seconds
-        spent = {"cpu_seconds": seconds["cpu_seconds"] + time.process_time() - begun}
-        evaluations = [*self.training.evaluations, (step, values)]
-        self.training = dataclasses.replace(self.training, evaluations=evaluations, seconds=seconds | spent)
+        if self._passed(before, self.stacked.evaluate_every, self.stacked.steps):
+            with self._cpu_counted():
+                found = _metrics(self.pack.trials, self.training)
+                names = dict.fromkeys(name for metrics in found for name in metrics)
+                values = {name: [metrics.get(name, math.nan) for metrics in found] for name in names}
+            evaluations = [*self.training.evaluations, (self.training.step, values)]
+            self.training = dataclasses.replace(self.training, evaluations=evaluations)
 
     def _evaluate_if_due(self, before: int) -> None:
         """Evaluate the pack for early stopping, at the end of the first stride at or after each multiple of `every`."""
-        step, watched = self.training.step, self.early_stopping
-        if watched is None or watched.every is None or step >= self.segment.until:
-            return
-        if step // watched.every == before // watched.every:
-            return
+        watched = self.early_stopping
+        if watched is not None and self._passed(before, watched.every, self.segment.until):
+            with self._cpu_counted():
+                if watched.metric in curve_names(self.trainer, self.stacked):
+                    value = self._latest(watched.metric)
+                else:
+                    value = _mean_metric(self.pack.trials, self.training, watched.metric)
+            self.evaluated = self.training.step, value
+
+    def _passed(self, before: int, every: int | None, end: int) -> bool:
+        """Whether the stride from the step `before` has come to a multiple of `every`, and not to the end."""
+        step = self.training.step
+        return every is not None and step < end and step // every != before // every
+
+    @contextlib.contextmanager
+    def _cpu_counted(self) -> Iterator[None]:
+        """Count what is done in this block to the CPU time of the pack."""
         begun = time.process_time()
-        if watched.metric in curve_names(self.trainer, self.stacked):
-            value = self._latest(watched.metric)
-        else:
-            value = _mean_metric(self.pack.trials, self.training, watched.metric)
+        yield
         seconds = self.training.seconds
         spent = {"cpu_seconds": seconds["cpu_seconds"] + time.process_time() - begun}
         self.training = dataclasses.replace(self.training, seconds=seconds | spent)
-        self.evaluated = step, value
 
     def _end_segment(self) -> None:
         """Do what is due at the last step of the segment, apart from evaluations."""

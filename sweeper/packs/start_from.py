@@ -26,7 +26,7 @@ from jaxtyping import PyTree
 from sweeper.messages import one_line
 from sweeper.packs.halving import searches_of, winners_of
 from sweeper.packs.other_code import commits
-from sweeper.packs.trained_trial import LoadError, current_trial
+from sweeper.packs.trained_trial import LoadError, with_network
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
@@ -165,10 +165,8 @@ class _Search:
         seals = self._store.seals([name])
         if name not in seals:
             return f"trial {name} is not in the store any more"
-        if (why := seals[name].without_network) is not None:
-            return f"trial {name} {why}"
         try:
-            other = current_trial(dict(row))
+            other = with_network(dict(row), seals[name])
         except LoadError as error:
             return str(error)
         if seals[name].fingerprint != code.fingerprint(other):

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sweeper.messages import UserError, one_line
+from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Store
 from sweeper.training.named_weights import OtherNetworkError, network_of
 from sweeper.trial import jax_settings, plugins
@@ -52,6 +53,13 @@ def load(name: str, results: str | Path | Store = "results") -> TrainedTrial:
         raise LoadError(f"trial {name} {error}") from error
     except OtherNetworkError as error:
         raise LoadError(f"trial {name}: {error}") from error
+
+
+def with_network(row: dict[str, Any], seal: TrialSeal) -> Trial:
+    """As `current_trial`; a `LoadError` also if the store has no network of the trial."""
+    if seal.without_network is not None:
+        raise LoadError(f"trial {seal.trial_id} {seal.without_network}")
+    return current_trial(row)
 
 
 def current_trial(row: dict[str, Any]) -> Trial:

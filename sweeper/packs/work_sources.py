@@ -19,6 +19,7 @@ import itertools
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from sweeper.messages import counted
 from sweeper.packs.checkpointed_trials import holders
@@ -109,6 +110,14 @@ class JointWork(WorkSource):
         self._note_planned()
 
 
+class _Asked(NamedTuple):
+    """A setting that a study has proposed."""
+
+    trials: tuple[Trial, ...]  # none of a setting that is left out, or that cannot be trained
+    left_out: bool  # by a condition of the space
+    packs: set[str]  # ids of those that have not ended
+
+
 class AdaptiveWork(WorkSource):
     """The work of an adaptive search: its settings so far are asked for again, then further ones.
 
@@ -128,12 +137,10 @@ class AdaptiveWork(WorkSource):
         self._study = spec.search.study(spec.tree)
         self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
         self._settings = spec.search.draws
-        self._trials: list[tuple[Trial, ...]] = []
-        self._left_out: list[bool] = []
-        self._open: list[set[str]] = []
+        self._asked: list[_Asked] = []
         self._told = 0
         self._advance()
-        if self.exhausted and not self.planned and all(self._left_out):
+        if self.exhausted and not self.planned and all(each.left_out for each in self._asked):
             spec.refuse_empty(self.settings, self.planned)
 
     @property
@@ -143,12 +150,12 @@ class AdaptiveWork(WorkSource):
     def expected(self, pending: Collection[str]) -> list[Trial]:
         """The pending trials, and for each setting that is not known yet as many as the known ones have on average."""
         known = list(self.planned.values())
-        later = len(known) * (self._settings - len(self._trials)) / len(self._trials)
+        later = len(known) * (self._settings - len(self._asked)) / len(self._asked)
         return [*super().expected(pending), *itertools.islice(itertools.cycle(known), round(later))]
 
     def settle(self, pack_id: str, whole: bool = True) -> None:
-        for packs_of_setting in self._open:
-            packs_of_setting.discard(pack_id)
+        for asked in self._asked:
+            asked.packs.discard(pack_id)
         before = len(self.planned)
         self._advance()
         if len(self.planned) > before:
@@ -157,40 +164,37 @@ class AdaptiveWork(WorkSource):
     def _advance(self) -> None:
         """Ask for settings and tell their values as far as the results allow."""
         while self._told < self._settings:
-            if len(self._trials) < min(self._told + WINDOW, self._settings):
-                self._ask()
-                if all(self._left_out[-MOST_LEFT_OUT:]) and len(self._left_out) >= MOST_LEFT_OUT:
-                    self._settings = len(self._left_out)
+            if len(self._asked) < min(self._told + WINDOW, self._settings):
+                self._asked.append(self._ask())
+                if sum(each.left_out for each in self._asked[-MOST_LEFT_OUT:]) == MOST_LEFT_OUT:
+                    self._settings = len(self._asked)
                     self.impossible.append(
                         f"the conditions under exclude leave out {MOST_LEFT_OUT} settings in a row: the search ends "
                         f"after {self._settings:,} of {self._spec.search.draws:,}"
                     )
-            elif not self._open[self._told]:
-                self._tell()
+            elif not self._asked[self._told].packs:
+                self._tell(self._asked[self._told])
+                self._told += 1
             else:
                 return
 
-    def _ask(self) -> None:
+    def _ask(self) -> _Asked:
         try:
             asked = self._spec.trials_of(self._study.ask())
-            self._left_out += [not asked.trials]
-            trials = asked.trials
-            self.note(asked)
         except SearchSpaceError as error:
             self.impossible.append(str(error))
-            self._left_out += [False]
-            trials = ()
+            return _Asked((), False, set())
+        self.note(asked)
         # A trial that an earlier setting has planned is under way or done already.
-        new = (trial for trial in trials if trial_id(trial) not in self.planned)
+        new = (trial for trial in asked.trials if trial_id(trial) not in self.planned)
         part = plan(new, self._spec.pack_lanes, self._committed, self.done, self._holders)
         self._extend(part)
-        self._trials.append(trials)
-        self._open.append({work.pack.pack_id for work in part.work})
+        return _Asked(asked.trials, not asked.trials, {work.pack.pack_id for work in part.work})
 
-    def _tell(self) -> None:
-        trials, search = self._trials[self._told], self._spec.search
+    def _tell(self, asked: _Asked) -> None:
+        trials, search = asked.trials, self._spec.search
         values = [self._scaled(trials, name) for name in search.metric]
-        if self._left_out[self._told]:
+        if asked.left_out:
             self._study.leave_out(self._told)
         elif any(each is None for each in values):
             self._study.prune(self._told)
@@ -198,7 +202,6 @@ class AdaptiveWork(WorkSource):
             # A mean over some training seeds would reward a setting for the training seeds that failed.
             means = [statistics.fmean(each) for each in values if each and len(each) == len(trials)]
             self._study.tell(self._told, means if len(means) == len(values) else None)
-        self._told += 1
 
     def _scaled(self, trials: Collection[Trial], metric: str) -> list[float] | None:
         """As the function `metric`, with each value on the scale of its task."""

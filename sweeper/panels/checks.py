@@ -6,6 +6,7 @@ the start of a sweep. A report does not check names: it draws what the rows of t
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from sweeper.panels.axes import Declaration, Points
 from sweeper.panels.names import Names, column_mistake, curve_mistake, task_mistake
@@ -51,8 +52,8 @@ def _references(panel: Panel) -> Iterator[tuple[Location, str, Mistake]]:
     for location, part in _parts(panel):
         for name, value in part.where.items():
             yield (*location, "where", name), name, column_mistake
-            tasks = value if isinstance(value, list) else [value]
-            yield from (((*location, "where", name), str(task), task_mistake) for task in tasks if name in TASK)
+            for task in _each(value) if name in TASK else ():
+                yield (*location, "where", name), str(task), task_mistake
         if part.best is not None:
             yield (*location, "best", "metric"), part.best.metric, column_mistake
         # The metrics of evaluations depend on protocols that are not chosen yet.
@@ -63,9 +64,13 @@ def _references(panel: Panel) -> Iterator[tuple[Location, str, Mistake]]:
         value = getattr(panel, field)
         if isinstance(value, Points) and value.curve:
             yield (field, "curve"), value.curve, curve_mistake
-        for name in value if isinstance(value, tuple) else (getattr(value, "column", value),):
+        for name in _each(getattr(value, "column", value)):
             if isinstance(name, str):
                 yield (field,), name, column_mistake
+
+
+def _each(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
 
 
 def _labels(record: Declaration) -> Iterator[tuple[Location, str]]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from sweeper.messages import did_you_mean, nearest_name
+from sweeper.messages import instead
 from sweeper.trial.columns import COLUMNS, METRICS
 from sweeper.trial.entry_names import CARRIED, column_name, meant
 from sweeper.trial.metrics import Metric, metric_named
@@ -37,10 +37,7 @@ class Names(Protocol):
 
 def unknown(what: str, name: str, known: Sequence[str]) -> str | None:
     """A message about a name that is not among those that are known; None if it is."""
-    if name in known:
-        return None
-    hint = did_you_mean(nearest_name(name, known))
-    return f"unknown {what} '{name}'{hint} (known: {', '.join(dict.fromkeys(known))})"
+    return None if name in known else f"unknown {what} '{name}'{instead(name, known)}"
 
 
 def curve_mistake(names: Names, name: str) -> str | None:
@@ -67,7 +64,7 @@ def outcome_mistake(names: Names, name: str) -> str | None:
 
 def task_mistake(names: Names, name: str) -> str | None:
     """As `unknown`, of a task."""
-    return None if name in names.tasks else f"no trial has the task '{name}' (known: {', '.join(names.tasks)})"
+    return None if name in names.tasks else f"no trial has the task '{name}'{instead(name, names.tasks)}"
 
 
 MISTAKES: Mapping[str, Callable[[Names, str], str | None]] = {

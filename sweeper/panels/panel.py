@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from sweeper.messages import instead
 from sweeper.panels import axes
 from sweeper.panels.axes import Declaration, Name, Text, Unit, ValueAxis
 from sweeper.panels.names import MISTAKES, Names
@@ -73,9 +74,9 @@ class Published(Panel):
     @model_validator(mode="after")
     def _has_published_series(self) -> "Published":
         labels = [series.label for series in self.series]
-        for reference in self.published:
-            if labels and reference.series not in labels:
-                raise ValueError(f"published: there is no series '{reference.series}' (known: {', '.join(labels)})")
+        for name in (reference.series for reference in self.published):
+            if labels and name not in labels:
+                raise ValueError(f"published: there is no series '{name}'{instead(name, labels)}")
         return self
 
 

@@ -27,7 +27,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sweeper.messages import counted, did_you_mean, nearest_name
+from sweeper.messages import counted, did_you_mean, instead, nearest_name
 from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
 from sweeper.space import formulas, holes, validation_messages
@@ -342,40 +342,41 @@ def _directed(spec: SweepSpec) -> SweepSpec:
 
 def _wrong_metric(spec: SweepSpec) -> Iterator[Problem]:
     """A metric or a curve that no trial will have, a metric without a direction, and a goal that is not known."""
-    search, goal, root = spec.search, spec.limits.goal, spec.document
-    written, stopping, halving = search.model_fields_set, search.early_stopping, search.halving
+    search, root = spec.search, spec.document
+    written, halving = search.model_fields_set, search.halving
     if search.ADAPTS and "metric" not in written and not all(kind_of(trial).goal for trial in spec.names.trials):
         known = ", ".join(spec.names.metrics)
         yield Problem("search.metric", f"is missing: which metric is to be improved? (known: {known})", root.where)
     if halving is not None and halving.curve not in (curves := spec.names.curves):
         at = replace(descendant(root, ("search", "curve")), path="search.curve")
-        hint = f"{_hint(halving.curve, curves)}; a metric of the evaluation is one with trial.evaluate_every"
+        hint = f"{instead(halving.curve, curves)}; a metric of the evaluation is one with trial.evaluate_every"
         yield at.problem(f"no trial has the training curve {shown(halving.curve)}{hint}")
     if isinstance(search, OptunaSearch) and search.scale:
         tasks = spec.names.tasks
         for task in sorted({*search.scale} ^ {*tasks}):
-            mistake = f"lacks {task}" if task in tasks else f"no trial has the task {shown(task)}{_hint(task, tasks)}"
+            mistake = f"lacks {task}" if task in tasks else f"no trial has the task {shown(task)}{instead(task, tasks)}"
             yield descendant(root, ("search", "scale", task)).problem(mistake)
-    if "metric" in written:
-        for number, metric in enumerate(search.metric):
-            at = descendant(root, ("search", "metric", number))
-            yield from _unknown_metric(metric, at, [TRAIN_LOSS, *spec.names.metrics])
-    if goal is not None:
-        yield from _unknown_metric(goal.metric, descendant(root, ("limits", "goal", "metric")), spec.names.metrics)
-    if stopping is not None and stopping.metric not in (curves := spec.names.training_curves):
-        at = descendant(root, ("search", "early_stopping", "metric"))
-        yield from _unknown_metric(stopping.metric, at, [*curves, *spec.names.metrics])
+    yield from _unknown_metrics(spec)
     if "metric" in written and "mode" not in written:
         large = f"write 'mode: max' if {shown(search.metric[0])} is to become large, 'mode: min' if small"
         direction = large if len(search.metric) == 1 else "write a direction, min or max, for each metric"
         yield Problem("search.mode", f"is missing: {direction}", descendant(root, ("search", "metric")).where)
 
 
-def _hint(name: str, known: Sequence[str]) -> str:
-    return f"{did_you_mean(nearest_name(name, known))} (known: {', '.join(known)})"
+def _unknown_metrics(spec: SweepSpec) -> Iterator[Problem]:
+    """Metrics in the search and in the limits that no trial will have."""
+    search, goal, stopping = spec.search, spec.limits.goal, spec.search.early_stopping
+    if "metric" in search.model_fields_set:
+        for number, metric in enumerate(search.metric):
+            yield from _unknown(spec, metric, ("search", "metric", number), [TRAIN_LOSS, *spec.names.metrics])
+    if goal is not None:
+        yield from _unknown(spec, goal.metric, ("limits", "goal", "metric"), spec.names.metrics)
+    if stopping is not None and stopping.metric not in (curves := spec.names.training_curves):
+        known = [*curves, *spec.names.metrics]
+        yield from _unknown(spec, stopping.metric, ("search", "early_stopping", "metric"), known)
 
 
-def _unknown_metric(metric: str, at: Node, known: Sequence[str]) -> Iterator[Problem]:
+def _unknown(spec: SweepSpec, metric: str, location: formulas.Location, known: Sequence[str]) -> Iterator[Problem]:
     if metric in known:
         return
     # With the statistics of each metric, whose names begin with its name, the list is three times as long.
@@ -384,4 +385,5 @@ def _unknown_metric(metric: str, at: Node, known: Sequence[str]) -> Iterator[Pro
     endings = sorted({f"_{name.removeprefix(f'{other}_')}" for name, others in begun.items() for other in others})
     listed += f"; some of them also with {', '.join(endings)}" * bool(endings)
     hint = did_you_mean(nearest_name(metric, known))
+    at = descendant(spec.document, location)
     yield at.problem(f"unknown metric {shown(metric)}{hint} (known: {listed})")

@@ -1,4 +1,4 @@
-"""Copying trials and sweeps from one store into another, which keeps what it has.
+"""Copying trials and sweeps from one store into another, which keeps what it has, and a sweep to another name.
 
 A trial is one file, which is proven whole and written as a worker would commit it. So a copy that is killed leaves
 whole trials and nothing else, and the same copy carries on. A trial that the target has is left alone, unless the copy
@@ -6,22 +6,35 @@ is of a better status (`store.stands`). A file that stays the same is copied byt
 outcomes, a command without folders) is sealed anew. The same copy of the same trials into an empty store writes the
 same bytes.
 
+A renaming copies the starts, notes and tags of a sweep to the new name, and then deletes them under the old one. If it
+was killed, the same call carries on: the old name has all starts, or the latest ones. A start that comes meanwhile
+stays under the name that it has.
+
 Records of sweeps are copied before the trials, so that no trial is without a sweep meanwhile. All that a copy may
 refuse is read before the first write, and from files, whatever a snapshot says.
 """
 
 import dataclasses
+import functools
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from sweeper.messages import did_you_mean, nearest_name
-from sweeper.store.annotations import add_annotations, annotations_of
-from sweeper.store.files import in_threads
+from sweeper.messages import instead
+from sweeper.store.annotations import add_annotations, annotations_of, check_annotations, rename_annotations
+from sweeper.store.files import DurableFiles, in_threads
 from sweeper.store.seal import DamagedError, TrialSeal, row_of, set_aside, unsealed
 from sweeper.store.store import Store, StoreError, stands
-from sweeper.store.sweep_records import copy_records, latest_starts
+from sweeper.store.sweep_records import (
+    check_name,
+    copy_records,
+    history,
+    latest_starts,
+    remove_starts,
+    start_files,
+    write_start,
+)
 from sweeper.store.trial_file import outcome_values, sealed_evaluation, sealed_row
 from sweeper.trial.provenance import without_folders
 
@@ -52,23 +65,16 @@ def copy(
     if source.url == target.url:
         raise StoreError("a store cannot be copied onto itself")
     latest = latest_starts(source.sweeps(), sweeps)
+    names = list(sweeps or latest)
     wanted = {trial_id for name in sweeps for trial_id in latest[name].trial_ids} if sweeps else None
     seals = source.seals_in_files(wanted)
     _check_names(seals, outcomes)
     there = target.seals_in_files(seals)
     evaluations = _lacking_evaluations(source, target, seals)
-    annotations, damaged_notes = annotations_of(source.files, sweeps or list(latest))
-    copy_records(source.files, target.files, sweeps or list(latest), hide_folders)
-    # A failure is no better than what is there.
-    missing = [
-        seal
-        for key, seal in seals.items()
-        if key not in there or not (seal.status == "failed" or stands(there[key], seal))
-    ]
-
-    def copied(seal: TrialSeal) -> TrialSeal | None:
-        return _copied(source, target, seal, outcomes, hide_folders)
-
+    annotations, damaged_notes = annotations_of(source.files, names)
+    copy_records(source.files, target.files, names, hide_folders)
+    missing = [seal for key, seal in seals.items() if _is_better(seal, there.get(key))]
+    copied = functools.partial(_copied, source, target, outcomes, hide_folders)
     done = {seal.trial_id: seal for seal in in_threads(copied, missing, "copying trials") if seal is not None}
     damaged = sorted({seal.trial_id for seal in missing} - done.keys())
     there |= done
@@ -84,13 +90,15 @@ def _check_names(seals: Mapping[str, TrialSeal], outcomes: Kept) -> None:
     known = {name for seal in seals.values() for name in seal.outcomes}
     for name in outcomes or ():
         if name not in known:
-            raise StoreError(
-                f"no trial has outcomes called {name!r}{did_you_mean(nearest_name(name, known))}; "
-                f"known are: {', '.join(sorted(known)) or 'none'}"
-            )
+            raise StoreError(f"no trial has outcomes called {name!r}{instead(name, sorted(known))}")
 
 
-def _copied(source: Store, target: Store, seal: TrialSeal, outcomes: Kept, hide_folders: bool) -> TrialSeal | None:
+def _is_better(seal: TrialSeal, there: TrialSeal | None) -> bool:
+    """Whether a trial is copied over the one that the target has; a failure is no better than any."""
+    return there is None or not (seal.status == "failed" or stands(there, seal))
+
+
+def _copied(source: Store, target: Store, outcomes: Kept, hide_folders: bool, seal: TrialSeal) -> TrialSeal | None:
     """Copy a trial or an evaluation; the seal of the copy, or None if it is damaged or gone."""
     data = source.files.read(seal.name)
     try:
@@ -128,3 +136,29 @@ def _lacking_evaluations(source: Store, target: Store, seals: Mapping[str, Trial
     """The evaluations of the source's networks that the target lacks."""
     present = {seal.name for seal, _ in target.evaluations(seals)}
     return [seal for seal, _ in source.evaluations(seals) if seal.name not in present]
+
+
+# Renaming
+
+
+def rename_sweep(files: DurableFiles, old: str, new: str) -> None:
+    """Give a sweep another name; refused if the name is taken, maybe meanwhile, or if the sweep cannot be read."""
+    check_name(new)
+    taken = StoreError(f"there is a sweep {new!r} already")
+    paths = start_files(files, old)
+    ours = [record.model_copy(update={"name": new}) for record in history(files, old)]
+    if not ours:
+        raise StoreError(f"the store has no sweep {old!r}")
+    check_annotations(files)  # afterwards nothing is refused but a name that was taken meanwhile
+    theirs = history(files, new)
+    if theirs[-len(ours) :] != ours:
+        if theirs != ours[: len(theirs)]:
+            raise taken
+        missing = enumerate(ours[len(theirs) :], len(theirs) + 1)
+        written = [write_start(files, number, record) for number, record in missing]
+        if history(files, new) != ours:
+            remove_starts(files, new, written)
+            raise taken
+    rename_annotations(files, old, new)
+    remove_starts(files, old, paths)
+    rename_annotations(files, old, new)

@@ -38,31 +38,33 @@ class Deletion(NamedTuple):
     size: int  # bytes of the files of the trials
 
 
-def of_sweep(store: Store, sweep: str, statuses: Collection[Status] = ()) -> Deletion:
+def of_sweep(store: Store, sweep: str, status: Status | None = None) -> Deletion:
     """A sweep's own trials, which no start of another sweep planned, with the sweep's records.
 
-    With statuses only the trials that have one of them, and the records stay.
+    With a status only the trials that have it, and the records stay.
     """
     records = read_records(store.files, strict=True)
     if sweep not in (names := {record.name for record in records}):
         raise unknown_sweep(sweep, names)
     planned = _planned(record for record in records if record.name == sweep)
     others = _planned(record for record in records if record.name != sweep)
-    chosen = _chosen(store, planned, statuses)
-    own: dict[str, Status] = {key: status for key, status in chosen.items() if key not in others}
-    left = frozenset(own) if statuses else frozenset(planned - others)
-    return Deletion(None if statuses else sweep, own, len(chosen) - len(own), left, _size(store, left))
+    chosen = _chosen(store, planned, status)
+    own: dict[str, Status] = {key: found for key, found in chosen.items() if key not in others}
+    left = frozenset(planned - others if status is None else own)
+    return Deletion(sweep if status is None else None, own, len(chosen) - len(own), left, _size(store, left))
 
 
-def of_status(store: Store, statuses: Collection[Status]) -> Deletion:
-    trials = _chosen(store, None, statuses)
+def of_status(store: Store, status: Status | None) -> Deletion:
+    trials = _chosen(store, None, status)
     return Deletion(None, trials, 0, frozenset(trials), _size(store, trials))
 
 
 def of_no_sweep(store: Store) -> Deletion:
     """The trials that the latest start of no sweep planned."""
     planned = planned_trials(store)
-    trials: dict[str, Status] = {key: status for key, status in _chosen(store, None, ()).items() if key not in planned}
+    trials: dict[str, Status] = {
+        key: status for key, status in _chosen(store, None, None).items() if key not in planned
+    }
     return Deletion(None, trials, 0, frozenset(trials), _size(store, trials))
 
 
@@ -102,10 +104,10 @@ def _is_another(files: DurableFiles, name: str, status: Status | None) -> bool:
     return status is not None and rows_in(files, [name], ["status"])["status"].to_pylist() != [status]
 
 
-def _chosen(store: Store, planned: Collection[str] | None, statuses: Collection[Status]) -> dict[str, Status]:
-    """The committed trials among those planned (None: all trials) that have one of the statuses (empty: any)."""
+def _chosen(store: Store, planned: Collection[str] | None, status: Status | None) -> dict[str, Status]:
+    """The committed trials among those planned (None: all trials) that have the status (None: any)."""
     seals = store.seals_in_files(planned)
-    return {key: seal.status for key, seal in seals.items() if not statuses or seal.status in statuses}
+    return {key: seal.status for key, seal in seals.items() if status in (None, seal.status)}
 
 
 def _planned(records: Iterable[SweepRecord]) -> set[str]:

@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json
 
-from sweeper.messages import did_you_mean, nearest_name, printable
+from sweeper.messages import instead, printable
 from sweeper.store.files import DurableFiles, StoreError, in_threads
 from sweeper.store.schema import SCHEMA_VERSION, check_version
 from sweeper.trial.provenance import Provenance, without_folders
@@ -53,9 +53,7 @@ def check_name(name: str) -> None:
 
 def unknown_sweep(name: str, known: Iterable[str]) -> StoreError:
     """The error about a name that no sweep of the store has, with the nearest name and all names."""
-    names = sorted(set(known))
-    hint = did_you_mean(nearest_name(name, names))
-    return StoreError(f"the store has no sweep '{name}'{hint} (known: {', '.join(names) or 'none'})")
+    return StoreError(f"the store has no sweep '{name}'{instead(name, sorted(known))}")
 
 
 def latest_starts(records: Iterable[SweepRecord], needed: Iterable[str] = ()) -> dict[str, SweepRecord]:

@@ -124,13 +124,14 @@ def plan_evaluation(
     store = Store.existing(results)
     with plugins.contained(), doing("planning"):
         spec = search_space.read(chosen) if isinstance(chosen, str | Path) else chosen
-        ids = _planned_ids(spec, store) if isinstance(spec, SweepSpec) else list(spec)
-        resources = spec.resources if isinstance(spec, SweepSpec) else Resources()
+        if isinstance(spec, SweepSpec):
+            name, ids, resources, metrics = spec.name, _planned_ids(spec, store), spec.resources, spec.metrics
+        else:
+            name, ids, resources, metrics = "evaluation", spec, Resources(), ()
         jax_settings.require()
         plan = evaluation_plan(store, ids, changes, fingerprint.captured, resources.lanes, recompute_other_code)
         origin = provenance.capture(command or provenance.command_line(["sweeper.evaluate"]))
         LoadedCode(used_plug_ins(plan.plan.trials.values())).require_unchanged()
-    name, metrics = (spec.name, spec.metrics) if isinstance(spec, SweepSpec) else ("evaluation", ())
     return PlannedEvaluation(name, store, origin, resources, changes, plan, recompute_other_code, metrics)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sweeper import events
 from sweeper.analysis import cost
 from sweeper.messages import counted, message_of, one_line
-from sweeper.packs import conformance, other_code, plan, start_from, trial_timing
+from sweeper.packs import conformance, other_code, plan, start_from
 from sweeper.packs.packing import Pack
 from sweeper.packs.progress_events import label, varying
 from sweeper.packs.work_sources import work_source
@@ -92,7 +92,11 @@ class SweepPlan:
     @property
     def pending(self) -> list[str]:
         """Ids of the trials that training would run."""
-        return [key for key in self.trials if self.committed.get(key) not in self.source.done]
+        return self.lacking(self.committed)
+
+    def lacking(self, committed: Mapping[str, Status]) -> list[str]:
+        """Ids of the trials that training would run if these had rows, of these statuses."""
+        return [key for key in self.trials if committed.get(key) not in self.source.done]
 
     @property
     def changes(self) -> Changes | None:
@@ -147,14 +151,9 @@ class SweepPlan:
 
     def cost(self) -> str:
         """The estimated cost of the pending trials. Timing on this machine's cores says nothing about a GPU."""
-
-        def timed(trial: Trial) -> trial_timing.Timing:
-            with doing(f"timing some steps of {trial.words}"):
-                return trial_timing.timed(trial)
-
         pending = self.source.expected(self.pending)
         try:
-            return cost.estimate(self.store, pending, None if self.spec.resources.gpus else timed)
+            return cost.estimate(self.store, pending, None if self.spec.resources.gpus else cost.timed)
         except Exception as error:  # any exception of a plug-in; a start would make failed rows of it
             return f"unknown, as a trial cannot be timed: {type(error).__name__}: {one_line(message_of(error))}"
 
@@ -224,13 +223,8 @@ def unchecked_plan(
         LoadedCode(used_plug_ins(source.planned.values())).require_unchanged()
         counting = {key: seal for key, seal in seals.items() if seal.status in done}
         others = other_code.computed_by_other_code(source.planned, counting, origin.code)
-        # A failure says something about the code that failed, and nothing about this code.
-        again = {key for key in others if recompute_other_code or seals[key].status == "failed"}
-        superseded, kept = [key for key in others if key in again], [key for key in others if key not in again]
-        sentences = [
-            *other_code.sentences(store, superseded, seals, recompute=True),
-            *other_code.sentences(store, kept, seals, recompute=False),
-        ]
+        superseded = other_code.superseded(others, seals, recompute_other_code)
+        sentences = other_code.sentences(store, others, superseded, seals)
         if superseded:
             for key in superseded:
                 del committed[key]

@@ -3,13 +3,15 @@
 import contextlib
 import dataclasses
 import inspect
+import itertools
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import Console
+import jax
 
 from sweeper import events, listeners
 from sweeper.analysis.results import finite_values
@@ -34,10 +36,14 @@ from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
+from sweeper.training import compilation
 from sweeper.training.kinds import kind_of
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.trial import Trial, trial_id, used_plug_ins
+
+if TYPE_CHECKING:
+    from sweeper import launch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,43 +131,45 @@ def train_together(
     that has its signals, and the output for progress; otherwise signals are answered as long as packs run. In this
     process there is one plan.
     """
-    plans = [_fresh(plan) for plan in plans]
-    store, origin = plans[0].store, plans[0].origin
-    source = plans[0].source if len(plans) == 1 else JointWork([plan.source for plan in plans])
+    plans = list(map(_fresh, plans))
+    store, command = plans[0].store, plans[0].origin.command
     jax_settings.require()
     with plugins.contained(), contextlib.ExitStack() as stack:
         if interruption is None:
             interruption = stack.enter_context(on_cluster.answering_signals("note" if in_process else "raise"))
         output = output or Output.plain()
-        console = output.out if on_event is None else Console(quiet=True)
+        hearing: list[Listener] = [listeners.view(output.out) if on_event is None else OnEvent(on_event)]
         limits = [LimitsWatch(plan, interruption) for plan in plans]
-        hearing: list[Listener] = [listeners.view(console), *([] if on_event is None else [OnEvent(on_event)])]
         for plan, watch in zip(plans, limits, strict=True):
-            own = listeners.of_sweep(store, origin.command, interruption.ask)
+            own = listeners.of_sweep(store, command, interruption.ask)
             hearing += [OfSweep(plan, listener) for listener in (watch, *own)]
-        for plan in plans:
             _prepare(plan, output, in_process)
         losses, refused = (), False
-        if source.exhausted or interruption.asked:
-            pass
-        elif in_process:
-            (plan,) = plans
-            _in_process(plan, hearing, output, interruption)
-        else:
-            with doing("importing Ray"):
-                from sweeper import launch
-
-            resources, kind = plans[0].spec.resources, launch.Training(plans[0].spec.search.early_stopping)
-            job = launch.Job(source, lambda: _event(plans, source), store, origin, resources, kind, concurrency)
-            losses, refused = on_cluster.launched(job, address, hearing, output, interruption)
+        if not (all(plan.source.exhausted for plan in plans) or interruption.asked):
+            if in_process:
+                (plan,) = plans
+                _in_process(plan, hearing, output, interruption)
+            else:
+                job = _job(plans, concurrency)
+                losses, refused = on_cluster.launched(job, address, hearing, output, interruption)
         if interruption.signum is not None:
             committed = store.committed()
-            left = {key for plan in plans for key in plan.trials if committed.get(key) not in plan.source.done}
-            raise Interrupted(interruption.signum, len(left), origin.command)
+            left = set(itertools.chain.from_iterable(plan.lacking(committed) for plan in plans))
+            raise Interrupted(interruption.signum, len(left), command)
         return [
             sweep_result(plan, losses, refused, address, interruption.limit, watch.goal_reached)
             for plan, watch in zip(plans, limits, strict=True)
         ]
+
+
+def _job(plans: Sequence[SweepPlan], concurrency: int | None) -> "launch.Job":
+    """The packs of all sweeps of a start, to be run on Ray."""
+    with doing("importing Ray"):
+        from sweeper import launch
+
+    source, spec = JointWork([plan.source for plan in plans]), plans[0].spec
+    store, origin, kind = plans[0].store, plans[0].origin, launch.Training(spec.search.early_stopping)
+    return launch.Job(source, lambda: _event(plans, source), store, origin, spec.resources, kind, concurrency)
 
 
 def _fresh(plan: SweepPlan) -> SweepPlan:
@@ -220,12 +228,16 @@ def _own_files(trials: Iterable[Trial]) -> list[str]:
     return sorted(str(file.relative_to(plugins.PROJECT)) for folder, file in own if file.is_relative_to(folder))
 
 
-def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> dict[str, object]:
-    """Train and evaluate one trial of a space in this process, to debug it; its row, which no store gets.
+def train_one(specs: Sequence[SweepSpec], store: Store, wanted: str, output: Output) -> bool:
+    """Train and evaluate one trial of a single space in this process, to debug it; whether it has finished.
 
+    What its row would say is printed, and no store gets the row.
     The trial is the one whose id begins with `wanted`; those of an adaptive search are looked for in the store.
     Whatever a plug-in raises passes through with its traceback, also what the checks of a start would have worded.
     """
+    if len(specs) > 1:
+        raise SweepError("--trial: a trial is one of a single space", 2)
+    (spec,) = specs
     jax_settings.require()
     if spec.search.halving is None and not spec.search.ADAPTS:
         trials = {trial_id(trial): trial for trial in start_from.of_store(spec, store).expand().trials}
@@ -246,10 +258,22 @@ def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> dic
         while (progress := run.advance()).phase != "done":
             output.say(f"  step {progress.step:,} of {progress.steps:,} · loss {progress.train_loss:.6g}")
         (row,) = kept.trials(pack.trial_ids).to_pylist()
-    return row
+    output.say("\n".join(f"  {name} {value}" for name, value in row.items() if isinstance(value, float)))
+    output.say(f"{row['status']}{'' if row['error_message'] is None else ': ' + str(row['error_message'])}")
+    return row["status"] == "finished"
 
 
-def require_room(plan: SweepPlan, address: str | None) -> None:
+def tell_cost(plan: SweepPlan, address: str | None, output: Output) -> None:
+    """Say what training would run, for example, and its cost; a pack that this machine cannot hold is refused."""
+    _require_room(plan, address)
+    if jax.config.values["jax_compilation_cache_dir"] is None:
+        compilation.keep_on_this_machine()  # the sweep finds what is compiled to time it
+    for line in plan.examples():
+        output.say(line)
+    output.say(f"  cost: {plan.cost()}")
+
+
+def _require_room(plan: SweepPlan, address: str | None) -> None:
     """Refuse a pack that this machine cannot hold, if training would use this machine as a local cluster."""
     resources = plan.spec.resources
     if resources.bundles() == Resources().bundles():

@@ -28,7 +28,7 @@ import itertools
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -49,7 +49,10 @@ NO_NUMERICS = (
     "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.store", "sweeper.trial.code_files",
     "sweeper.trial.contract_checks", "sweeper.trial.experiment_declared", "sweeper.trial.kinds",
     "sweeper.trial.loaded_code", "sweeper.trial.patches", "sweeper.trial.plugins",
-    *(f"{module.rpartition('.')[0]}.{room}" for module in _OF_KINDS for room in ("checks", "declared", "figures")),
+    *(
+        f"{module.rpartition('.')[0]}.{name}" for module in _OF_KINDS
+        for name in ("advice", "checks", "declared", "figures")
+    ),
 )  # fmt: skip
 """Modules and packages that compute no numbers although numerics import them, but for what `NUMERICS` names."""
 
@@ -90,27 +93,30 @@ class CodeFiles:
         files, libraries = set(known), dict[str, str]()
         words, entries = set[str](), dict(self._entries)
         packages = (module.split(".")[1:] for module in modules if module.startswith("sweeper."))
-        new = [file for names in packages for file in self._below(plugins.PACKAGE.joinpath(*names))]
+        new = self._below(*(plugins.PACKAGE.joinpath(*names) for names in packages))
         while True:
             for file in set(new) - files:
                 files.add(file)
-                content = self.content(file)
-                if file.name.startswith("sweeper/"):  # this package names what it needs by its imports
-                    waiting += [name for name in content.imports if name.startswith("sweeper.")]
-                else:
-                    waiting += content.imports
-                    words.update(content.words)
+                imports, texts = self._naming(file)
+                waiting += imports
+                words.update(texts)
             if waiting:
                 if (module := waiting.pop()) not in seen:
                     seen.add(module)
                     new, found = self._imported(module)
                     libraries |= found
             elif named := [path for path, name in entries.items() if name <= words]:
-                new = [file for path in named for file in self._below(path)]
-                for path in named:
-                    del entries[path]
+                new = self._below(*named)
+                entries = {path: name for path, name in entries.items() if path not in named}
             else:
                 return Reached(files - known, libraries)
+
+    def _naming(self, file: File) -> tuple[Sequence[str], Sequence[str]]:
+        """The modules, and the words in texts, by which a file brings others; this package names all by its imports."""
+        content = self.content(file)
+        if file.name.startswith("sweeper/"):
+            return [name for name in content.imports if name.startswith("sweeper.")], ()
+        return content.imports, content.words
 
     def digest(self, reached: Reached) -> str:
         """Digest of the names and contents of files, and of the versions of libraries."""
@@ -145,8 +151,8 @@ class CodeFiles:
                 else:
                     yield from ((file, str(file.relative_to(folder))) for file in self._project.below(path))
 
-    def _below(self, path: Path) -> list[File]:
-        return [File(self._name(file), file) for file in self._project.below(path)]
+    def _below(self, *paths: Path) -> list[File]:
+        return [File(self._name(file), file) for path in paths for file in self._project.below(path)]
 
     def _name(self, file: Path) -> str:
         text = str(file)

@@ -42,7 +42,7 @@ from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from sweeper.interruption import signals_noted
-from sweeper.messages import UserError, did_you_mean, message_of, nearest_name, one_line, printable
+from sweeper.messages import UserError, instead, message_of, one_line, printable
 
 Kind = Literal["task", "model", "objective", "optimizer", "experiment"]
 KINDS: tuple[Kind, ...] = ("task", "model", "objective", "optimizer", "experiment")
@@ -213,8 +213,7 @@ def packages() -> dict[str, Path | None]:
 def _place(kind: Kind, name: str) -> Place:
     places = _places(kind)
     if name not in places:
-        hint = did_you_mean(nearest_name(name, places))
-        raise PluginError(f"unknown {kind} '{name}'{hint} (known: {', '.join(sorted(places))})")
+        raise PluginError(f"unknown {kind} '{name}'{instead(name, sorted(places))}")
     if len(places[name]) > 1:
         raise PluginError(f"{kind} '{name}' exists more than once: {' and '.join(map(str, places[name]))}")
     return places[name][0]

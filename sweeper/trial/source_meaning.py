@@ -19,9 +19,9 @@ class Meaning(NamedTuple):
     words: tuple[str, ...]  # the words in its texts, in which it may name files, folders and modules
 
 
-def words(text: str) -> list[str]:
+def words(text: str | bytes) -> list[str]:
     """Letters, digits, underscores and hyphens that stand together."""
-    return re.findall(r"[\w-]+", text)
+    return re.findall(r"[\w-]+", text if isinstance(text, str) else text.decode(errors="replace"))
 
 
 @functools.cache  # a process captures its code several times, and hardly a file differs in between
@@ -30,10 +30,10 @@ def meaning(data: bytes, package: tuple[str, ...]) -> Meaning:
     # Python will say what is wrong with a file when it is loaded.
     with contextlib.suppress(SyntaxError, ValueError):
         tree = ast.parse(data)
-        named: list[ast.Import | ast.ImportFrom | str] = []
+        named: list[_Named] = []
         said = digest(json.dumps(_plain(tree, named)).encode())
-        imports = [name for node in named if not isinstance(node, str) for name in _imported(node, package)]
-        texts = {word for text in named if isinstance(text, str) for word in words(text)}
+        imports = [name for node in named if isinstance(node, ast.stmt) for name in _imported(node, package)]
+        texts = {word for text in named if not isinstance(text, ast.stmt) for word in words(text)}
         return Meaning(said, tuple(dict.fromkeys(imports)), tuple(sorted(texts)))
     return Meaning(digest(data), (), ())
 
@@ -48,7 +48,11 @@ def _imported(node: ast.Import | ast.ImportFrom, package: tuple[str, ...]) -> It
         yield from (base if alias.name == "*" else f"{base}.{alias.name}" for alias in node.names)
 
 
-def _plain(value: Any, named: list[ast.Import | ast.ImportFrom | str]) -> Any:
+_Named = ast.Import | ast.ImportFrom | str | bytes
+"""What may name files and modules: import statements, and texts."""
+
+
+def _plain(value: Any, named: list[_Named]) -> Any:
     """A syntax tree as plain data, which is the same in every version of Python that has its syntax.
 
     `named` gets the import statements and the texts in it: a second walk would take as long as this walk.
@@ -56,7 +60,7 @@ def _plain(value: Any, named: list[ast.Import | ast.ImportFrom | str]) -> Any:
     # Most values are nodes. To ask of a node whether it is a list is slow, so that question comes later.
     if isinstance(value, ast.Constant):
         if isinstance(value.value, (str, bytes)):
-            named.append(value.value if isinstance(value.value, str) else value.value.decode(errors="replace"))
+            named.append(value.value)
         return ["Constant", type(value.value).__name__, repr(value.value)]
     if isinstance(value, ast.AST):
         if isinstance(value, (ast.Import, ast.ImportFrom)):
@@ -68,7 +72,7 @@ def _plain(value: Any, named: list[ast.Import | ast.ImportFrom | str]) -> Any:
         fields = {}
         for name in value._fields:
             field = _plain(getattr(value, name, None), named)
-            if field is not None and field != []:
+            if field not in (None, []):
                 fields[name] = field
         return [type(value).__name__, fields]
     if isinstance(value, list):

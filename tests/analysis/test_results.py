@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from sweeper.analysis import cost, results, settings_table, status, views
+from sweeper.analysis.cost import Timing
 from sweeper.analysis.figures import selection
 from sweeper.analysis.report import advice_tables
 from sweeper.analysis.results import Results, named, named_frame
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.packs.trial_timing import Timing
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries
 from sweeper.trial.record import canonical

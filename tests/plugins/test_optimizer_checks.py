@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from sweeper.learned_algorithms.checks import examples, suite
+from sweeper.learned_algorithms.checks import suite
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.optimizer_contract import GradientOptimizer
 from tests.trials import coloring_trial
@@ -70,6 +70,6 @@ def test_an_optimiser_that_does_not_train_is_told_with_its_method(kind):
 
 @pytest.mark.slow
 def test_a_file_of_optimizers_is_checked_by_trials_that_train():
-    assert all(trial.steps > 1 for trial in examples.examples("optimizer", "lion"))
-    assert all(trial.steps == 1 for trial in examples.examples("objective", "cvar"))
+    assert all(trial.steps > 1 for trial in suite.examples("optimizer", "lion"))
+    assert all(trial.steps == 1 for trial in suite.examples("objective", "cvar"))
     assert "training of coloring with sound" in suite.further_checks(example(Sound()).trial)

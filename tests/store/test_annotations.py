@@ -16,9 +16,8 @@ from sweeper.store.annotations import (
     remove_notes,
     remove_tags,
 )
-from sweeper.store.copying import copy
+from sweeper.store.copying import copy, rename_sweep
 from sweeper.store.deletion import delete, of_status, of_sweep
-from sweeper.store.renaming import rename_sweep
 from sweeper.store.store import Store, StoreError
 from tests.filled_stores import IDS
 from tests.power_cuts import power_cuts
@@ -164,7 +163,7 @@ def test_a_crash_at_every_operation_loses_no_tag_of_others(tmp_path):
 def test_a_deletion_takes_what_its_trials_had(source):
     annotated(source)
     source.compact()
-    delete(source, of_status(source, ["failed"]))
+    delete(source, of_status(source, "failed"))
     assert said(source) == {name: text for name, text in EVERYTHING.items() if name != 4}
     delete(source, of_sweep(source, "quick"))
     assert said(source) == {"other": "second", 1: "best keep stuck", 2: "keep stuck"}

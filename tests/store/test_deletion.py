@@ -53,18 +53,18 @@ def test_a_trial_that_is_committed_meanwhile_keeps_its_files(source):
 
 def test_failed_trials_go_and_records_stay(source):
     source.commit(failure({"seed": 7}))
-    delete(source, of_sweep(source, "quick", ["failed"]))
+    delete(source, of_sweep(source, "quick", "failed"))
     assert IDS[4] not in source.committed()
     assert traces(source, [IDS[4]]) == []
     assert len(source.committed()) == 6
-    delete(source, of_status(source, ["failed"]))
+    delete(source, of_status(source, "failed"))
     assert set(source.committed().values()) == {"finished"}
     assert [each.name for each in source.sweeps()] == ["other", "quick", "quick"]
 
 
-@pytest.mark.parametrize("choose", [of_status, lambda store, statuses: of_sweep(store, "quick", statuses)])
+@pytest.mark.parametrize("choose", [of_status, lambda store, status: of_sweep(store, "quick", status)])
 def test_a_failed_trial_that_finishes_meanwhile_stays(source, choose):
-    chosen = choose(source, ["failed"])
+    chosen = choose(source, "failed")
     assert IDS[4] in chosen.trials
     source.commit(result({"seed": 4}))
     delete(source, chosen)
@@ -94,7 +94,7 @@ def test_what_is_deleted_stays_deleted_beside_a_snapshot(source):
 def test_evaluations_that_a_killed_deletion_has_left_go_with_the_next(source):
     evaluate(source, seed=2)
     source.delete(source.seals()[IDS[2]].name)
-    assert delete(source, of_status(source, ["failed"])) == 1
+    assert delete(source, of_status(source, "failed")) == 1
     assert traces(source, [IDS[2]]) == []
     assert len(source.listing("evaluations")) == 1
     evaluate(source, seed=1)
@@ -136,4 +136,4 @@ def test_nothing_is_deleted_while_a_record_cannot_be_read(source, choose):
     source.write_bytes(start, b"{}")
     with pytest.raises(StoreError, match=start):
         choose(source)
-    assert of_status(source, ["failed"]).trials
+    assert of_status(source, "failed").trials

@@ -356,7 +356,7 @@ def test_a_deletion_reads_files_whatever_a_snapshot_says(compacted):
     store, before = compacted
     key = next(key for key, status in before[0].items() if status == "failed")
     lie(store, key, status="finished")
-    assert deletion.of_status(store, ["failed"]).trials == {key: "failed"}
+    assert deletion.of_status(store, "failed").trials == {key: "failed"}
 
 
 @pytest.mark.slow

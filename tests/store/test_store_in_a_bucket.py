@@ -11,9 +11,8 @@ import pytest
 from sweeper.analysis import sql
 from sweeper.store.annotations import Subject, annotate, read_annotations
 from sweeper.store.committed_trials import Reading
-from sweeper.store.copying import copy
+from sweeper.store.copying import copy, rename_sweep
 from sweeper.store.deletion import delete, of_sweep
-from sweeper.store.renaming import rename_sweep
 from sweeper.store.store import Store
 from tests.damage import flipped
 from tests.filled_stores import IDS, contents, filled, sound

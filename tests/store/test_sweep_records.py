@@ -8,9 +8,8 @@ import shutil
 import pytest
 
 from sweeper.store.annotations import Subject, annotate, read_annotations
-from sweeper.store.copying import copy
+from sweeper.store.copying import copy, rename_sweep
 from sweeper.store.deletion import delete, of_sweep
-from sweeper.store.renaming import rename_sweep
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import remove_starts, start_files
 from sweeper.trial import fingerprint

@@ -7,8 +7,8 @@ import pytest
 
 import sweeper
 from sweeper import progress
+from sweeper.analysis import cost
 from sweeper.messages import duration
-from sweeper.packs import trial_timing
 from sweeper.space import search_space
 from tests.processes import python
 from tests.tiny_sweeps import SPACE, start
@@ -58,9 +58,9 @@ def test_the_cost_of_a_fresh_store_is_timed_on_the_spot(space, monkeypatch, caps
 
     def timed(trial):
         said.append(progress._under_way[-1].words)
-        return trial_timing.Timing(step=0.1, evaluation=5.0)
+        return cost.Timing(step=0.1, evaluation=5.0)
 
-    monkeypatch.setattr(trial_timing, "timed", timed)
+    monkeypatch.setattr(cost, "timed", timed)
     assert start(space, dry_run=True) == 0
     assert "35 s" in capsys.readouterr().out.splitlines()[-1]
     (timing,) = said
@@ -70,14 +70,14 @@ def test_the_cost_of_a_fresh_store_is_timed_on_the_spot(space, monkeypatch, caps
 
 @pytest.mark.slow  # traces
 def test_a_trial_that_cannot_be_timed_costs_no_more_than_the_estimate(space, monkeypatch):
-    monkeypatch.setattr(trial_timing, "timed", _broken)
-    cost = sweeper.plan(space, space.parent / "results").cost()
-    assert cost.endswith("ZeroDivisionError: no such colour")
+    monkeypatch.setattr(cost, "timed", _broken)
+    told = sweeper.plan(space, space.parent / "results").cost()
+    assert told.endswith("ZeroDivisionError: no such colour")
 
 
 @pytest.mark.slow
 def test_settings_that_optuna_will_ask_for_cost_as_much_as_those_known_so_far(space, monkeypatch):
-    monkeypatch.setattr(trial_timing, "timed", lambda trial: trial_timing.Timing(step=0.1, evaluation=5.0))
+    monkeypatch.setattr(cost, "timed", lambda trial: cost.Timing(step=0.1, evaluation=5.0))
     written = (
         "search={method: optuna, trials: 40}", "trial.optimizer.learning_rate={log_uniform: [1e-4, 1e-2]}",
         "trial.seed={seeds: 2}",

@@ -154,11 +154,14 @@ class Lines(Drawing[LinesT], abc.ABC):
         ax.grid(True)
         self.dress(ax)
         if y.limits and scale == y.scale:
-            ends = zip(y.limits, ax.get_ylim(), strict=True)
-            low, high = (limit if given is None else given for given, limit in ends)
-            # Lines along a limit, such as one of 100 %, must be seen whole; those along 0 lie on the axis anyway.
-            pad = 0.03 * (high - low) if y.scale == "linear" else 0.0
-            ax.set_ylim(low - pad * (None not in y.limits), high + pad)
+            self._limit(ax, *y.limits)
+
+    def _limit(self, ax: Axes, *limits: float | None) -> None:
+        """Set the ends of the vertical axis; the data decide an end that is None."""
+        low, high = (end if given is None else given for given, end in zip(limits, ax.get_ylim(), strict=True))
+        # Lines along a limit, such as one of 100 %, must be seen whole; those along 0 lie on the axis anyway.
+        pad = 0.03 * (high - low) if self.panel.y.scale == "linear" else 0.0
+        ax.set_ylim(low - pad * (None not in limits), high + pad)
 
     def _paint_line(self, ax: Axes, line: Line, points: pd.DataFrame, looks: dict[str, tuple[str, str]]) -> None:
         """The means over seeds, solid with full markers, or dashed with empty ones; single seeds, and their band."""

@@ -5,7 +5,7 @@ the order of objectives, and some steps of an optimiser.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -17,9 +17,10 @@ from sweeper.learned_algorithms.contracts import EmbeddingNetwork, Network, Poly
 from sweeper.learned_algorithms.objective import drawn_pairs
 from sweeper.learned_algorithms.objective_contract import Batch
 from sweeper.learned_algorithms.trainers import trainer_by_optimizer
-from sweeper.learned_algorithms.trial_spec import TrialSpec
+from sweeper.learned_algorithms.trial_spec import Baseline, TrialSpec
+from sweeper.messages import printable_lines
 from sweeper.training.named_weights import network_of, weights_of
-from sweeper.trial import vectorisation
+from sweeper.trial import plugins, vectorisation
 from sweeper.trial.contract_checks import attributed, broken
 from sweeper.trial.optimizer_contract import GradientOptimizer
 
@@ -325,3 +326,44 @@ def further_checks(trial: TrialSpec) -> dict[str, Callable[[], None]]:
         for kind, checks in CHECKS.items()
         for name, check in checks.items()
     }
+
+
+# Trials on which a plug-in is checked: a task with every model, the other plug-ins with one or some tasks
+
+STEPS = 8
+"""Steps of the trials that train, to check an optimiser."""
+
+
+def examples(kind: plugins.Kind, name: str) -> list[TrialSpec]:
+    """Trials with a plug-in; pydantic's `ValidationError` if there are none with its defaults."""
+    plugin: Any = plugins.load(kind, name)
+    tasks = [plugin()] if kind == "task" else _tasks(kind == "objective" and plugin.needs_groups)
+    models = [name] if kind == "model" else [other for other, _ in _others("model")]
+    written = {kind: {"name": name}} if kind in ("objective", "optimizer") else {}
+    return [
+        TrialSpec.model_validate({
+            "task": task, "model": {"name": model}, "baseline": Baseline.Aq_R, "batch_size": 12,
+            "steps": STEPS if kind == "optimizer" else 1,
+            "optimizer": {"name": "adam" if task.abilities().differentiable else "pgpe"}, **written,
+        })
+        for task in tasks
+        for model in (models if kind == "task" else models[:1])
+    ]  # fmt: skip
+
+
+def _tasks(with_groups: bool) -> list:
+    """The project's own tasks, or else a small one that comes with this package."""
+    own = {file.stem for file in (plugins.PROJECT / "tasks").glob("*.py")} if plugins.PROJECT != plugins.SHIPPED else ()
+    tasks = [task() for name, task in _others("task") if name in own]
+    suitable = [task for task in tasks if not with_groups or task.abilities().groups is not None]
+    return suitable or [plugins.load("task", "coloring")(vertices=5)]
+
+
+def _others(kind: plugins.Kind) -> Iterator[tuple[str, Any]]:
+    """The plug-ins of a kind, by name; one that cannot be loaded is no fault of the file that is checked."""
+    for name in plugins.names(kind):
+        try:
+            yield name, plugins.load(kind, name)
+        except plugins.PluginError as error:
+            first = str(error).splitlines()[0]
+            print(printable_lines(f"not checked with the {kind} {name}, which cannot be loaded: {first}"))
