@@ -29,7 +29,7 @@ from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import LEADING, column_name, decoded, entries, is_number
 from sweeper.trial.kinds import declared_with, kind_with
 from sweeper.trial.metrics import metric_named
-from sweeper.trial.trial import Trial, first_part, numerics_version, trial_id
+from sweeper.trial.trial import Trial, first_part, numerics_version, plugin_version, trial_id
 
 if TYPE_CHECKING:
     from sweeper.training.kind import Goal, Kind
@@ -60,7 +60,7 @@ def current(rows: pa.Table) -> pa.Table:
 def _version(kind: plugins.Kind, name: str | None) -> int | None:
     """The version of a plug-in, or of the default; None if this checkout does not have it."""
     try:
-        return plugins.load(kind, name or plugins.DEFAULTS[kind]).VERSION
+        return plugin_version(kind, name or plugins.DEFAULTS[kind])
     except (plugins.PluginError, KeyError):
         return None
 

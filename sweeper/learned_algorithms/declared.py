@@ -13,6 +13,7 @@ DECLARED = Declared(
     leading=("task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m"),
     label=("task.name", "baseline"),
     unnamed=("model.name",),
+    conditional=("evaluation.votes",),
     protocol="evaluation",
     columns={
         "model": "string", "q": "double", "m": "int64", "batch_size": "int64", "optimizer": "string",

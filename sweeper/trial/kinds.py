@@ -23,6 +23,7 @@ class Declared(NamedTuple):
     leading: tuple[str, ...] = ()  # entries whose columns come first, before those of the first part
     label: tuple[str, ...] = ()  # entries that a label begins with, by their values alone
     unnamed: tuple[str, ...] = ()  # further entries that need no name before their value
+    conditional: tuple[str, ...] = ()  # entries that mean nothing beside some first parts
     protocol: str = ""  # the entry that says how a network is evaluated, and that an evaluation may change
     columns: Mapping[str, str] = {}  # columns of a store for entries, each with its type: string, int64 or double
     metrics: tuple[str, ...] = ()  # metrics that have a column of their own in a store

@@ -15,7 +15,7 @@ import abc
 import functools
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BeforeValidator, ValidationError
@@ -24,6 +24,7 @@ from pydantic_core import from_json
 from sweeper.trial import loaded_code, plugins
 from sweeper.trial.kinds import Declared, declared_with, kind_with
 from sweeper.trial.record import Spec, canonical, unwritten_fields
+from sweeper.trial.remembered import remembered
 from sweeper.trial.start_from import StartFrom
 
 
@@ -124,16 +125,12 @@ class Trial(Spec, abc.ABC):
         return self if self.start_from is None else self.model_copy(update={"start_from": None})
 
     @classmethod
-    def meaningless(cls, spec: Mapping[str, Any]) -> tuple[str, ...]:
-        """Dotted paths of the entries of a canonical specification that mean nothing in it; tables leave them out."""
-        return ()
+    def meaningless(cls, part: Any) -> tuple[str, ...]:
+        """Those of its `conditional` entries that mean nothing beside the first part.
 
-    @classmethod
-    def part(cls, part: str, name: str | None) -> type[Spec] | None:
-        """The record of a part with this name; None if this checkout lacks it."""
-        kind = cls.DECLARED.parts[part]
-        name = name or plugins.DEFAULTS.get(kind)
-        return None if name is None else _plugin_or_none(kind, name)
+        `part` is a record, or None if this checkout does not have it, or not with these fields.
+        """
+        return ()
 
 
 def used_plug_ins(trials: Iterable[Trial]) -> set[tuple[plugins.Kind, str]]:
@@ -243,24 +240,66 @@ def with_unwritten(spec: Mapping[str, Any]) -> dict[str, Any]:
     So a trial from before a field has the value that it was trained with. A field that is not written where it equals
     another field stays away there, and so do fields of a plug-in that this checkout lacks.
     """
-    record = record_of(spec)
-    whole = _completed(spec, record)
-    for part in record.DECLARED.parts:
+    parts = declared_with(spec).parts
+    whole = _completed(spec, _unwritten_of_trials(next(iter(parts))))
+    for part, kind in parts.items():
         written = whole.get(part, {})
-        whole[part] = _completed(written, record.part(part, written.get("name")))
+        whole[part] = _completed(written, _unwritten_or_none(kind, written.get("name")))
     return whole
 
 
-def _completed(written: Mapping[str, Any], record: type[Spec] | None) -> dict[str, Any]:
-    """The written fields of a record with the values of its `Unwritten` fields; see `with_unwritten`."""
-    missing = {name: value for name, value in _as_before(record).items() if name not in written}
-    return {**written, **missing}
+def _completed(written: Mapping[str, Any], unwritten: Mapping[str, Any]) -> dict[str, Any]:
+    return {**written, **{name: value for name, value in unwritten.items() if name not in written}}
 
 
-@functools.cache
-def _as_before(record: type[Spec] | None) -> dict[str, Any]:
-    marks = {} if record is None else unwritten_fields(record)
-    return {name: canonical(mark.at) for name, mark in marks.items() if mark.same_as is None and mark.at is not None}
+@remembered
+def _unwritten_of_trials(first: str) -> dict[str, Any]:
+    """The values of the fields that trials with this first part may leave out, by name; see `with_unwritten`."""
+    return _unwritten(record_of({first: {}}))
+
+
+@remembered
+def _unwritten_of_plugin(kind: plugins.Kind, name: str) -> dict[str, Any]:
+    """The values of the fields that records of a plug-in may leave out, by name; a `PluginError` without it."""
+    return _unwritten(plugins.load(kind, name))
+
+
+@functools.cache  # to look for a plug-in that is not there takes 20 ms
+def _unwritten_or_none(kind: plugins.Kind, name: str | None) -> dict[str, Any]:
+    try:
+        return _unwritten_of_plugin(kind, name or plugins.DEFAULTS[kind])
+    except (plugins.PluginError, KeyError):
+        return {}
+
+
+def _unwritten(record: type[Spec]) -> dict[str, Any]:
+    marks = unwritten_fields(record).items()
+    return {name: canonical(mark.at) for name, mark in marks if mark.same_as is None and mark.at is not None}
+
+
+def meaningless(spec: Mapping[str, Any]) -> Collection[str]:
+    """Dotted paths of the entries of a canonical specification that mean nothing in it; tables leave them out."""
+    declared = declared_with(spec)
+    if not declared.conditional:
+        return ()
+    first, kind = next(iter(declared.parts.items()))
+    try:
+        return _meaningless(first, kind, json.dumps(spec.get(first, {}), sort_keys=True))
+    except plugins.PluginError:
+        return ()
+
+
+@remembered
+def _meaningless(first: str, kind: plugins.Kind, entries: str) -> list[str]:
+    """As `meaningless`, by the entries of the first part as JSON; a `PluginError` without the plug-in."""
+    plugins.load(kind, json.loads(entries).get("name", ""))
+    return list(record_of({first: {}}).meaningless(part_of(kind, entries)))
+
+
+@remembered
+def plugin_version(kind: plugins.Kind, name: str) -> int:
+    """The version of a plug-in in this checkout; a `PluginError` without it."""
+    return plugins.load(kind, name).VERSION
 
 
 def leaf_values(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
