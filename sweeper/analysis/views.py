@@ -95,7 +95,7 @@ def sweeps(store: Store) -> pa.Table:
 def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozenset[str]]:
     """The number of the search of every trial of a successive halving, and the winners."""
     # The language of spaces imports JAX
-    from sweeper.analysis.ranking import recorded_space
+    from sweeper.analysis.recorded_spaces import recorded_space
     from sweeper.packs.halving import searches_of, winners_of
     from sweeper.space.problems import SearchSpaceError
     from sweeper.space.search_space import search_of

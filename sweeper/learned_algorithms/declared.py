@@ -1,9 +1,11 @@
 """What trials of learned algorithms declare; see `sweeper.trial.kinds`."""
 
+from sweeper.learned_algorithms.tables import LearnedAlgorithmTables
 from sweeper.trial.kinds import Declared
 
 DECLARED = Declared(
     module="sweeper.learned_algorithms.kind",
+    tables=LearnedAlgorithmTables(),
     parts={"task": "task", "model": "model", "objective": "objective", "optimizer": "optimizer"},
     completed=("objective", "optimizer"),
     carried={
@@ -13,7 +15,6 @@ DECLARED = Declared(
     leading=("task.name", "model.name", "baseline", "objective.name", "objective.q", "objective.m"),
     label=("task.name", "baseline"),
     unnamed=("model.name",),
-    conditional=("evaluation.votes",),
     protocol="evaluation",
     columns={
         "model": "string", "q": "double", "m": "int64", "batch_size": "int64", "optimizer": "string",

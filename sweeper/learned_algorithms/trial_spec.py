@@ -182,11 +182,10 @@ class TrialSpec(Trial):
         return evaluation
 
     @classmethod
-    def meaningless(cls, part: Any) -> tuple[str, ...]:
-        if part is None:
-            return ()
+    def traits(cls, part: Task) -> dict[str, Any]:
         with attributed(part, "abilities"):
-            return ("evaluation.votes",) if part.abilities().voting is None else ()
+            abilities = part.abilities()
+        return {"votes": abilities.voting is not None, "tail": abilities.tail_metric, "measures": abilities.measures}
 
     @property
     def single_seed(self) -> bool:

@@ -45,7 +45,8 @@ def remembered(ask: Callable[..., AnswerT]) -> Callable[..., AnswerT]:
     def answer(*arguments: str) -> AnswerT:
         if (memory := _memory()) is None:
             return ask(*arguments)
-        question = json.dumps([f"{ask.__module__}.{ask.__qualname__}", *arguments])
+        text = json.dumps([f"{ask.__module__}.{ask.__qualname__}", *arguments])
+        question = hashlib.sha256(text.encode()).hexdigest()
         answers = memory.answers()
         if question not in answers:
             answers[question] = ask(*arguments)

@@ -15,14 +15,15 @@ import abc
 import functools
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BeforeValidator, ValidationError
 from pydantic_core import from_json
 
 from sweeper.trial import loaded_code, plugins
-from sweeper.trial.kinds import Declared, declared_with, kind_with
+from sweeper.trial.kind_tables import Traits
+from sweeper.trial.kinds import Declared, declared_with, entry_of, kind_with
 from sweeper.trial.record import Spec, canonical, unwritten_fields
 from sweeper.trial.remembered import remembered
 from sweeper.trial.start_from import StartFrom
@@ -125,12 +126,9 @@ class Trial(Spec, abc.ABC):
         return self if self.start_from is None else self.model_copy(update={"start_from": None})
 
     @classmethod
-    def meaningless(cls, part: Any) -> tuple[str, ...]:
-        """Those of its `conditional` entries that mean nothing beside the first part.
-
-        `part` is a record, or None if this checkout does not have it, or not with these fields.
-        """
-        return ()
+    def traits(cls, part: Any) -> dict[str, Any]:
+        """What tables need to know of the record of the first part, as data that JSON keeps."""
+        return {}
 
 
 def used_plug_ins(trials: Iterable[Trial]) -> set[tuple[plugins.Kind, str]]:
@@ -240,9 +238,8 @@ def with_unwritten(spec: Mapping[str, Any]) -> dict[str, Any]:
     So a trial from before a field has the value that it was trained with. A field that is not written where it equals
     another field stays away there, and so do fields of a plug-in that this checkout lacks.
     """
-    parts = declared_with(spec).parts
-    whole = _completed(spec, _unwritten_of_trials(next(iter(parts))))
-    for part, kind in parts.items():
+    whole = _completed(spec, _unwritten_of_trials(entry_of(spec)))
+    for part, kind in declared_with(spec).parts.items():
         written = whole.get(part, {})
         whole[part] = _completed(written, _unwritten_or_none(kind, written.get("name")))
     return whole
@@ -253,9 +250,9 @@ def _completed(written: Mapping[str, Any], unwritten: Mapping[str, Any]) -> dict
 
 
 @remembered
-def _unwritten_of_trials(first: str) -> dict[str, Any]:
-    """The values of the fields that trials with this first part may leave out, by name; see `with_unwritten`."""
-    return _unwritten(record_of({first: {}}))
+def _unwritten_of_trials(entry: str) -> dict[str, Any]:
+    """The values of the fields that trials with this entry of `KINDS` may leave out, by name; see `with_unwritten`."""
+    return _unwritten(record_of({entry: {}}))
 
 
 @remembered
@@ -277,23 +274,27 @@ def _unwritten(record: type[Spec]) -> dict[str, Any]:
     return {name: canonical(mark.at) for name, mark in marks if mark.same_as is None and mark.at is not None}
 
 
-def meaningless(spec: Mapping[str, Any]) -> Collection[str]:
-    """Dotted paths of the entries of a canonical specification that mean nothing in it; tables leave them out."""
-    declared = declared_with(spec)
-    if not declared.conditional:
-        return ()
-    first, kind = next(iter(declared.parts.items()))
-    try:
-        return _meaningless(first, kind, json.dumps(spec.get(first, {}), sort_keys=True))
-    except plugins.PluginError:
-        return ()
+def traits_of(spec: str) -> Traits | None:
+    """What the first part of a specification says of itself, of JSON as in the column `spec`; None as `first_part`."""
+    return traits_of_entries(from_json(spec))
+
+
+def traits_of_entries(entries: Mapping[str, Any]) -> Traits | None:
+    """As `traits_of`, of a specification as nested mappings; None without a part that is a plug-in."""
+    for part, kind in declared_with(entries).parts.items():
+        try:
+            return _traits(entry_of(entries), kind, json.dumps(entries.get(part, {}), sort_keys=True))
+        except plugins.PluginError:
+            break
+    return None
 
 
 @remembered
-def _meaningless(first: str, kind: plugins.Kind, entries: str) -> list[str]:
-    """As `meaningless`, by the entries of the first part as JSON; a `PluginError` without the plug-in."""
-    plugins.load(kind, json.loads(entries).get("name", ""))
-    return list(record_of({first: {}}).meaningless(part_of(kind, entries)))
+def _traits(entry: str, kind: plugins.Kind, part: str) -> dict[str, Any] | None:
+    """The traits of a first part by its entries, as JSON with sorted keys; a `PluginError` without its plug-in."""
+    plugins.load(kind, json.loads(part).get("name", ""))
+    record = part_of(kind, part)
+    return None if record is None else record_of({entry: {}}).traits(record)
 
 
 @remembered
