@@ -31,16 +31,15 @@ class Asked(NamedTuple):
 
     goal: Goal | None = None  # what settings are ranked by; None if the kind of trial says it
     metrics: tuple[str, ...] = ()  # further columns
-    halving: bool = False  # whether trials compete while they train, so that the results are those of the winners
 
 
 def asked_of(record: SweepRecord) -> Asked:
     """What the space of a start asks for; nothing if this checkout cannot read it."""
     try:
-        goal, metrics, halving = _asked(record.name, record.text, json.dumps(record.overrides))
+        goal, metrics = _asked(record.name, record.text, json.dumps(record.overrides))
     except SearchSpaceError:
         return Asked()
-    return Asked(goal and Goal(*goal), tuple(metrics), halving)
+    return Asked(goal and Goal(*goal), tuple(metrics))
 
 
 @remembered
@@ -48,4 +47,19 @@ def _asked(name: str, text: str, overrides: str) -> list[Any]:
     from sweeper.space import search_space
 
     space = search_space.of_text(f"{name}.yaml", text, json.loads(overrides))
-    return [space.search.goal, space.metrics, space.search.halving is not None]
+    return [space.search.goal, space.metrics]
+
+
+def has_halving(record: SweepRecord) -> bool:
+    """Whether the trials of a start compete while they train, so that its results are those of the winners."""
+    try:
+        return _has_halving(record.text, json.dumps(record.overrides))
+    except SearchSpaceError:
+        return False
+
+
+@remembered
+def _has_halving(text: str, overrides: str) -> bool:
+    from sweeper.space import search_space
+
+    return search_space.search_of(text, json.loads(overrides)).halving is not None
