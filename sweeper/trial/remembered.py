@@ -6,8 +6,8 @@ this machine, with stamps of all files that the processes that gave the answers 
 
 Invariants:
     - An answer is plain data, and depends on its arguments and on code alone.
-    - It counts while none of these files was touched, the same plug-ins are there, and Python searches the same
-      folders. Else it is forgotten, with all others.
+    - It counts while none of these files was touched, none was added beside them, the same plug-ins are there, and
+      Python searches the same folders. Else it is forgotten, with all others.
     - A process remembers nothing for others if a file was touched since it began, as it may have imported what the file
       held before. Nor does it remember for others, or from others, if it has JAX already: then its code can be asked.
 """
@@ -34,7 +34,7 @@ FRESH_SECONDS = 1.0
 """How long a look at the files holds. It takes milliseconds, and a query asks a hundred times."""
 
 Stamp = list[int]
-"""Times of the last changes of a file in nanoseconds, its size, and its number in the file system."""
+"""Times of the last changes of a file or folder in nanoseconds, its size, and its number in the file system."""
 
 
 def remembered(ask: Callable[..., AnswerT]) -> Callable[..., AnswerT]:
@@ -91,7 +91,7 @@ class _Memory:
             return
         # A module in a zip, a file that is gone, a full disk: then the next process asks again.
         with contextlib.suppress(OSError):
-            stamps = {file: _stamp(file) for file in _imported_files()}
+            stamps = {str(place): _stamp(place) for place in _imported()}
             if all(changed < sweeper.BEGAN * 1e9 for _, changed, *_ in stamps.values()):
                 new = self._file.with_suffix(f".{os.getpid()}")
                 new.write_text(json.dumps([self._plug_ins, self._stamps | stamps, self._answers]))
@@ -99,22 +99,24 @@ class _Memory:
 
     def _holds(self) -> bool:
         try:
-            same = all(_stamp(file) == stamp for file, stamp in self._stamps.items())
+            same = all(_stamp(place) == stamp for place, stamp in self._stamps.items())
         except OSError:
             return False
         return same and self._plug_ins == plugins.places()
 
 
-def _stamp(file: str) -> Stamp:
-    status = os.stat(file)
+def _stamp(place: str | Path) -> Stamp:
+    status = os.stat(place)
     return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]
 
 
-def _imported_files() -> set[str]:
-    """The files of the modules of this process, but for those of Python."""
-    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    return {file for file in files if isinstance(file, str) and not _of_python(Path(file))}
+def _imported() -> set[Path]:
+    """The files of the modules of this process, and the folders of those that no archive has brought.
 
-
-def _of_python(file: Path) -> bool:
-    return file.is_relative_to(plugins.STANDARD_LIBRARY) and {*file.parts}.isdisjoint(plugins.LIBRARY_FOLDERS)
+    In such a folder a new file may hide one that was imported. What Python brings along stays as it is.
+    """
+    names = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    files = {Path(name) for name in names if isinstance(name, str)}
+    installed = {file for file in files if not {*file.parts}.isdisjoint(plugins.LIBRARY_FOLDERS)}
+    own = {file for file in files - installed if not file.is_relative_to(plugins.STANDARD_LIBRARY)}
+    return installed | own | {file.parent for file in own}
