@@ -20,7 +20,6 @@ is a `UserError`, whose message is one clear text.
 """
 
 import importlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,9 +52,6 @@ __all__ = [
 ]  # fmt: skip
 
 __version__ = "0.1.0"
-
-BEGAN = time.time()
-"""When this process began to import the package."""
 
 _MODULES = {
     "EvaluationResult": "sweeps.evaluation",

@@ -24,8 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import sweeper
-from sweeper.trial import plugins
+from sweeper.trial import BEGAN, plugins
 from sweeper.trial.private_folder import private_folder
 
 AnswerT = TypeVar("AnswerT")
@@ -92,7 +91,7 @@ class _Memory:
         # A module in a zip, a file that is gone, a full disk: then the next process asks again.
         with contextlib.suppress(OSError):
             stamps = {str(place): _stamp(place) for place in _imported()}
-            if all(changed < sweeper.BEGAN * 1e9 for _, changed, *_ in stamps.values()):
+            if all(changed < BEGAN * 1e9 for _, changed, *_ in stamps.values()):
                 new = self._file.with_suffix(f".{os.getpid()}")
                 new.write_text(json.dumps([self._plug_ins, self._stamps | stamps, self._answers]))
                 new.replace(self._file)
