@@ -42,8 +42,7 @@ from sweeper.analysis import comparison, figures
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.ranking import Goal
-from sweeper.analysis.results import Results, foreign_columns, kind_of_row, named, specs_of_tasks
+from sweeper.analysis.results import Results, foreign_columns, named, specs_of_tasks, tables_of_row
 from sweeper.analysis.results import extra_metrics as extra_metrics_of
 from sweeper.analysis.status import (
     annotation_columns,
@@ -83,7 +82,8 @@ from sweeper.trial.entry_names import (
     most_telling,
     varying,
 )
-from sweeper.trial.trial import first_part
+from sweeper.trial.kind_tables import Goal
+from sweeper.trial.trial import traits_of
 
 TEMPLATE = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
 
@@ -203,7 +203,7 @@ def _planned(starts: Mapping[str, Sequence[SweepRecord]]) -> dict[str, list[str]
 
 def _goal(spaces: Sequence[SweepSpec]) -> Goal | None:
     """The metric of a search, if there is one metric."""
-    goals = {Goal(*each.search.goal) for each in spaces if each.search.goal}
+    goals = {each.search.goal for each in spaces if each.search.goal}
     return goals.pop() if len(goals) == 1 else None
 
 
@@ -411,7 +411,7 @@ def _metrics(trials: pd.DataFrame, asked: Sequence[str]) -> list[str]:
     """The metrics that any trial has: those that kinds list and those asked for, else some of those that there are."""
     further = sorted({name for extra in trials["extra_metrics"] for name in extra_metrics_of(extra)})
     measured = {name for name in trials if trials[name].notna().any()}.union(further) - {*TIMINGS}
-    of_kinds = [kind_of_row(spec).of_trials(first_part(spec), asked) for spec in specs_of_tasks(trials)]
+    of_kinds = [tables_of_row(spec).of_trials(traits_of(spec), asked) for spec in specs_of_tasks(trials)]
     listed = dict.fromkeys(itertools.chain(*of_kinds))
     return [name for name in listed if name in measured] or further[:MAX_VARYING]
 
@@ -419,7 +419,7 @@ def _metrics(trials: pd.DataFrame, asked: Sequence[str]) -> list[str]:
 def _is_share(metric: str, trials: pd.DataFrame) -> bool:
     """Whether all trials with this metric have a share."""
     measured = trials[trials[metric].notna()]
-    return all(kind_of_row(spec).is_share(metric) for spec in specs_of_tasks(measured))
+    return all(tables_of_row(spec).is_share(metric) for spec in specs_of_tasks(measured))
 
 
 def _differing(trials: pd.DataFrame) -> list[str]:

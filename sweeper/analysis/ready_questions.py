@@ -8,6 +8,8 @@ import pandas as pd
 import pyarrow as pa
 
 from sweeper.analysis.answer_formats import JSON_COLUMNS, PROVENANCE
+from sweeper.analysis.ranking import goal_of, ranked_settings, ranking, trials_of
+from sweeper.analysis.recorded_spaces import asked_of
 from sweeper.analysis.results import column, extra_metrics, foreign_columns, named
 from sweeper.analysis.settings_table import fitting
 from sweeper.analysis.sql import QueryError
@@ -27,8 +29,6 @@ def best(store: Store, sweep: str | None, width: int) -> tuple[pd.DataFrame, pa.
 
     A `QueryError` if no sweep is named and there are several, or if none of its settings has finished.
     """
-    from sweeper.analysis.ranking import goal_of, ranked_settings, ranking, recorded_space, trials_of  # imports JAX
-
     latest = latest_starts(store.sweeps(), () if sweep is None else (sweep,))
     if sweep is None and len(latest) != 1:
         raise QueryError(f"name a sweep: best NAME (known: {', '.join(latest) or 'none'})")
@@ -36,12 +36,12 @@ def best(store: Store, sweep: str | None, width: int) -> tuple[pd.DataFrame, pa.
     trials = trials_of(store, record)
     if not len(trials):
         raise QueryError(f"no trial of the sweep '{record.name}' is committed")
-    space = recorded_space(record, store)
-    ranked = ranking(trials, goal_of(None if space is None else space.search, trials))
+    asked = asked_of(record)
+    ranked = ranking(trials, goal_of(asked.goal, trials))
     if not ranked.settings:
         raise QueryError(f"no setting of the sweep '{record.name}' has a finished trial with {ranked.goal.metric}")
-    every = ranked_settings(record.name, ranked, space, most=len(ranked.settings))
-    return fitting(ranked_settings(record.name, ranked, space), width), _columns(every)
+    every = ranked_settings(record.name, ranked, asked.metrics, most=len(ranked.settings))
+    return fitting(ranked_settings(record.name, ranked, asked.metrics), width), _columns(every)
 
 
 def _columns(settings: pd.DataFrame) -> pa.Table:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from sweeper.analysis import comparison, difference, figures, page
-from sweeper.analysis.ranking import Goal, best_first, ranking
+from sweeper.analysis.ranking import best_first, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, kind_of_row, named_frame, with_variables
 from sweeper.analysis.settings_table import settings, settings_table
@@ -296,8 +296,7 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str,
         equal = ""
         if source.space is not None:
             asked = source.space.metrics
-            if source.space.search.goal:
-                goal = Goal(*source.space.search.goal)
+            if goal := source.space.search.goal:
                 shown, first = best_first(shown, goal), goal.metric
                 if ties := ranking(trials, goal).ties:
                     equal = f"the best by {goal.text()} is equal to {counted(ties, 'other')}"

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sweeper.analysis import figures
 from sweeper.analysis.halving_winners import elsewhere_line, finished_elsewhere
-from sweeper.analysis.ranking import recorded_space
+from sweeper.analysis.recorded_spaces import recorded_space
 from sweeper.analysis.results import Results
 from sweeper.messages import UserError, counted, one_line, redacted, typed
 from sweeper.packs import start_from

@@ -27,12 +27,13 @@ from sweeper.store.store import CURVES, TRIALS, Store
 from sweeper.trial import plugins
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import LEADING, column_name, decoded, entries, is_number
+from sweeper.trial.kind_tables import Goal, KindTables
 from sweeper.trial.kinds import declared_with, kind_with
 from sweeper.trial.metrics import metric_named
-from sweeper.trial.trial import Trial, first_part, numerics_version, trial_id
+from sweeper.trial.trial import Trial, numerics_version, plugin_version, traits_of, trial_id
 
 if TYPE_CHECKING:
-    from sweeper.training.kind import Goal, Kind
+    from sweeper.training.kind import Kind
 
 CACHED = 2**14  # largest number of tasks that are cached, and of values of an outcome that are not rounded
 
@@ -60,7 +61,7 @@ def current(rows: pa.Table) -> pa.Table:
 def _version(kind: plugins.Kind, name: str | None) -> int | None:
     """The version of a plug-in, or of the default; None if this checkout does not have it."""
     try:
-        return plugins.load(kind, name or plugins.DEFAULTS[kind]).VERSION
+        return plugin_version(kind, name or plugins.DEFAULTS[kind])
     except (plugins.PluginError, KeyError):
         return None
 
@@ -163,6 +164,12 @@ def _spelled_out(value: Any) -> Any:
 
 
 @functools.lru_cache(CACHED)
+def tables_of_row(spec: str) -> KindTables:
+    """What tables show of trials of this specification."""
+    return declared_with(from_json(spec)).tables
+
+
+@functools.lru_cache(CACHED)
 def kind_of_row(spec: str) -> "Kind[Any]":
     """The kind of a trial of this specification."""
     return kind_with(from_json(spec))
@@ -173,11 +180,11 @@ def specs_of_tasks(trials: pd.DataFrame) -> list[str]:
     return trials.drop_duplicates("task")["spec"].tolist()
 
 
-def goals_of(trials: pd.DataFrame) -> "Sequence[Goal]":
+def goals_of(trials: pd.DataFrame) -> Sequence[Goal]:
     """What at least one trial with named columns is ranked by, the first unless a space says it."""
     spec = trials["spec"].iloc[0]
     measured = trials.notna().any()
-    return kind_of_row(spec).goals(first_part(spec), [str(name) for name in measured.index[measured]])
+    return tables_of_row(spec).goals(traits_of(spec), [str(name) for name in measured.index[measured]])
 
 
 def finite_values(store: Store, chosen: Iterable[Trial], metric: str) -> list[float] | None:

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.results import kind_of_row, specs_of_tasks
+from sweeper.analysis.results import specs_of_tasks, tables_of_row
 from sweeper.analysis.table import format_of, narrowed
 from sweeper.messages import counted, typed
 from sweeper.tables import table, titled
 from sweeper.trial.entry_names import NAMELESS, by_entries, column_name, most_telling, value_order, varying
 from sweeper.trial.metrics import Metric, equal_but_rounding
-from sweeper.trial.trial import first_part
+from sweeper.trial.trial import traits_of
 
 MAX_ROWS = 100  # largest number of settings in a table
 MAX_VARYING = 8  # largest number of columns for entries that differ between settings
@@ -97,8 +97,8 @@ class Setting:
         """The metric over the training seeds; None if no trial has it."""
         if metric not in self.rows:
             return None
-        kind = kind_of_row(self.rows["spec"].iloc[0])
-        return mean_of(kind.metric(metric), self.rows[metric].astype(float))
+        tables = tables_of_row(self.rows["spec"].iloc[0])
+        return mean_of(tables.metric(metric), self.rows[metric].astype(float))
 
     def cells(self, paths: Iterable[str], metrics: Iterable[str]) -> dict[str, Any]:
         """The row of a table, with columns for these entries and metrics."""
@@ -124,7 +124,7 @@ def settings(trials: pd.DataFrame) -> list[Setting]:
 
 def metrics_of(trials: pd.DataFrame, asked: Sequence[str] = ()) -> list[str]:
     """The metrics of a table of these trials, the most important first; each has a value in some trial."""
-    listed = [kind_of_row(spec).of_settings(first_part(spec), trials, asked) for spec in specs_of_tasks(trials)]
+    listed = [tables_of_row(spec).of_settings(traits_of(spec), trials, asked) for spec in specs_of_tasks(trials)]
     names = dict.fromkeys(itertools.chain(*listed))
     columns = [name for name in names if name in trials and pd.api.types.is_numeric_dtype(trials[name])]
     return [name for name in columns if trials[name].notna().any()]

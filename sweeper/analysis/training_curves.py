@@ -17,7 +17,8 @@ import pandas as pd
 from matplotlib import colors
 
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.ranking import best_first, goal_of, recorded_space
+from sweeper.analysis.ranking import best_first, goal_of
+from sweeper.analysis.recorded_spaces import recorded_space
 from sweeper.analysis.settings_table import settings
 from sweeper.analysis.table import Facets
 from sweeper.messages import counted, inflected
@@ -105,7 +106,7 @@ def _lines(
     """
     rows, best = [unfinished], ""
     if len(committed):
-        goal = goal_of(None if space is None else space.search, committed)
+        goal = goal_of(None if space is None else space.search.goal, committed)
         rows += [setting.rows[OF_LINE] for setting in best_first(settings(committed), goal)]
         best = goal.text()
     chosen = by_entries(pd.concat(rows))[: 2 * limits.settings]

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from sweeper.analysis.recorded_spaces import has_halving, recorded_space
 from sweeper.analysis.results import column, current, evaluations_of, named
 from sweeper.messages import cell
 from sweeper.progress import doing
@@ -94,19 +95,11 @@ def sweeps(store: Store) -> pa.Table:
 
 def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozenset[str]]:
     """The number of the search of every trial of a successive halving, and the winners."""
-    # The language of spaces imports JAX
-    from sweeper.analysis.ranking import recorded_space
-    from sweeper.packs.halving import searches_of, winners_of
-    from sweeper.space.problems import SearchSpaceError
-    from sweeper.space.search_space import search_of
-
-    try:
-        halving = search_of(record.text, record.overrides).halving
-    except SearchSpaceError:
-        return {}, frozenset()
-    space = None if halving is None else recorded_space(record, store)  # to expand a large space takes seconds
+    space = recorded_space(record, store) if has_halving(record) else None  # to expand a large space takes seconds
     if space is None:
         return {}, frozenset()
+    from sweeper.packs.halving import searches_of, winners_of  # imports JAX
+
     searches = searches_of(space)
     numbers = {trial_id: number for number, starts in enumerate(searches) for trial_id in starts}
     return numbers, winners_of(space, searches, store)

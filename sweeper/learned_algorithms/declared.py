@@ -1,9 +1,11 @@
 """What trials of learned algorithms declare; see `sweeper.trial.kinds`."""
 
+from sweeper.learned_algorithms.tables import LearnedAlgorithmTables
 from sweeper.trial.kinds import Declared
 
 DECLARED = Declared(
     module="sweeper.learned_algorithms.kind",
+    tables=LearnedAlgorithmTables(),
     parts={"task": "task", "model": "model", "objective": "objective", "optimizer": "optimizer"},
     completed=("objective", "optimizer"),
     carried={

@@ -15,8 +15,6 @@ Invariants:
 """
 
 import enum
-import functools
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -37,7 +35,7 @@ from sweeper.trial.kinds import Declared
 from sweeper.trial.optimizer_contract import AnyOptimizer
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical
 from sweeper.trial.start_from import AnyStart
-from sweeper.trial.trial import Folder, Trial, part_of, plugin_record
+from sweeper.trial.trial import Folder, Trial, plugin_record
 
 
 class Baseline(enum.StrEnum):
@@ -184,8 +182,10 @@ class TrialSpec(Trial):
         return evaluation
 
     @classmethod
-    def meaningless(cls, spec: Mapping[str, Any]) -> tuple[str, ...]:
-        return () if _votes(json.dumps(spec.get("task", {}), sort_keys=True)) else ("evaluation.votes",)
+    def traits(cls, part: Task) -> dict[str, Any]:
+        with attributed(part, "abilities"):
+            abilities = part.abilities()
+        return {"votes": abilities.voting is not None, "tail": abilities.tail_metric, "measures": abilities.measures}
 
     @property
     def single_seed(self) -> bool:
@@ -253,16 +253,6 @@ class TrialSpec(Trial):
     def keys(self) -> "TrialKeys":
         """The independent random streams of the trial, all from its training seed."""
         return TrialKeys(*jax.random.split(jax.random.key(self.seed), len(TrialKeys._fields)))
-
-
-@functools.cache
-def _votes(entries: str) -> bool:
-    """Whether a task has voting, by its entries as JSON; also if this checkout cannot say."""
-    task = part_of("task", entries)
-    if task is None:
-        return True
-    with attributed(task, "abilities"):
-        return task.abilities().voting is not None
 
 
 class TrialKeys(NamedTuple):

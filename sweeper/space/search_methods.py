@@ -31,6 +31,7 @@ from sweeper.space.optuna_options import OptunaOptions
 from sweeper.space.problems import Problem
 from sweeper.space.yaml_tree import Node, entry_at
 from sweeper.trial.field_types import ListOf
+from sweeper.trial.kind_tables import Goal
 from sweeper.trial.kinds import kind_with
 from sweeper.trial.record import Spec
 
@@ -115,9 +116,9 @@ class Search(Spec):
         return value
 
     @property
-    def goal(self) -> tuple[str, Literal["min", "max"]] | None:
+    def goal(self) -> Goal | None:
         """The metric that ranks the settings, and its direction; None if the task's main metric does."""
-        return (self.metric[0], self.mode[0]) if self.ADAPTS or "metric" in self.model_fields_set else None
+        return Goal(self.metric[0], self.mode[0]) if self.ADAPTS or "metric" in self.model_fields_set else None
 
     def title(self, trials: int) -> str:
         """What a start says of the search, of which so many trials are known; empty to tell the settings alone."""

@@ -61,7 +61,7 @@ class TrialNames:
 
     def metric(self, name: str) -> Metric:
         """What the kind of the trials knows of a metric or a curve."""
-        return kind_of(self.trials[0]).metric(name) if self.trials else metric_named(name)
+        return self.trials[0].DECLARED.tables.metric(name) if self.trials else metric_named(name)
 
     @property
     def curves(self) -> list[str]:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 import pyarrow as pa
 
+from sweeper.analysis.best_setting import ending
 from sweeper.analysis.halving_winners import finished_elsewhere
-from sweeper.analysis.ranking import ending
 from sweeper.analysis.results import named_frame, with_variables
 from sweeper.analysis.status import arithmetic_lines, not_finite_lines, unfinished, unfinished_lines
 from sweeper.events import TrialsLost

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sweeper.analysis.ranking import Goal, goal_of, recorded_space
+from sweeper.analysis.ranking import goal_of
+from sweeper.analysis.recorded_spaces import asked_of
 from sweeper.analysis.results import current, extra_metrics, named_frame
 from sweeper.messages import UserError, counted
 from sweeper.progress import doing
@@ -16,6 +17,7 @@ from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
 from sweeper.trial.entry_names import NAMELESS, decoded, entries, named_values, varying
+from sweeper.trial.kind_tables import Goal
 
 CHUNK = 200  # trials whose curves are read at once
 LONGEST_LABEL = 100  # characters
@@ -120,8 +122,7 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
         specifications.append({path: "inf" if value == math.inf else value for path, value in whole.items()})
     paths = varying(specifications)
     runs = tuple(_run(*parts, paths) for parts in zip(rows.to_pylist(), specifications, strict=True))
-    space = recorded_space(record, store)
-    goal = goal_of(space.search if space else None, named_frame(rows.to_pandas()))
+    goal = goal_of(asked_of(record).goal, named_frame(rows.to_pandas()))
     return Sweep(record.name, runs, tuple(paths), goal)
 
 

@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.training import compilation
-from sweeper.training.kind import Checks, Goal, Keep, Kind, Names, Results, Traced
+from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
 from sweeper.training.named_weights import first_difference, named_leaves
 from sweeper.training.trainer import Failure, Trainer, over_lanes
 from sweeper.trial import jax_settings, plugins, vectorisation
@@ -420,10 +420,6 @@ class Experiments(Kind[ExperimentTrial]):
 
     def directions(self, trial: ExperimentTrial) -> Mapping[str, bool]:
         return {name: mode == "max" for name, mode in trial.experiment.metrics.items()}
-
-    def goals(self, part: Experiment | None, measured: Collection[str]) -> Sequence[Goal]:
-        metrics: Mapping[str, Any] = {"loss": "min"} if part is None else part.metrics
-        return [Goal(*each) for each in metrics.items()]
 
     def checks_by_shapes(self, trial: ExperimentTrial, keep: Keep) -> Checks:
         return {trial.words: lambda: keep(form_of(trial).kept, trial.experiment, "network")}

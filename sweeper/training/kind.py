@@ -5,15 +5,14 @@ called the network of a trial is `TrainerState.network` of one lane.
 """
 
 import abc
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import PyTree
 
 from sweeper.training.trainer import Trainer
 from sweeper.trial import plugins
-from sweeper.trial.metrics import Metric, metric_named
 from sweeper.trial.trial import Trial
 
 if TYPE_CHECKING:
@@ -45,19 +44,8 @@ class Names(NamedTuple):
     outcomes: list[str]
 
 
-class Goal(NamedTuple):
-    """The goal by which settings are ranked: a large or a small mean of a metric over the training seeds."""
-
-    metric: str
-    mode: Literal["min", "max"]
-
-    def text(self) -> str:
-        """Such as "highest accuracy"."""
-        return f"{'highest' if self.mode == 'max' else 'lowest'} {self.metric}"
-
-
 class Kind(abc.ABC, Generic[T]):
-    """A kind of trial."""
+    """A kind of trial; what tables show of it is declared (`sweeper.trial.kind_tables`)."""
 
     record: type[T]
     """What its trials are."""
@@ -114,43 +102,11 @@ class Kind(abc.ABC, Generic[T]):
         """The metrics that the plug-ins of a trial declare, and whether high values are the good ones."""
         return {}
 
-    # Tables, which know of a trial the record of its first part, such as its experiment: `part` is None if this
-    # checkout does not have it, or not with these fields
-
-    @abc.abstractmethod
-    def goals(self, part: Any, measured: Collection[str]) -> Sequence[Goal]:
-        """What trials are ranked by unless a space says it, and then what decides between equals; `measured` are names
-        of metrics that some of the trials have."""
-
-    def of_settings(self, part: Any, trials: "pd.DataFrame", asked: Sequence[str]) -> list[str]:
-        """The metrics of a table of settings, the most important first, with those that a space has `asked` for.
-
-        It may name metrics that no trial has; `trials` have a column for each that one has.
-        """
-        return self.of_trials(part, asked)
-
-    def of_trials(self, part: Any, asked: Sequence[str]) -> list[str]:
-        """The metrics of a list of trials, as `of_settings`."""
-        return [*(goal.metric for goal in self.goals(part, ())), *asked]
-
-    def is_share(self, metric: str) -> bool:
-        """Whether a metric of this name is a number between 0 and 1 that is shown as per cent."""
-        return False
+    # Reports and figures
 
     def advice(self, trials: "pd.DataFrame") -> "Mapping[str, Callable[[], pd.DataFrame]]":
         """Tables that a report draws from finished trials of this kind, with named columns; by their titles."""
         return {}
-
-    # Figures
-
-    def metric(self, name: str) -> Metric:
-        """What the name of a metric, or of a training curve, stands for."""
-        return metric_named(name)
-
-    def outcome_label(self, name: str) -> str:
-        """The words for an outcome of inputs on an axis."""
-        words = name.replace("_", " ")
-        return words[0].upper() + words[1:]
 
     def exact_values(self, part: Any) -> Mapping[str, float]:
         """Values by name that are known without a training, such as the best possible.

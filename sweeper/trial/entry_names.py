@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json
 
 from sweeper.messages import nearest_name
-from sweeper.trial.kinds import declared_kinds
+from sweeper.trial.kinds import declared_kinds, declared_with
 from sweeper.trial.start_from import OF_A_SEED
-from sweeper.trial.trial import leaf_values, record_of, with_unwritten
+from sweeper.trial.trial import leaf_values, traits_of_entries, with_unwritten
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,8 +64,8 @@ def entries_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     for part, value in with_unwritten(spec).items():
         leaves = leaf_values(value, f"{part}.") if isinstance(value, Mapping) else [(part, value)]
         record |= {path: decoded(leaf) for path, leaf in leaves}
-    meaningless = record_of(spec).meaningless(spec)
-    return {path: value for path, value in record.items() if path not in meaningless}
+    left_out = declared_with(spec).tables.meaningless(traits_of_entries(spec))
+    return {path: value for path, value in record.items() if path not in left_out}
 
 
 _SPELLED = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}

@@ -29,6 +29,10 @@ class ExperimentTrial(Trial):
     start_from: AnyStart = None
     seed: Traced[Annotated[int, Field(ge=0, lt=2**31)]] = 0
 
+    @classmethod
+    def traits(cls, part: Experiment) -> dict[str, Any]:
+        return {"metrics": dict(part.metrics)}
+
     @property
     def folder(self) -> Folder:
         return Folder(self.experiment.name, "experiment")

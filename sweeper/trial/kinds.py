@@ -10,6 +10,8 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from sweeper.trial.kind_tables import KindTables
+
 
 class Declared(NamedTuple):
     """What the platform knows of a kind of trial whose code it has not loaded. Entries are dotted paths."""
@@ -17,6 +19,7 @@ class Declared(NamedTuple):
     # The module that has the kind as `KIND`, a `sweeper.training.kind.Kind`. Its imports compute numbers, but for
     # modules `checks`, `declared` and `figures` beside it
     module: str
+    tables: KindTables  # what tables show of its trials
     parts: Mapping[str, Any]  # entries that are plug-ins, whose `name` decides which fields they have; kinds by entry
     completed: tuple[str, ...] = ()  # parts that other entries complete, so that equal text may make other records
     carried: Mapping[str, str] = {}  # entries that have a column of another name than their path, with the column
@@ -49,12 +52,12 @@ def kinds() -> Iterator[Any]:
 
 def declared_with(data: Any) -> Declared:
     """What the kind of the trial with these entries of a mapping declares, whatever their values are."""
-    return _declared(_entry(data))
+    return _declared(entry_of(data))
 
 
 def kind_with(data: Any) -> Any:
     """The kind of the trial with these entries, as `declared_with`."""
-    return _kind(_entry(data))
+    return _kind(entry_of(data))
 
 
 def contract_of(plugin_kind: str) -> type:
@@ -63,7 +66,8 @@ def contract_of(plugin_kind: str) -> type:
     return next(record.model_fields[part].annotation for record, part, of in parts if of == plugin_kind)
 
 
-def _entry(data: Any) -> str:
+def entry_of(data: Any) -> str:
+    """The name in `KINDS` of the kind of the trial with these entries, as `declared_with`."""
     keys = data if isinstance(data, Mapping) else ()
     return next((entry for entry in KINDS if entry in keys), list(KINDS)[-1])
 

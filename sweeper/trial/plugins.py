@@ -110,6 +110,15 @@ def modules(kind: Kind) -> dict[str, str]:
     }
 
 
+def places() -> dict[str, list[str]]:
+    """All places of every plug-in, by its kind and name, as texts that are others for another plug-in."""
+    return {
+        f"{kind} {name}": [str(place.file or place.entry_point) for place in found]
+        for kind in KINDS
+        for name, found in _places(kind).items()
+    }
+
+
 _watches: list[Callable[[str], contextlib.AbstractContextManager[None]]] = []
 
 

@@ -22,8 +22,10 @@ from pydantic import BeforeValidator, ValidationError
 from pydantic_core import from_json
 
 from sweeper.trial import loaded_code, plugins
-from sweeper.trial.kinds import Declared, declared_with, kind_with
+from sweeper.trial.kind_tables import Traits
+from sweeper.trial.kinds import Declared, declared_with, entry_of, kind_with
 from sweeper.trial.record import Spec, canonical, unwritten_fields
+from sweeper.trial.remembered import remembered
 from sweeper.trial.start_from import StartFrom
 
 
@@ -124,16 +126,9 @@ class Trial(Spec, abc.ABC):
         return self if self.start_from is None else self.model_copy(update={"start_from": None})
 
     @classmethod
-    def meaningless(cls, spec: Mapping[str, Any]) -> tuple[str, ...]:
-        """Dotted paths of the entries of a canonical specification that mean nothing in it; tables leave them out."""
-        return ()
-
-    @classmethod
-    def part(cls, part: str, name: str | None) -> type[Spec] | None:
-        """The record of a part with this name; None if this checkout lacks it."""
-        kind = cls.DECLARED.parts[part]
-        name = name or plugins.DEFAULTS.get(kind)
-        return None if name is None else _plugin_or_none(kind, name)
+    def traits(cls, part: Any) -> dict[str, Any]:
+        """What tables need to know of the record of the first part, as data that JSON keeps."""
+        return {}
 
 
 def used_plug_ins(trials: Iterable[Trial]) -> set[tuple[plugins.Kind, str]]:
@@ -243,24 +238,69 @@ def with_unwritten(spec: Mapping[str, Any]) -> dict[str, Any]:
     So a trial from before a field has the value that it was trained with. A field that is not written where it equals
     another field stays away there, and so do fields of a plug-in that this checkout lacks.
     """
-    record = record_of(spec)
-    whole = _completed(spec, record)
-    for part in record.DECLARED.parts:
+    whole = _completed(spec, _unwritten_of_trials(entry_of(spec)))
+    for part, kind in declared_with(spec).parts.items():
         written = whole.get(part, {})
-        whole[part] = _completed(written, record.part(part, written.get("name")))
+        whole[part] = _completed(written, _unwritten_or_none(kind, written.get("name")))
     return whole
 
 
-def _completed(written: Mapping[str, Any], record: type[Spec] | None) -> dict[str, Any]:
-    """The written fields of a record with the values of its `Unwritten` fields; see `with_unwritten`."""
-    missing = {name: value for name, value in _as_before(record).items() if name not in written}
-    return {**written, **missing}
+def _completed(written: Mapping[str, Any], unwritten: Mapping[str, Any]) -> dict[str, Any]:
+    return {**written, **{name: value for name, value in unwritten.items() if name not in written}}
 
 
-@functools.cache
-def _as_before(record: type[Spec] | None) -> dict[str, Any]:
-    marks = {} if record is None else unwritten_fields(record)
-    return {name: canonical(mark.at) for name, mark in marks.items() if mark.same_as is None and mark.at is not None}
+@remembered
+def _unwritten_of_trials(entry: str) -> dict[str, Any]:
+    """The values of the fields that trials with this entry of `KINDS` may leave out, by name; see `with_unwritten`."""
+    return _unwritten(record_of({entry: {}}))
+
+
+@remembered
+def _unwritten_of_plugin(kind: plugins.Kind, name: str) -> dict[str, Any]:
+    """The values of the fields that records of a plug-in may leave out, by name; a `PluginError` without it."""
+    return _unwritten(plugins.load(kind, name))
+
+
+@functools.cache  # to look for a plug-in that is not there takes 20 ms
+def _unwritten_or_none(kind: plugins.Kind, name: str | None) -> dict[str, Any]:
+    try:
+        return _unwritten_of_plugin(kind, name or plugins.DEFAULTS[kind])
+    except (plugins.PluginError, KeyError):
+        return {}
+
+
+def _unwritten(record: type[Spec]) -> dict[str, Any]:
+    marks = unwritten_fields(record).items()
+    return {name: canonical(mark.at) for name, mark in marks if mark.same_as is None and mark.at is not None}
+
+
+def traits_of(spec: str) -> Traits | None:
+    """What the first part of a specification says of itself, of JSON as in the column `spec`; None as `first_part`."""
+    return traits_of_entries(from_json(spec))
+
+
+def traits_of_entries(entries: Mapping[str, Any]) -> Traits | None:
+    """As `traits_of`, of a specification as nested mappings; None without a part that is a plug-in."""
+    for part, kind in declared_with(entries).parts.items():
+        try:
+            return _traits(entry_of(entries), kind, json.dumps(entries.get(part, {}), sort_keys=True))
+        except plugins.PluginError:
+            break
+    return None
+
+
+@remembered
+def _traits(entry: str, kind: plugins.Kind, part: str) -> dict[str, Any] | None:
+    """The traits of a first part by its entries, as JSON with sorted keys; a `PluginError` without its plug-in."""
+    plugins.load(kind, json.loads(part).get("name", ""))
+    record = part_of(kind, part)
+    return None if record is None else record_of({entry: {}}).traits(record)
+
+
+@remembered
+def plugin_version(kind: plugins.Kind, name: str) -> int:
+    """The version of a plug-in in this checkout; a `PluginError` without it."""
+    return plugins.load(kind, name).VERSION
 
 
 def leaf_values(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ import shlex
 import pyarrow as pa
 import pytest
 
-from sweeper.analysis.ranking import ending
+from sweeper.analysis.best_setting import ending
 from sweeper.analysis.report import settings_tables
 from sweeper.analysis.report_sources import Source
 from sweeper.analysis.results import Results, with_variables

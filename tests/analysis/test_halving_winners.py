@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from sweeper.analysis import halving_winners, ranking, report_sources, sql
-from sweeper.analysis.ranking import ending
+from sweeper.analysis.best_setting import ending
 from sweeper.analysis.results import Results
 from sweeper.space import search_space
 from sweeper.store.store import Store

@@ -20,7 +20,6 @@ from PIL import Image, ImageColor
 from sweeper.analysis import page
 from sweeper.analysis.figures import PALETTES
 from sweeper.analysis.page import MAX_MESSAGE, colours, failed_trials, trial_table, trials_of, words_of
-from sweeper.analysis.ranking import Goal
 from sweeper.analysis.report import ReportOptions, write_report
 from sweeper.analysis.table import MINUS, texts
 from sweeper.analysis.table import html as html_of
@@ -28,6 +27,7 @@ from sweeper.analysis.training_curves import distinct
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import TRIALS, Store
 from sweeper.tables import table
+from sweeper.trial.kind_tables import Goal
 from tests.experiments.toy import TOY, project, toy_trial
 from tests.filled_stores import commit, swept
 from tests.results import PROVENANCE, STARTED, failure, result

@@ -21,7 +21,7 @@ from sweeper.trial import plugins
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.entry_names import entries
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical
-from sweeper.trial.trial import leaf_values, trial_id, trial_of
+from sweeper.trial.trial import leaf_values, traits_of, trial_id, trial_of
 from tasks import coloring
 from tests.trials import coloring_trial
 
@@ -202,8 +202,8 @@ def test_a_task_whose_abilities_cannot_be_asked_is_told_with_the_method(monkeypa
     task = canonical(_without_voting())["task"] | {"noise": 17}
     monkeypatch.setattr(plugins.load("task", "ski_rental"), "abilities", abilities)
     with pytest.raises(ContractError, match="abilities raises KeyError"):
-        TrialSpec.meaningless({"task": task})
-    assert "evaluation.votes" not in TrialSpec.meaningless({"task": {"name": "of another checkout"}})
+        traits_of(json.dumps({"task": task}))
+    assert traits_of('{"task": {"name": "of another checkout"}}') is None
 
 
 def test_all_seeds_are_enough_for_the_votes():

@@ -1,13 +1,13 @@
 """A fourth kind of trial: walks of random steps of a size, whose end is what they learn."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from sweeper.training.kind import Checks, Goal, Keep, Kind, Names, Results, Traced
+from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
 from sweeper.training.trainer import Failure, Trainer
 from sweeper.trial import plugins, record
 from sweeper.trial.field_types import Count, Positive
@@ -89,9 +89,6 @@ class Walks(Kind[WalkTrial]):
 
     def names(self, trial: WalkTrial) -> Names:
         return Names(["distance"], [])
-
-    def goals(self, part: Any, measured: Collection[str]) -> list[Goal]:
-        return [Goal("distance", "max")]
 
     def checks_by_shapes(self, trial: WalkTrial, keep: Keep) -> Checks:
         return {}

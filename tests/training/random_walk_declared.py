@@ -1,9 +1,17 @@
 """What the walks of `random_walk` declare."""
 
+from sweeper.trial.kind_tables import Goal, KindTables
 from sweeper.trial.kinds import Declared
+
+
+class WalkTables(KindTables):
+    def goals(self, traits, measured):
+        return [Goal("distance", "max")]
+
 
 DECLARED = Declared(
     module="tests.training.random_walk",
+    tables=WalkTables(),
     parts={},
     carried={"walk.size": "step_size"},
     leading=("walk.size",),

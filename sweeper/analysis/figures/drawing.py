@@ -19,12 +19,12 @@ from matplotlib.lines import Line2D
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.selection import NoData, best_settings, chosen, mixed, series_of
 from sweeper.analysis.figures.style import FAINT, Look, plain
-from sweeper.analysis.results import Results, kind_of_row
+from sweeper.analysis.results import Results, tables_of_row
 from sweeper.messages import typed
 from sweeper.panels.axes import Color
 from sweeper.panels.panel import Panel
 from sweeper.panels.series import Series
-from sweeper.training.kind import Kind
+from sweeper.trial.kind_tables import KindTables
 
 WIDTH = 2.75  # width of axes in inches, unless a kind gives another
 MOST_DIFFERENT = 4  # most entries that a footer names where trials that differ are merged; the notes name all
@@ -152,9 +152,9 @@ class Drawing(abc.ABC, Generic[PanelT]):
         return [WIDTH]
 
     @property
-    def kind(self) -> Kind[Any]:
-        """The kind of the drawn trials, of which there are some; that of the first if they are of several."""
-        return kind_of_row(self.trials["spec"].iloc[0])
+    def tables(self) -> KindTables:
+        """What is known of the kind of the drawn trials, of which there are some; of the first if there are several."""
+        return tables_of_row(self.trials["spec"].iloc[0])
 
     def labels(self) -> list[str]:
         """The labels of the series that have numbers, in the order of the panel."""

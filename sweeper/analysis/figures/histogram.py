@@ -111,7 +111,7 @@ class Histograms(Drawing[HistogramPanel]):
 
 def outcome_label(drawing: "Histograms | HeatMaps") -> str:
     """The label of the axis of the outcomes, such as "Right answers (%)"."""
-    labels = dict.fromkeys(map(drawing.kind.outcome_label, drawing.frame["metric"].unique()))
+    labels = dict.fromkeys(map(drawing.tables.outcome_label, drawing.frame["metric"].unique()))
     return drawing.panel.label or f"{' or '.join(labels)} (%)"
 
 

@@ -26,14 +26,14 @@ from sweeper.analysis.figures import style
 from sweeper.analysis.figures.drawing import Drawing, by_seed, mark, over_seeds
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results, kind_of_row
+from sweeper.analysis.results import Results, kind_of_row, tables_of_row
 from sweeper.messages import counted
 from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.panel import LinesPanel
 from sweeper.panels.series import PublishedCurve, Series
 from sweeper.trial.columns import TIMINGS
 from sweeper.trial.metrics import Metric
-from sweeper.trial.trial import first_part
+from sweeper.trial.trial import first_part, traits_of
 
 DASHED = (0, (3.2, 1.6))  # line style of a tail
 
@@ -78,7 +78,7 @@ class Lines(Drawing[LinesT], abc.ABC):
         They are NaN, but for the count, where a mean describes no training.
         """
         points = over_seeds(self.seeds, LINE_AND_X)
-        metrics = {name: self.kind.metric(name) for name in points["metric"].unique()}
+        metrics = {name: self.tables.metric(name) for name in points["metric"].unique()}
         ends = zip(points["metric"], points["min"], points["max"], strict=True)
         none = [metrics[name].has_no_mean(low, high) for name, low, high in ends]
         points.loc[none, ["mean", "min", "max", "std"]] = np.nan
@@ -112,7 +112,8 @@ class Lines(Drawing[LinesT], abc.ABC):
             behind = line[np.isclose(line["x"].astype(float), x, rtol=1e-9)]
             yield self.compared(reference, reference.metric, x, published, behind, **scale)
             # Of a percentile also that of all training seeds together, which may be what a paper means.
-            if behind["seed"].nunique() < 2 or (metric := self.kind.metric(reference.metric)).statistic != "percentile":
+            metric = self.tables.metric(reference.metric)
+            if behind["seed"].nunique() < 2 or metric.statistic != "percentile":
                 continue
             together = metric._replace(statistic="pooled")
             if (value := pooled(self.results, behind["trial_id"].unique(), together)) is not None:
@@ -150,7 +151,7 @@ class Lines(Drawing[LinesT], abc.ABC):
             ax.axhline(value, zorder=1.5, **self._exact_style(at, look))
         ax.set_yscale(scale)
         metric = self.panel.metric or self.panel.tail
-        ax.set_ylabel(y.label or (self.kind.metric(metric).axis_label(y.percent) if metric else "(%)" * y.percent))
+        ax.set_ylabel(y.label or (self.tables.metric(metric).axis_label(y.percent) if metric else "(%)" * y.percent))
         ax.grid(True)
         self.dress(ax)
         if y.limits and scale == y.scale:
@@ -216,7 +217,7 @@ class Lines(Drawing[LinesT], abc.ABC):
         if len(tails):
             if not self.frame["tail"].all():
                 entries.append(("average", Line2D([], [], **faint)))
-            named = ", ".join(dict.fromkeys(self.kind.metric(metric).label(flipped) for metric in tails))
+            named = ", ".join(dict.fromkeys(self.tables.metric(metric).label(flipped) for metric in tails))
             entries.append((named, Line2D([], [], linestyle=DASHED, **faint)))
         entries += [(label, mark("x")) for label in dict.fromkeys(each.label for each in self.published)]
         return [*entries, *((label, Line2D([], [], **self._exact_style(at, look))) for at, label, _ in self.exact)]
@@ -245,7 +246,7 @@ class Curves(Lines[CurvePanel]):
 
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         x, empty = column(rows, self.panel.x.column), self.panel.x.empty
-        measured = kind_of_row(rows["spec"].iloc[0]).metric(metric)
+        measured = tables_of_row(rows["spec"].iloc[0]).metric(metric)
         places = rows[x] if empty is None else rows[x].astype(float).fillna(empty)
         if measured.statistic != "pooled":
             return metric_values(rows, metric, places)
@@ -375,11 +376,12 @@ class Histories(Lines[HistoryPanel]):
 
     def remarks(self) -> list[str]:
         # A metric of the trials was evaluated while they trained, on no batch, unless it is made of a training curve.
-        drawn, kind, part = {*self.frame["metric"]}, self.kind, first_part(self.trials["spec"].iloc[0])
+        drawn, spec = {*self.frame["metric"]}, self.trials["spec"].iloc[0]
+        traits = traits_of(spec)
         of_curves = {"train_loss"}
-        if part is not None:  # else nobody knows which of them its evaluation makes
-            of_curves |= {*kind.final(dict.fromkeys((*drawn, "train_loss"), 0.0))} - {
-                goal.metric for goal in kind.goals(part, ())
+        if traits is not None:  # else nobody knows which of them its evaluation makes
+            of_curves |= {*kind_of_row(spec).final(dict.fromkeys((*drawn, "train_loss"), 0.0))} - {
+                goal.metric for goal in self.tables.goals(traits, ())
             }
         evaluated = {*self.trials.columns[self.trials.notna().any()]} - of_curves
         return [self.seeds_remark(), *["on training batches"] * (not drawn <= evaluated), *super().remarks()[1:]]

@@ -63,9 +63,9 @@ class Scatters(Drawing[ScatterPanel]):
             axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter(FuncFormatter(lambda value, _: style.number(value)))
             axis.set_minor_formatter(NullFormatter())
-        x_label = self.kind.metric(panel.x.column).axis_label(panel.x.percent) if panel.x.column else panel.x.text()
+        x_label = self.tables.metric(panel.x.column).axis_label(panel.x.percent) if panel.x.column else panel.x.text()
         ax.set_xlabel(panel.x.label or x_label)
-        ax.set_ylabel(panel.y.label or self.kind.metric(self.frame["metric"].iloc[0]).axis_label(panel.y.percent))
+        ax.set_ylabel(panel.y.label or self.tables.metric(self.frame["metric"].iloc[0]).axis_label(panel.y.percent))
         ax.grid(True)
         if panel.y.limits and y_scale == panel.y.scale:
             ax.set_ylim(*panel.y.limits)

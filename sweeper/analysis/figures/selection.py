@@ -12,12 +12,13 @@ from typing import Any
 import pandas as pd
 
 from sweeper.analysis.figures.style import value_label
-from sweeper.analysis.ranking import Goal, Ranking, ranking
+from sweeper.analysis.ranking import Ranking, ranking
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import value_text
 from sweeper.panels.panel import Panel
 from sweeper.panels.series import Best, CurveSeries, Series, Where
 from sweeper.trial.entry_names import column_name, entries, meant, value_order, varying
+from sweeper.trial.kind_tables import Goal
 from sweeper.trial.start_from import OF_A_SEED
 
 

@@ -1,0 +1,65 @@
+"""The search spaces that starts have recorded, as this checkout reads them."""
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sweeper.space.problems import SearchSpaceError
+from sweeper.store.store import Store, SweepRecord
+from sweeper.trial.kind_tables import Goal
+from sweeper.trial.remembered import remembered
+
+if TYPE_CHECKING:
+    from sweeper.space.sweep_spec import SweepSpec
+
+
+def recorded_space(record: SweepRecord, store: Store) -> "SweepSpec | None":
+    """The search space of a start; None if this checkout cannot read it."""
+    from sweeper.packs import start_from  # with the language of spaces it takes a second to import, for JAX
+    from sweeper.space import search_space
+
+    try:
+        space = start_from.of_store(search_space.of_text(f"{record.name}.yaml", record.text, record.overrides), store)
+        if space.search.halving is not None:
+            space.expand()  # as all callers ask such a space for its searches
+    except SearchSpaceError:
+        return None
+    return space
+
+
+class Asked(NamedTuple):
+    """What a space asks of the tables of its trials."""
+
+    goal: Goal | None = None  # what settings are ranked by; None if the kind of trial says it
+    metrics: tuple[str, ...] = ()  # further columns
+
+
+def asked_of(record: SweepRecord) -> Asked:
+    """What the space of a start asks for; nothing if this checkout cannot read it."""
+    try:
+        goal, metrics = _asked(record.name, record.text, json.dumps(record.overrides))
+    except SearchSpaceError:
+        return Asked()
+    return Asked(goal and Goal(*goal), tuple(metrics))
+
+
+@remembered
+def _asked(name: str, text: str, overrides: str) -> list[Any]:
+    from sweeper.space import search_space
+
+    space = search_space.of_text(f"{name}.yaml", text, json.loads(overrides))
+    return [space.search.goal, space.metrics]
+
+
+def has_halving(record: SweepRecord) -> bool:
+    """Whether the trials of a start compete while they train, so that its results are those of the winners."""
+    try:
+        return _has_halving(record.text, json.dumps(record.overrides))
+    except SearchSpaceError:
+        return False
+
+
+@remembered
+def _has_halving(text: str, overrides: str) -> bool:
+    from sweeper.space import search_space
+
+    return search_space.search_of(text, json.loads(overrides)).halving is not None
