@@ -49,7 +49,7 @@ NO_NUMERICS = (
     "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.store", "sweeper.trial.code_files",
     "sweeper.trial.contract_checks", "sweeper.trial.experiment_declared", "sweeper.trial.kinds",
     "sweeper.trial.loaded_code", "sweeper.trial.patches", "sweeper.trial.plugins",
-    "sweeper.trial.remembered",
+    "sweeper.trial.kind_tables", "sweeper.trial.remembered",
     *(
         f"{module.rpartition('.')[0]}.{name}" for module in _OF_KINDS
         for name in ("advice", "checks", "declared", "figures")
