@@ -200,9 +200,12 @@ def test_a_check_says_the_same_as_a_start(project):
 def test_a_check_of_a_new_task_takes_seconds(project):
     """Of CPU time (tests/budgets.py), as users call it: nothing was compiled before, and XLA optimises."""
     cold = {"JAX_ENABLE_COMPILATION_CACHE": "false", "XLA_FLAGS": "", "PYTHONPATH": str(plugins.ROOT)}
-    often = "from sweeper import progress; progress.LINE_SECONDS = progress.PATIENCE = 0.1"
-    command = "from sweeper.__main__ import app; app(['check', 'tasks/gates.py'])"
-    done = python("-c", f"{often}; {command}", cwd=project, check=True, **cold)
+    program = (
+        "from functools import partial; from sweeper import progress; from sweeper.__main__ import app;"
+        "progress.shown = partial(progress.shown, pace=progress.Pace(patience=0.1, line=0.1));"
+        "app(['check', 'tasks/gates.py'])"
+    )
+    done = python("-c", program, cwd=project, check=True, **cold)
     (verdict,) = done.stdout.splitlines()
     assert all(name in verdict for name in plugins.names("model"))
     for step in ("tracing shapes", "computing values of gates", "checking gradients of gates", "tracing programs"):
