@@ -283,6 +283,21 @@ def test_a_full_disk_and_a_root_that_is_a_file_are_errors_that_do_not_pass(disk,
         LocalFiles.at(disk.path(NAME)).write("x", b"")
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no way to ask what a descriptor is of")
+def test_every_folder_in_which_a_write_makes_an_entry_is_flushed(disk, monkeypatch):
+    """Else a power cut may lose a new folder, and with it a file that was said to be kept."""
+    flushed, fsync = set(), os.fsync
+
+    def noted(descriptor):
+        flushed.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(local_files.os, "fsync", noted)
+    disk.write(NAME, b"kept")
+    changed = [Path(disk.root).parent, *Path(disk.root, NAME).parents[:4]]
+    assert {str(folder) for folder in changed} <= flushed
+
+
 def test_a_disk_without_locks_is_written_all_the_same(disk, monkeypatch):
     for code in (errno.ENOLCK, errno.EPERM):
 
