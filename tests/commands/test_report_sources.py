@@ -55,6 +55,15 @@ def test_overrides_of_the_command_line_reach_the_panels(local):
     assert names(*listed(local)) == ["renamed", "inputs"]
 
 
+def test_a_recorded_label_that_contradicts_its_metric_is_left_to_the_metric(local):
+    panel = "{kind: scatter, name: S, metric: success_p5, split: baseline, x: success, y: {label: LABEL}}"
+    for name, label in (("wrong", "Success of the worst 5 %"), ("right", "Bad cycles")):
+        text = SPACE + f"  - {panel.replace('LABEL', label)}\n"
+        swept(local, result({"seed": 0}, metrics={"success_p5": 0.5}), name=name, text=text)
+    labels = {source.name: (source.panels[-1].y.label, bool(source.remark)) for source in listed(local)}
+    assert labels == {"wrong": ("", True), "right": ("Bad cycles", False)}
+
+
 def test_sweeps_can_be_chosen(local):
     swept(local, result({"seed": 0}), name="one", text=SPACE)
     swept(local, result({"seed": 1}), name="other", text=SPACE)
