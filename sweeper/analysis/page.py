@@ -99,7 +99,7 @@ MAX_WORDS = 40  # different values of a facet
 PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
 """At 125 pixels to the inch the 8-point text of the figures is as large as that of the tables."""
 
-COLORS = 64  # of a figure on the page; its file has all
+COLORS = 48  # of a figure on the page; its file has all
 
 NO_SWEEP = "(none)"  # the sweep of trials that no sweep plans
 

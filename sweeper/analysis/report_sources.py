@@ -20,10 +20,11 @@ from pydantic import TypeAdapter, ValidationError
 from sweeper.analysis import figures
 from sweeper.analysis.halving_winners import elsewhere_line, finished_elsewhere
 from sweeper.analysis.recorded_spaces import recorded_space
-from sweeper.analysis.results import Results
+from sweeper.analysis.results import Results, tables_of_row
 from sweeper.messages import UserError, counted, one_line, redacted, typed
 from sweeper.packs import start_from
 from sweeper.packs.plan import done_statuses
+from sweeper.panels import checks
 from sweeper.panels.kinds import Panel, Panels
 from sweeper.space import search_space
 from sweeper.space.problems import Refused
@@ -82,7 +83,17 @@ def sources(
         unreadable = [f"\n{source.name}: {source.remark}" for source in listed if source.remark]
         refusal = f"no panels are declared in {named}{''.join(unreadable)}"
         raise ReportError(refusal if named else "the store has no sweep; give a --space")
-    return listed
+    return list(map(_rightly_labelled, listed))
+
+
+def _rightly_labelled(source: Source) -> Source:
+    """Without labels of axes that contradict their metrics; a remark says what is wrong with these."""
+    if source.results.trials.empty:
+        return source
+    metric = tables_of_row(source.results.trials["spec"].iloc[0]).metric
+    checked = [checks.rightly_labelled(panel, metric) for panel in source.panels]
+    remark = "; ".join(filter(None, [source.remark, *itertools.chain.from_iterable(found for _, found in checked)]))
+    return source._replace(panels=tuple(panel for panel, _ in checked), remark=remark)
 
 
 def _without_losers(

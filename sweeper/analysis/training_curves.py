@@ -116,13 +116,13 @@ def _lines(
 def _points(
     store: Store, listed: Iterable[Lines], of_checkpoints: Iterable[tuple[str, int, str, float]]
 ) -> pd.DataFrame:
-    """The finite points of the curves that charts may show, each once: those of checkpoints and of the store."""
+    """The finite points of the curves that charts may show, each once and by rising steps: of checkpoints and store."""
     every = [rows for lines in listed for _, rows in lines.settings]
     stored = store.curves({key for rows in every for key in rows["trial_id"][rows["status"] != "unfinished"]})
     points = itertools.chain(of_checkpoints, zip(*(stored[name].to_pylist() for name in POINT), strict=True))
     known = pd.DataFrame(points, columns=POINT).astype({"value": float, "trial_id": "category"})
     known = known.drop_duplicates(POINT[:3], keep="last")
-    return known[np.isfinite(known["value"])]
+    return known[np.isfinite(known["value"])].sort_values("step", kind="stable")
 
 
 def _only(lines: Lines, trial_ids: Collection[str]) -> Lines:
@@ -193,13 +193,17 @@ def _series(
     """
     found = {}
     for metric, own in points[points["trial_id"].isin(lines["trial_id"])].groupby("metric"):
-        wide = own.pivot(index="step", columns="trial_id", values="value").reindex(columns=lines["trial_id"])
-        wide = wide.interpolate("index", limit_area="inside")
-        some = wide.iloc[np.linspace(0, len(wide) - 1, min(len(wide), most)).round().astype(int)]
-        values = [
-            [None if math.isnan(value) else float(f"{value:.4g}") for value in line] for line in some.to_numpy().T
+        steps, values = own["step"].to_numpy(), own["value"].to_numpy()
+        every = np.unique(steps)
+        some = every[np.linspace(0, len(every) - 1, min(len(every), most)).round().astype(int)]
+        places = own.groupby("trial_id", observed=True).indices
+        nowhere = np.full(len(some), np.nan)
+        of_trials = [
+            np.interp(some, steps[places[key]], values[places[key]], np.nan, np.nan) if key in places else nowhere
+            for key in lines["trial_id"]
         ]
-        found[metric] = {"steps": some.index.tolist(), "values": values}
+        rounded = [[None if math.isnan(value) else float(f"{value:.4g}") for value in line] for line in of_trials]
+        found[metric] = {"steps": some.tolist(), "values": rounded}
     words = named_values(paths, lambda path: value_text(spec[path]) if path in spec else "")
     words_of = {column_name(path): [value] for path, value in spec.items() if isinstance(value, str)}
     trials = lines[["trial_id", "seed", "status"]].rename(columns={"trial_id": "id"})

@@ -93,6 +93,22 @@ def _claims(panel: Panel) -> Iterator[tuple[Location, str, Sequence[str | None]]
         yield ("series", place, "label"), series.label, panel.metrics(series)
 
 
+def rightly_labelled(panel: Panel, metric: Callable[[str], Metric]) -> tuple[Panel, list[str]]:
+    """The panel without labels of axes that contradict their metrics, and what is wrong with these.
+
+    A report draws spaces that no start has checked, such as recorded ones of older versions. Without a label the metric
+    gives it.
+    """
+    found = []
+    for (part, *_), label, metrics in _claims(panel):
+        if message := _contradiction(label, map(metric, filter(None, metrics))):
+            found.append(message)
+            if part != "series":  # whose label is its name as well
+                axis = getattr(panel, str(part)).model_copy(update={"label": ""})
+                panel = panel.model_copy(update={str(part): axis})
+    return panel, found
+
+
 def _contradiction(label: str, metrics: Iterable[Metric]) -> str | None:
     """What is wrong with a label that has our words for another statistic than that of any metric it stands for."""
     drawn = list(dict.fromkeys(metrics))

@@ -39,7 +39,8 @@ class ExperimentTrial(Trial):
 
     @property
     def words(self) -> str:
-        return f"{self.experiment!r} seed={self.seed}"
+        fields = [f"{name}={value}" for name, value in self.experiment if name != "name"]
+        return " ".join([self.experiment.name, *fields, f"seed={self.seed}"])
 
     @property
     def columns(self) -> dict[str, Any]:

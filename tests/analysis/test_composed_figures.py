@@ -232,7 +232,7 @@ def test_the_canvas_grows_with_its_texts(size):
 def test_what_nobody_would_read_to_its_end_is_cut_and_says_so():
     found, shown = unlike(12), curve(series=[{"label": "all"}])
     content = drawing(shown, found)
-    assert (len(content.merged), "some_long_entry" in content.merged[0]) == (1, False)
+    assert (len(content.differences), "some_long_entry" in content.differences[0]) == (1, False)
     assert "some_long_entry_11" in content.notes[0].text
     footer = said(composed(unlike(60), curve(best={"metric": "success"}, series=[{"label": WORDS}])))
     assert max(len(text) for text in footer) <= layout.MOST_REMARKS + 1

@@ -87,11 +87,11 @@ def test_conditions_that_meet_nothing_are_named(where, named):
 def test_merged_trials_are_named_unless_axis_or_condition_mentions_them():
     stored = results([trial(seed=0, steps=100, success=0.5), trial(seed=1, steps=200, success=0.6)])
     content = drawing(curve(split="baseline"), stored)
-    assert content.merged == ["steps (100, 200)"]
+    assert content.differences == ["steps (100, 200)"]
     (note,) = content.notes
-    assert (note.series, note.text.endswith(content.merged[0])) == ("Aq_R", True)
-    assert any(remark.endswith(content.merged[0]) for remark in content.remarks()), "in the footer"
-    assert content.title().endswith(content.merged[0])
+    assert (note.series, note.text.endswith(content.differences[0])) == ("Aq_R", True)
+    assert any(remark.endswith(content.differences[0]) for remark in content.remarks()), "in the footer"
+    assert content.title().endswith(content.differences[0])
     mentioned = results([trial("AE_R", q=1.0, success=0.5), trial("Aq_R", q=2.0, success=0.6)])
     one = curve(series=[{"label": "a", "where": {"baseline": ["AE_R", "Aq_R"]}}])
     assert drawing(one, mentioned).notes == []
@@ -102,7 +102,7 @@ def test_a_cost_is_of_trials_of_one_length():
     trials = [trial(q=q, steps=steps, wall_seconds=float(steps), device="cpu", lanes=1) for q, steps in lengths.items()]
     drawn = drawing(curve(metric="wall_seconds", split="baseline"), results(trials))
     assert drawn.frame[["x", "value"]].to_numpy().tolist() == [[1.0, 100.0], [2.0, 100.0]]
-    assert drawn.merged == []
+    assert drawn.differences == []
     (note,) = drawn.notes
     assert re.findall(r"\d+", note.text) == ["100", "1"]
     assert any(note.text in remark for remark in drawn.remarks()), "in the footer"
@@ -112,8 +112,9 @@ def test_a_cost_is_of_trials_of_one_length():
 
 def test_costs_of_unlike_machines_are_named():
     trials = [trial(seed=seed, success=0.5, wall_seconds=60.0, device=f"gpu {seed}", lanes=1) for seed in range(2)]
-    assert drawing(curve(metric="wall_seconds", split="baseline"), results(trials)).merged == ["device (gpu 0, gpu 1)"]
-    assert drawing(curve(split="baseline"), results(trials)).merged == []
+    stored = results(trials)
+    assert drawing(curve(metric="wall_seconds", split="baseline"), stored).differences == ["device (gpu 0, gpu 1)"]
+    assert drawing(curve(split="baseline"), stored).differences == []
 
 
 # Which numbers
@@ -593,7 +594,7 @@ def test_entries_of_a_series_that_differ_are_named():
         each["spec"] = json.dumps(spec)
     (best,) = drawing(HISTORY, walkers(trials)).best
     assert best.endswith("reward (-5): objective by_pgpe, optimizer pgpe, evaluation_seeds 20")
-    unlike = drawing(HISTORY.model_copy(update={"best": None}), walkers(trials)).merged
+    unlike = drawing(HISTORY.model_copy(update={"best": None}), walkers(trials)).differences
     assert unlike == ["evaluation_seeds (10, 20); objective (by_pgpe, by_snes); optimizer (pgpe, snes)"]
 
 

@@ -58,7 +58,11 @@ def test_trials_that_differ_in_more_than_their_seed_have_no_rank_correlation():
     scatter = panel(kind="scatter", x="success", metric="success_p5", split="baseline")
     for steps, known in ((lambda seed: 100, True), (lambda seed: 100 * seed, False)):
         made = [trial(seed=n, steps=steps(n), success=n / 9, success_p5=n / 9) for n in range(1, 7)]
-        assert (drawing(scatter, results(made)).rank_correlation("Aq_R") is not None) == known
+        content = drawing(scatter, results(made))
+        assert (content.rank_correlation("Aq_R") is not None) == known
+        told = [content.title(), *content.remarks(), *(note.text for note in content.notes)]
+        assert any("steps" in text for text in told) != known, "differences are named"
+        assert not any("merge" in text for text in told), "every point is one trial"
 
 
 def test_the_axis_may_be_a_column_and_shares_per_cent():

@@ -10,6 +10,7 @@ from sweeper.analysis import figures
 from sweeper.analysis.report_sources import ReportError, sources
 from sweeper.analysis.results import Results
 from sweeper.messages import UserError
+from sweeper.panels.kinds import ScatterPanel
 from sweeper.space import search_space
 from tests.filled_stores import swept
 from tests.results import result
@@ -53,6 +54,20 @@ def test_a_sweep_is_drawn_from_the_finished_trials_of_its_latest_start(local):
 def test_overrides_of_the_command_line_reach_the_panels(local):
     swept(local, result(), text=SPACE, overrides=("panels[0].name=renamed",))
     assert names(*listed(local)) == ["renamed", "inputs"]
+
+
+def test_a_recorded_label_that_contradicts_its_metric_is_left_to_the_metric(local):
+    panel = "{kind: scatter, name: S, metric: success_p5, split: baseline, x: success, y: {label: LABEL}}"
+    for name, label in (("wrong", "Success of the worst 5 %"), ("right", "Bad cycles")):
+        text = SPACE + f"  - {panel.replace('LABEL', label)}\n"
+        swept(local, result({"seed": 0}, metrics={"success_p5": 0.5}), name=name, text=text)
+    labels = {
+        source.name: (panel.y.label, bool(source.remark))
+        for source in listed(local)
+        for panel in source.panels
+        if isinstance(panel, ScatterPanel)
+    }
+    assert labels == {"wrong": ("", True), "right": ("Bad cycles", False)}
 
 
 def test_sweeps_can_be_chosen(local):

@@ -312,6 +312,12 @@ def test_a_figure_says_which_curves_are_of_training_batches(undisturbed):
     assert "on training batches" not in words("distance")
 
 
+def test_a_trial_in_words_is_its_experiment_with_its_fields():
+    first, *fields, last = toy_trial(rate=0.5, seed=3).words.split()
+    assert (first, last) == ("toy", "seed=3")
+    assert {"rate=0.5", "explode_at=-1"} <= set(fields)
+
+
 def test_a_trial_is_the_same_after_json():
     trial = toy_trial(evaluate_every=3)
     again = trial_of(canonical(trial))

@@ -93,7 +93,7 @@ def test_of_several_evaluations_of_a_network_the_one_with_the_most_seeds_counts(
     content = drawing(VOTES.model_copy(update={"rows": "evaluations"}), every)
     assert points(content)["mean"].to_dict() == pytest.approx({1: 0.8, 3: 0.85, 7: 0.6, 30: 0.7, 300: 1.0})
     assert set(points(content)["count"]) == {1}
-    assert content.merged == []
+    assert content.differences == []
 
 
 @pytest.mark.parametrize(

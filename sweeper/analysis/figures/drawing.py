@@ -53,6 +53,9 @@ class Drawing(abc.ABC, Generic[PanelT]):
     NAME: ClassVar[str]
     """The name of the kind in prose, in the plural."""
 
+    MERGES: ClassVar[bool] = True
+    """Whether trials of a series share a point, so that a point is a mean over trials that differ."""
+
     def __init__(self, panel: PanelT, results: Results) -> None:
         """The panel with its numbers taken from the results; a note for every series that has none."""
         self.panel = panel
@@ -86,7 +89,9 @@ class Drawing(abc.ABC, Generic[PanelT]):
             mentioned = [*self.axis_columns(), *panel.where, *series.where]
             if different := mixed(rows, mentioned, self.alike()):
                 self.differing[series.label] = different
-                self.note(series.label, f"merges trials that differ in {'; '.join(different)}")
+                self.note(
+                    series.label, f"{'merges' if self.MERGES else 'has'} trials that differ in {'; '.join(different)}"
+                )
         self.frame = self.arranged(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS))
         self.trials = pd.concat(trials[1:] or trials).drop_duplicates("trial_id")
         for remark in self.scale_remarks():
@@ -179,7 +184,7 @@ class Drawing(abc.ABC, Generic[PanelT]):
         return {label: (look.shade(color, place), look.marker(place)) for place, (label, color) in places}
 
     @property
-    def merged(self) -> list[str]:
+    def differences(self) -> list[str]:
         """The entries in which trials of a series differ, for a title or footer."""
         many = "{} entries differ; see the notes".format
         texts = (many(len(each)) if len(each) > MOST_DIFFERENT else "; ".join(each) for each in self.differing.values())
@@ -187,12 +192,13 @@ class Drawing(abc.ABC, Generic[PanelT]):
 
     def title(self) -> str:
         """The title of the panel, which says if points are means over trials that differ."""
-        told = len(self.merged) == 1 and len(self.merged[0]) < LONG
-        return "; ".join(filter(None, (self.panel.title, f"merged: {self.merged[0]}" if told else "")))
+        told = self.MERGES and len(self.differences) == 1 and len(self.differences[0]) < LONG
+        return "; ".join(filter(None, (self.panel.title, f"merged: {self.differences[0]}" if told else "")))
 
     def choice_remarks(self) -> list[str]:
         """Remarks on the choice of trials."""
-        return [*self.best, *(f"merged: {different}" for different in self.merged)]
+        how = "merged" if self.MERGES else "within a series differ"
+        return [*self.best, *(f"{how}: {different}" for different in self.differences)]
 
     def legend(self, look: Look) -> list[tuple[str, Artist]]:
         """Labels and handles of what is drawn: each series, those that are published alone, and the published marks."""

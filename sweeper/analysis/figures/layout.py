@@ -28,7 +28,7 @@ from matplotlib.ticker import FixedLocator
 from matplotlib.transforms import Bbox, offset_copy
 from PIL import Image
 
-from sweeper.analysis.figures import style
+from sweeper.analysis.figures import pdf_fonts, style
 from sweeper.analysis.figures.drawing import PUBLISHED_ONLY, Drawing
 from sweeper.analysis.figures.style import HEIGHT
 from sweeper.panels.checks import is_text
@@ -40,6 +40,8 @@ MARGIN = 0.08  # room around all axes and their labels, in inches
 BESIDE = 0.45  # width of ticks and label on the left of axes, in inches: titles begin above them
 APART = 4  # room on either side of tick labels and seed counts, in pixels
 CLOSE = 4.0  # crosses nearer to each other than this number of points are set side by side, so that none hides another
+
+BESIDE_ALL = 0.8  # width in inches of what stands beside axes, before it is measured; a good guess spares a fit
 
 ATTEMPTS, CLOSE_ENOUGH = 5, 0.02
 """How often the canvas is fitted, as a rule twice, and inches that may be left: 4 pixels are not worth a third time."""
@@ -68,7 +70,7 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     look = style.PALETTES[palette]
     widths = [list(drawing.widths()) for drawing in row]
     columns, starts = list(itertools.chain.from_iterable(widths)), [0, *itertools.accumulate(map(len, widths))]
-    figure = Picture((sum(columns) + 2 * len(row), HEIGHT + 4), DOTS_PER_INCH)
+    figure = Picture((sum(columns) + BESIDE_ALL * len(row), HEIGHT + 4), DOTS_PER_INCH)
     FigureCanvasAgg(figure)
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=MARGIN, h_pad=MARGIN / 2, wspace=0, hspace=0))
     grid = figure.add_gridspec(3, len(columns), width_ratios=columns, height_ratios=[FLAT, HEIGHT, FLAT])
@@ -126,7 +128,8 @@ def save(make: Callable[[], Figure], path: Path, content: str = "") -> list[Path
         try:
             # `savefig` draws twice.
             FigureCanvasAgg(figure).print_png(png, metadata={"Content": content} if content else None)
-            FigureCanvasPdf(figure).print_pdf(pdf, metadata={"CreationDate": None})
+            with pdf_fonts.shared():
+                FigureCanvasPdf(figure).print_pdf(pdf, metadata={"CreationDate": None})
         except Exception:
             for file in (png, pdf):
                 file.unlink(missing_ok=True)

@@ -26,6 +26,7 @@ class Scatters(Drawing[ScatterPanel]):
     """Points of single trials."""
 
     NAME = "Points"
+    MERGES = False
 
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         axis = self.panel.x
