@@ -80,14 +80,15 @@ def searched(task: Task, networks: Sequence[StepwiseNetwork], key: PRNGKeyArray,
         found = found.at(np.unique(np.column_stack([found.networks, found.costs]), axis=0, return_index=True)[1])
         value, probabilities, treasure = minmax.best_mixture(found.costs)
         cheapest = np.argsort(found.costs @ treasure)
+        of_network = [cheapest[found.networks[cheapest] == network] for network in range(len(networks))]
         searched = turn % len(networks)
-        parents = found.tokens[cheapest[found.networks[cheapest] == searched][:PARENTS]]
-        new = tried(searched, _children(key, parents, CHILDREN))
+        new = tried(searched, _children(key, found.tokens[of_network[searched][:PARENTS]], CHILDREN))
         waited = 0 if (new.costs @ treasure < value - minmax.TOLERANCE).any() else waited + 1
         if waited == PATIENCE * len(networks):
             break
         # Tokens that lose against these treasures may be needed against others, but the programme must stay small.
-        found = _joined([found.at(np.union1d(np.flatnonzero(probabilities), cheapest[:FIRST])), new])
+        kept = np.unique(np.concatenate([np.flatnonzero(probabilities), *(each[:FIRST] for each in of_network)]))
+        found = _joined([found.at(kept), new])
     value, probabilities, _ = minmax.best_mixture(found.costs)
     played = np.flatnonzero(probabilities > minmax.TOLERANCE)
     tokens, owners, costs = found.at(played)

@@ -1,12 +1,14 @@
 """The search for first tokens of the grid world, against costs of the plain task and the exact min-max."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from models.transformer import Model
 from tasks.gridworld import Task, double_oracle
 from tasks.gridworld.environment import neighbour
+from tasks.gridworld.rollout import durations
 
 TASK = Task(height=3, width=3, horizon=9, noise=6)
 EXACT = 8.0  # tests/plugins/test_minmax.py
@@ -43,16 +45,13 @@ def test_two_networks_share_a_mixture_that_costs_what_their_walks_do(network, mo
     assert set(agent.networks) == {0, 1}
     assert EXACT <= agent.value < min(of_each)
     for owner, token, costs, actions in zip(agent.networks, agent.tokens, agent.costs, agent.actions, strict=True):
-        of_token = jax.jit(TASK.losses)(networks[owner], TASK.evaluation_inputs(), token[None])
-        np.testing.assert_array_equal(costs, np.asarray(of_token)[:, 0])
+        both = jax.jit(durations, static_argnums=0)(TASK.grid, networks[owner], token[None]).steps[:, :, 0]
         cell, first = 0, np.full(TASK.grid.cells, TASK.horizon)
-        for step, action in enumerate(actions.tolist()):
-            cell = int(neighbour(TASK.grid, np.int32(cell), action))
-            first[cell] = min(first[cell], step + 1)
-        assert (costs >= first[1:]).all()
-        seen = first[1:] < TASK.horizon
-        second = TASK.outcomes(networks[owner], TASK.evaluation_inputs(), token[None]).measures["second_episode"][:, 0]
-        np.testing.assert_array_equal((costs - np.asarray(second))[seen], first[1:][seen])
+        for number, action in enumerate(actions.tolist()):
+            cell = int(neighbour(TASK.grid, jnp.int32(cell), jnp.int32(action)))
+            first[cell] = min(first[cell], number + 1)
+        np.testing.assert_array_equal(first[1:], both[0])
+        np.testing.assert_array_equal(costs, both.sum(axis=0))
 
 
 @pytest.mark.slow
