@@ -218,12 +218,16 @@ def _both_episodes(grid: Grid, actions: tuple[int, ...], treasure: int) -> tuple
 
 
 def _shortest(grid: Grid, start: int, end: int) -> list[int]:
-    """A shortest path, upwards first."""
-    path, width = [start], grid.width
-    while path[-1] != end:
-        row, column = divmod(path[-1], width)
-        path.append(path[-1] + (width if row < end // width else 1 if column < end % width else -1))
-    return path[1:]
+    """A shortest path, first upwards or downwards."""
+    (row, column), (last_row, last_column) = divmod(start, grid.width), divmod(end, grid.width)
+    path: list[int] = []
+    while (row, column) != (last_row, last_column):
+        if row != last_row:
+            row += 1 if row < last_row else -1
+        else:
+            column += 1 if column < last_column else -1
+        path.append(row * grid.width + column)
+    return path
 
 
 def _cells(grid: Grid, actions: tuple[int, ...]) -> list[int]:
