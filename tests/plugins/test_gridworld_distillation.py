@@ -3,8 +3,10 @@
 import jax
 import numpy as np
 import pytest
+import yaml
 from pydantic import ValidationError
 
+from sweeper.trial import plugins
 from tasks.gridworld_distillation import Task
 
 SIZES = {"height": 2, "width": 2, "horizon": 4, "noise": 3}
@@ -22,6 +24,13 @@ def test_walls_stop_a_walk_and_what_it_misses_is_searched_in_the_second_episode(
     known = Task(**SIZES, walks=("LRRL",), shares=(1,)).known_walks()
     np.testing.assert_array_equal(known.cells[0, 1:, :4], [[0, 1, 1, 0]] * 2)
     assert known.steps[0].tolist() == [2 + 1, 4 + 1, 4 + 2]
+
+
+def test_the_shipped_mixture_costs_what_its_space_says():
+    space = yaml.safe_load((plugins.ROOT / "search_spaces" / "gridworld_distillation.yaml").read_text())
+    task = Task.model_validate(space["trial"]["task"])
+    shares = np.array(task.shares) / sum(task.shares)
+    assert (shares @ task.known_walks().steps).max() == pytest.approx(12.344, abs=5e-4)
 
 
 @pytest.mark.parametrize(
