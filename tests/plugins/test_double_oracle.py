@@ -59,6 +59,11 @@ def test_the_search_ends_where_no_token_is_better(network, monkeypatch):
     monkeypatch.setattr(double_oracle, "PATIENCE", 2)
     monkeypatch.setattr(double_oracle, "FIRST", 4)
     rounds = []
-    monkeypatch.setattr(double_oracle, "_children", lambda key, parents, count: rounds.append(0) or parents[:1])
+
+    def same_token(key, parents, count):
+        rounds.append(count)
+        return jnp.asarray(parents[:1])
+
+    monkeypatch.setattr(double_oracle, "_children", same_token)
     double_oracle.searched(TASK, [network], jax.random.key(1), 50)
     assert len(rounds) == 2

@@ -42,13 +42,15 @@ def _strategies(grid: Grid) -> np.ndarray:
     return _undominated(np.concatenate(pairs))
 
 
-@pytest.mark.parametrize("grid", [Grid(2, 2, 4), Grid(2, 3, 5), Grid(1, 4, 5)], ids=str)
+@pytest.mark.parametrize(
+    "grid", [Grid(2, 2, 4), pytest.param(Grid(2, 3, 5), marks=pytest.mark.slow), Grid(1, 4, 5)], ids=str
+)
 def test_the_strategies_are_those_that_matter(grid):
     np.testing.assert_array_equal(_undominated(_strategies(grid)), _undominated(_all_costs(grid)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("grid", [Grid(2, 3, 6), Grid(3, 3, 9)], ids=str)
+@pytest.mark.parametrize("grid", [Grid(2, 3, 6), pytest.param(Grid(3, 3, 9), marks=pytest.mark.long)], ids=str)
 def test_few_walks_against_all_subsets(grid):
     costs = _strategies(grid)
     for count in (1, 2):

@@ -1,6 +1,7 @@
 """Walks with shares, and a network that learns them."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import yaml
@@ -15,7 +16,7 @@ TASK = Task(**SIZES, walks=("RULD", "URDL"), shares=(1, 2))
 
 def test_the_seeds_choose_walks_by_their_shares():
     seeds = TASK.abilities().all_seeds()
-    assert sorted(int(TASK.walk_of(seed)) for seed in seeds) == [0, 1, 1]
+    assert sorted(int(TASK.walk_of(jnp.asarray(seed))) for seed in seeds) == [0, 1, 1]
     drawn = jax.jit(jax.vmap(TASK.walk_of))(TASK.sample_seeds(jax.random.key(0), 4000))
     np.testing.assert_allclose(np.bincount(drawn) / 4000, [1 / 3, 2 / 3], atol=0.03)
 
