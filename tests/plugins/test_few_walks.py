@@ -67,6 +67,7 @@ def test_few_walks_against_all_subsets(grid):
 @pytest.mark.parametrize(
     ("size", "values"),
     [
+        (3, {2: 8}),
         (4, {2: 13, 4: 12.3247, 6: 12.1429, 8: 278 / 23}),
         pytest.param(5, {2: 20.8, 4: 19.2644, 6: 17.951, 8: 17.4631, 16: 52 / 3}, marks=pytest.mark.long),
     ],
