@@ -11,7 +11,9 @@ one of the continuations. So seeds r play every walk as often as the mixture doe
 entry of the noise.
 """
 
+import abc
 import functools
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import jax
@@ -28,44 +30,50 @@ from tasks.gridworld.walk_search import mirror_cells
 
 
 class Walks(NamedTuple):
-    """The walks of the mixture, and what the agent does on each of them with each treasure.
+    """Walks, and what the agent does on each of them with each treasure.
 
     Attributes:
-        low: The least quantile of each entry of the noise that chooses the walk.
-        high: The end of these quantiles.
         actions: Of both episodes, 0 after their end.
         cells: The cell that each action reaches, by walk, treasure and step.
         found: Whether it finds the treasure.
         steps: Number of actions.
     """
 
-    low: Float[np.ndarray, "walk choice"]
-    high: Float[np.ndarray, "walk choice"]
     actions: Int[np.ndarray, "walk treasure step"]
     cells: Int[np.ndarray, "walk treasure step"]
     found: Bool[np.ndarray, "walk treasure step"]
     steps: Int[np.ndarray, "walk treasure"]
 
 
-class Task(gridworld.Task):
-    """The grid world with the cross-entropy of the best mixture of walks as loss."""
+class Mixture(NamedTuple):
+    """The walks of the best agent, and the noise that chooses each.
 
-    name: Literal["gridworld_imitation"] = "gridworld_imitation"  # pyright: ignore[reportIncompatibleVariableOverride]
+    Attributes:
+        low: The least quantile of each entry of the noise that chooses the walk.
+        high: The end of these quantiles.
+        walks: What the agent does.
+    """
 
-    @model_validator(mode="after")
-    def _noise_for_every_choice(self) -> "Task":
-        try:
-            choices = walks(self.grid).low.shape[1]
-        except minmax.UncertifiedError as error:
-            raise ValueError(f"height, width, horizon: there is no exact mixture to imitate: {error}") from None
-        if self.noise < choices:
-            raise ValueError(f"noise: the walks of the mixture take {choices} choices, and each needs an entry")
-        return self
+    low: Float[np.ndarray, "walk choice"]
+    high: Float[np.ndarray, "walk choice"]
+    walks: Walks
+
+
+class Imitation(gridworld.Task):
+    """The grid world with the cross-entropy of walks as loss, one of which each seed chooses."""
+
+    @abc.abstractmethod
+    def known_walks(self) -> Walks:
+        """The walks to imitate."""
+
+    @abc.abstractmethod
+    def walk_of(self, noise: Float[Array, " noise"]) -> Int[Array, ""]:
+        """The index of the walk that a seed chooses."""
 
     def loss(self, network: contracts.Network, x: Int[Array, ""], r: Float[Array, " noise"]) -> Float[Array, ""]:
         """Mean cross-entropy of the actions of both episodes."""
-        known = jax.tree.map(jnp.asarray, walks(self.grid))
-        walk = chosen_walk(known, r)
+        known = jax.tree.map(jnp.asarray, self.known_walks())
+        walk = self.walk_of(r)
         actions, cells, found = (part[walk, x - 1] for part in (known.actions, known.cells, known.found))
         counted = jnp.arange(actions.size) < known.steps[walk, x - 1]
 
@@ -96,15 +104,33 @@ class Task(gridworld.Task):
         return contracts.Abilities(measures=world.measures, tail=world.tail, own_metrics=world.own_metrics)
 
 
-def chosen_walk(known: Walks, noise: Float[Array, " noise"]) -> Int[Array, ""]:
-    """The walk that the noise of a seed chooses."""
-    quantiles = jax.scipy.stats.norm.cdf(noise[: known.low.shape[1]])
-    return jnp.argmax(((known.low <= quantiles) & (quantiles < known.high)).all(axis=1))
+class Task(Imitation):
+    """The walks of the exact best mixture, chosen by normal noise."""
+
+    name: Literal["gridworld_imitation"] = "gridworld_imitation"  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @model_validator(mode="after")
+    def _noise_for_every_choice(self) -> "Task":
+        try:
+            choices = best_mixture(self.grid).low.shape[1]
+        except minmax.UncertifiedError as error:
+            raise ValueError(f"height, width, horizon: there is no exact mixture to imitate: {error}") from None
+        if self.noise < choices:
+            raise ValueError(f"noise: the walks of the mixture take {choices} choices, and each needs an entry")
+        return self
+
+    def known_walks(self) -> Walks:
+        return best_mixture(self.grid).walks
+
+    def walk_of(self, noise: Float[Array, " noise"]) -> Int[Array, ""]:
+        best = best_mixture(self.grid)
+        quantiles = jax.scipy.stats.norm.cdf(noise[: best.low.shape[1]])
+        return jnp.argmax(((best.low <= quantiles) & (quantiles < best.high)).all(axis=1))
 
 
 @functools.cache
-def walks(grid: Grid) -> Walks:
-    """The walks of the exact mixture; a few seconds for 5 x 5, once a process.
+def best_mixture(grid: Grid) -> Mixture:
+    """The exact mixture; a few seconds for 5 x 5, once a process.
 
     Raises:
         minmax.UncertifiedError: the mixture is not known.
@@ -117,26 +143,28 @@ def walks(grid: Grid) -> Walks:
             cells = _first_episode(grid, first)
             shares[cells] = shares.get(cells, 0.0) + probability / 2
     episodes = sorted(shares)
-    low, high = _choices([_actions(grid, cells) for cells in episodes], [shares[cells] for cells in episodes])
-    played = [[_both_episodes(grid, cells, treasure) for treasure in range(1, grid.cells)] for cells in episodes]
+    first = [_actions(grid, cells) for cells in episodes]
+    low, high = _choices(first, [shares[cells] for cells in episodes])
+    return Mixture(low, high, followed(grid, first))
 
-    def filled(part: list[list[list[int]]]) -> np.ndarray:
-        return np.array([[row + [0] * (2 * grid.horizon - len(row)) for row in rows] for rows in part])
 
-    cells = [[reached for reached, _ in rows] for rows in played]
-    return Walks(
-        low,
-        high,
-        filled([[_two_walks(grid, reached, first) for reached, first in rows] for rows in played]),
-        filled(cells),
-        filled(
-            [
-                [[int(cell == treasure + 1) for cell in reached] for treasure, reached in enumerate(rows)]
-                for rows in cells
-            ]
-        ).astype(bool),
-        np.array([[len(reached) for reached in rows] for rows in cells]),
-    )
+def followed(grid: Grid, first: Sequence[tuple[int, ...]]) -> Walks:
+    """What an agent does that takes these actions until it finds the treasure, and then walks to it.
+
+    A treasure that the first episode misses is searched in the cells that were missed, nearest to the corner first.
+
+    Raises:
+        ValueError: the second episode is too short for that.
+    """
+    rows = [[_both_episodes(grid, actions, treasure) for treasure in range(1, grid.cells)] for actions in first]
+    steps = np.array([[len(cells) for _, cells in row] for row in rows])
+    if (late := (steps > 2 * grid.horizon).any(axis=1)).any():
+        raise ValueError(f"walks: number {late.argmax()} misses more cells than a second episode can search")
+    actions, cells = np.zeros((2, *steps.shape, 2 * grid.horizon), int)
+    for place in np.ndindex(steps.shape):
+        actions[place][: steps[place]], cells[place][: steps[place]] = rows[place[0]][place[1]]
+    found = (cells == np.arange(1, grid.cells)[:, None]) & (np.arange(2 * grid.horizon) < steps[..., None])
+    return Walks(actions, cells, found, steps)
 
 
 def _first_episode(grid: Grid, visits: Int[np.ndarray, " cell"]) -> tuple[int, ...]:
@@ -175,29 +203,42 @@ def _around(grid: Grid, cell: int) -> list[int]:
     return [r * grid.width + c for r, c in around if 0 <= r < grid.height and 0 <= c < grid.width]
 
 
-def _both_episodes(grid: Grid, first: tuple[int, ...], treasure: int) -> tuple[list[int], int]:
-    """The cells of both episodes, and the number of steps of the first."""
+def _both_episodes(grid: Grid, actions: tuple[int, ...], treasure: int) -> tuple[list[int], list[int]]:
+    """The actions of both episodes, and the cells that they reach."""
+    first = _cells(grid, actions)
     if treasure in first:
-        steps = first.index(treasure) + 1
-        return [*first[:steps], *_shortest(grid, START, treasure)], steps
-    missed = sorted(set(range(1, grid.cells)) - set(first), key=lambda cell: sum(divmod(cell, grid.width)))
-    second, at = list[int](), START
-    for cell in missed[: missed.index(treasure) + 1]:
-        second, at = [*second, *_shortest(grid, at, cell)], cell
-    return [*first, *second], len(first)
+        first = first[: first.index(treasure) + 1]
+        second = _shortest(grid, START, treasure)
+    else:
+        missed = sorted(set(range(1, grid.cells)) - set(first), key=lambda cell: sum(divmod(cell, grid.width)))
+        second, at = list[int](), START
+        for cell in missed[: missed.index(treasure) + 1]:
+            second, at = [*second, *_shortest(grid, at, cell)], cell
+    return [*actions[: len(first)], *_actions(grid, tuple(second))], [*first, *second]
 
 
 def _shortest(grid: Grid, start: int, end: int) -> list[int]:
-    """A shortest path, upwards first."""
-    path, width = [start], grid.width
-    while path[-1] != end:
-        row, column = divmod(path[-1], width)
-        path.append(path[-1] + (width if row < end // width else 1 if column < end % width else -1))
-    return path[1:]
+    """A shortest path, first upwards or downwards."""
+    (row, column), (last_row, last_column) = divmod(start, grid.width), divmod(end, grid.width)
+    path: list[int] = []
+    while (row, column) != (last_row, last_column):
+        if row != last_row:
+            row += 1 if row < last_row else -1
+        else:
+            column += 1 if column < last_column else -1
+        path.append(row * grid.width + column)
+    return path
 
 
-def _two_walks(grid: Grid, cells: list[int], first: int) -> list[int]:
-    return [*_actions(grid, tuple(cells[:first])), *_actions(grid, tuple(cells[first:]))]
+def _cells(grid: Grid, actions: tuple[int, ...]) -> list[int]:
+    """The cells that these actions reach from the corner."""
+    row = column = 0
+    cells: list[int] = []
+    for action in actions:
+        row = min(max(row + (action == 1) - (action == 3), 0), grid.height - 1)
+        column = min(max(column + (action == 2) - (action == 0), 0), grid.width - 1)
+        cells.append(row * grid.width + column)
+    return cells
 
 
 def _actions(grid: Grid, cells: tuple[int, ...]) -> tuple[int, ...]:

@@ -27,6 +27,14 @@ SMALL: dict[str, dict] = {
     "gridworld": {"height": 2, "width": 3, "horizon": 6, "noise": 2, "scale": "reward"},
     "ski_rental": {"price": 2, "longest": 4, "noise": 2},
     "paging": {"requests": 4, "noise": 2},
+    "gridworld_distillation": {
+        "height": 2,
+        "width": 2,
+        "horizon": 4,
+        "noise": 2,
+        "walks": ["RULD", "URDL"],
+        "shares": [1, 2],
+    },
     "gridworld_imitation": {"height": 2, "width": 2, "horizon": 4, "noise": 2},
 }
 """Sizes at which a task is quick to enumerate; a task that is not listed is tested with its defaults."""

@@ -15,20 +15,22 @@ GRIDS = (Grid(2, 2, 4), Grid(2, 3, 6), Grid(3, 3, 9))
 
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
 def test_the_walks_are_the_best_mixture_and_the_noise_plays_them_as_often(grid):
-    known = imitation.walks(grid)
+    known = imitation.best_mixture(grid)
     shares = (np.minimum(known.high, 1) - known.low).prod(axis=1)
     assert shares.sum() == pytest.approx(1)
-    assert (shares @ known.steps).max() == pytest.approx(minmax.randomised(grid).value)
-    noise = jax.random.normal(jax.random.key(0), (4000, known.low.shape[1]))
-    chosen = jax.jit(jax.vmap(lambda each: imitation.chosen_walk(known, each)))(noise)
+    assert (shares @ known.walks.steps).max() == pytest.approx(minmax.randomised(grid).value)
+    noise = jax.random.normal(jax.random.key(0), (4000, 80))
+    chosen = jax.jit(jax.vmap(imitation.Task(height=grid.height, width=grid.width, horizon=grid.horizon).walk_of))(
+        noise
+    )
     np.testing.assert_allclose(np.bincount(chosen, minlength=len(shares)) / 4000, shares, atol=0.03)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
 def test_the_actions_walk_the_cells_and_find_the_treasure_when_they_say_so(grid):
-    known = imitation.walks(grid)
-    for walk in range(len(known.low)):
+    known = imitation.best_mixture(grid).walks
+    for walk in range(len(known.steps)):
         for treasure in range(1, grid.cells):
             state, place = initial(), (walk, treasure - 1)
             for number in range(known.steps[place]):
