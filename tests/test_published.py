@@ -46,8 +46,8 @@ def test_the_program_of_the_evidence_prints_what_the_page_says(monkeypatch, caps
     said, made = re.findall(pattern, shown), re.findall(pattern, printed)
     assert len(said) == len(made) == len(printed.splitlines()) == 7
     assert [each[0] for each in made] == [each[0] for each in said]
-    numbers = ([[float(number) for number in each[1:]] for each in lines] for lines in (made, said))
-    np.testing.assert_allclose(*numbers, atol=0.05, err_msg="another CPU rounds otherwise")
+    now, then = ([[float(number) for number in each[1:]] for each in lines] for lines in (made, said))
+    np.testing.assert_allclose(now, then, atol=0.05, err_msg="another CPU rounds otherwise")
 
 
 @pytest.mark.long  # reads the whole store
