@@ -59,7 +59,7 @@ SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/fig
   objectives_gridworld/figure-objectives objectives_recall/figure-objectives
 
 # Documents with tables from published/.
-FILLED := docs/reproduction.md docs/beyond-the-paper.md
+FILLED := docs/reproduction.md docs/beyond-the-paper.md docs/evidence.md
 
 publish: $(VENV)/runtime
 	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
