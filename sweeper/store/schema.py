@@ -68,7 +68,7 @@ EVALUATION_FILE = pa.schema([
 ])  # fmt: skip
 """Columns of the file of an evaluation, those in which it differs from its trial: `protocol` and `metrics` are JSON,
 `network` is the digest of the network, and `quantiles` are those of every outcome over the inputs, rising, each for an
-equal share of the inputs; null in files of older programs.
+equal share of the inputs, at most a thousand; null in files of older programs.
 """
 
 

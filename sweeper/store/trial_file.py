@@ -112,13 +112,20 @@ def _evaluation(result: TrialResult, of: TrialSeal) -> tuple[TrialSeal, bytes]:
         "protocol": json_text(canonical(protocol)),
         "metrics": json_text(finite(result.metrics)),
         "network": of.network,
-        "quantiles": [(name, np.quantile(values, RANKS)) for name, values in (result.outcomes or {}).items()],
+        "quantiles": [(name, quantiles(values)) for name, values in (result.outcomes or {}).items()],
     }
     return seal, sealed_evaluation(seal, pa.Table.from_pylist([_row(of.trial_id, result) | own], EVALUATION_FILE))
 
 
-RANKS = (np.arange(1000) + 0.5) / 1000
-"""The ranks of the quantiles that an evaluation keeps of its outcomes: each stands for a thousandth of the inputs."""
+QUANTILES = 1000
+"""Most quantiles that an evaluation keeps of an outcome."""
+
+
+def quantiles(values: np.ndarray) -> np.ndarray:
+    """The values of an outcome over the inputs, rising; of many inputs quantiles, each for an equal share of them."""
+    if len(values) <= QUANTILES:
+        return np.sort(values)
+    return np.quantile(values, (np.arange(QUANTILES) + 0.5) / QUANTILES)
 
 
 def evaluation_seal(of: TrialSeal, protocol: Spec | None, fingerprint: str | None) -> TrialSeal:

@@ -20,7 +20,7 @@ from sweeper.packs.packing import Pack
 from sweeper.panels.kinds import Panels
 from sweeper.store.files import DurableFiles
 from sweeper.store.store import Store
-from sweeper.store.trial_file import RANKS, protocol_id
+from sweeper.store.trial_file import protocol_id, quantiles
 from sweeper.sweeps import evaluation as sweep_evaluation
 from sweeper.sweeps import on_cluster
 from sweeper.trial import provenance
@@ -98,12 +98,20 @@ def test_the_protocol_of_the_training_gives_the_numbers_of_the_row(store):
     assert both.to_pylist() == [{"success": 0.0, "loss": 0.0, "majority": 0.0, "train_loss": 0.0}] * 3
 
 
+def test_of_many_inputs_a_thousand_quantiles_are_kept():
+    values = np.random.default_rng(0).exponential(size=181_440)
+    kept = quantiles(values)
+    assert len(kept) == 1000
+    assert np.percentile(kept, [5, 50, 95]) == pytest.approx(np.percentile(values, [5, 50, 95]), rel=1e-2)
+    assert kept.mean() == pytest.approx(values.mean(), rel=1e-2)
+
+
 def test_an_evaluation_by_the_trials_own_protocol_keeps_quantiles_of_its_outcomes(full):
     assert Results.of_store(full).quantiles(IDS[0], "loss") is None, "the protocol is another"
     assert evaluate(full, protocol={}) == 3
     results = Results.of_store(full)
     loss = results.outcomes(IDS[0], "loss")
-    np.testing.assert_allclose(results.quantiles(IDS[0], "loss"), np.quantile(loss, RANKS), rtol=1e-3)
+    np.testing.assert_array_equal(results.quantiles(IDS[0], "loss"), np.sort(loss))
     together = np.concatenate([results.outcomes(key, "loss") for key in IDS])
     assert results.of_evaluations().quantiles(IDS[0], "loss") is None, "the rows are of several protocols"
     metric, stripped = metric_named("loss_p95_pooled"), replace(results, outcomes=lambda trial_id, name: None)
