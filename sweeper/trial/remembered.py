@@ -40,10 +40,7 @@ def remembered(ask: Callable[..., AnswerT]) -> Callable[..., AnswerT]:
     """A function of texts with answers of JSON, which are remembered. It is asked again after an exception."""
 
     @functools.cache
-    @functools.wraps(ask)
-    def answer(*arguments: str) -> AnswerT:
-        if (memory := _memory()) is None:
-            return ask(*arguments)
+    def kept(memory: _Memory, *arguments: str) -> AnswerT:
         text = json.dumps([f"{ask.__module__}.{ask.__qualname__}", *arguments])
         question = hashlib.sha256(text.encode()).hexdigest()
         answers = memory.answers()
@@ -51,6 +48,11 @@ def remembered(ask: Callable[..., AnswerT]) -> Callable[..., AnswerT]:
             answers[question] = ask(*arguments)
             memory.grown = True
         return answers[question]
+
+    @functools.wraps(ask)
+    def answer(*arguments: str) -> AnswerT:
+        memory = _memory()
+        return ask(*arguments) if memory is None else kept(memory, *arguments)
 
     return answer
 

@@ -13,7 +13,7 @@ from sweeper.events import PackProgressed
 from sweeper.launch.job import Failed, Lost, Report, Training, decoded, encoded
 from sweeper.launch.tune_worker import Pace
 from sweeper.learned_algorithms import evaluation
-from sweeper.packs import pack_run, plan
+from sweeper.packs import device_memory, pack_run, plan
 from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import Asha, Pruner
 from sweeper.space.resources import Resources
@@ -194,17 +194,17 @@ def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("resources", "share"),
+    ("resources", "room"),
     [
         (Resources(), None),
-        (Resources(gpus=1), 1.0),
-        (Resources(gpus=0.5), 0.5),
+        (Resources(gpus=1), 700),
+        (Resources(gpus=0.5), 350),
         (Resources(gpus=1, lanes=4), None),
         (Resources(gpus=1, population_workers=2), None),
     ],
 )
 def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_many(
-    tmp_path, monkeypatch, resources, share
+    tmp_path, monkeypatch, resources, room
 ):
     given: list[float | None] = []
 
@@ -213,8 +213,9 @@ def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_ma
         return _Quarters()
 
     monkeypatch.setattr(pack_run, "PackRun", opened)
+    monkeypatch.setattr(device_memory, "device_bytes", lambda: 1000)
     Worker(PAIR, tmp_path, resources=resources).step()
-    assert given == [share]
+    assert given == [room]
 
 
 def test_a_worker_of_other_code_trains_nothing(tmp_path):

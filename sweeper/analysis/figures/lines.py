@@ -112,8 +112,8 @@ class Lines(Drawing[LinesT], abc.ABC):
             behind = line[np.isclose(line["x"].astype(float), x, rtol=1e-9)]
             yield self.compared(reference, reference.metric, x, published, behind, **scale)
             # Of a percentile also that of all training seeds together, which may be what a paper means.
-            metric = self.tables.metric(reference.metric)
-            if behind["seed"].nunique() < 2 or metric.statistic != "percentile":
+            several = behind["seed"].nunique() > 1
+            if not several or (metric := self.tables.metric(reference.metric)).statistic != "percentile":
                 continue
             together = metric._replace(statistic="pooled")
             if (value := pooled(self.results, behind["trial_id"].unique(), together)) is not None:
