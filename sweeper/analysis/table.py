@@ -52,8 +52,21 @@ def revision_text(commit: str | None, dirty: bool | None) -> str:
     return f"{(commit or 'unknown')[:10]}{' + changes' if dirty else ''}"
 
 
+LONGEST_LIST = 60
+"""Characters of the longest list that a cell has in full."""
+
+
+def _cell_text(value: Any) -> str:
+    """As `value_text`; of a long list its ends, so that it does not push other columns out of sight."""
+    text = value_text(value)
+    if isinstance(value, tuple) and len(text) > LONGEST_LIST and len(value) > 2:
+        return f"[{value_text(value[0])}, …, {value_text(value[-1])}] ({len(value)} values)"
+    return text
+
+
 FORMATS: dict[str, Callable[[Any], str]] = {
-    **dict.fromkeys(("", "code", "status", "long", "mean"), value_text),
+    "": _cell_text,
+    **dict.fromkeys(("code", "status", "long", "mean"), value_text),
     "count": "{:,}".format,
     "number": "{:.4g}".format,
     "speed": "{:,.4g}".format,
