@@ -7,6 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 import sweeper
@@ -31,7 +32,9 @@ def run(line: str, code: int = 0) -> str:
     """What a command says that ends with this exit code."""
     words = shlex.split(line)
     assert words[0] == "sweeper"
-    done = CliRunner().invoke(app, words[1:])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", words)  # which decides what it advises to type
+        done = CliRunner().invoke(app, words[1:])
     assert done.exit_code == code, done.output
     return done.output
 
