@@ -29,7 +29,7 @@ FURTHER := coloring_starts coloring_sum coloring_basins coloring_initialisation 
   gridworld_small gridworld_embedding gridworld_imitation \
   gridworld_evolution gridworld_halving gridworld_infinity gridworld_policy_gradient \
   gridworld_gradient_halving gridworld_gradient_finalists gridworld_searches \
-  gridworld_worst_treasure ski_rental paging seed_bank
+  gridworld_worst_treasure ski_rental paging seed_bank seed_bank_gridworld
 FIGURES := figures
 
 # Side by side: a command that draws, or checks types, has one thread, and so leaves a core idle.
@@ -51,7 +51,7 @@ SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/fig
   gridworld_small/figure-small gridworld_two_cores/figure-7 gridworld_two_cores/10 \
   coloring_starts/figure-starts coloring_halving/figure-halving \
   coloring_premise/premise coloring_premise/losses coloring_one_block/figure-block \
-  coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles coloring_batch_two_cores/success-batch ski_rental/figure-rental choose_or_blur/figure-choice seed_bank/figure-bank \
+  coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles coloring_batch_two_cores/success-batch ski_rental/figure-rental choose_or_blur/figure-choice seed_bank_gridworld/grid-world seed_bank/figure-bank \
   gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation \
   coloring_worst_cycle/figure-cycle objectives_coloring/figure-objectives \
   gridworld_halving/winners gridworld_infinity/infinity gridworld_policy_gradient/figure-gradient \
