@@ -27,6 +27,8 @@ from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_id
 from tests.trials import coloring_trial
 
+pytestmark = pytest.mark.slow  # compiles
+
 PARAMETERS: dict[str, list[dict]] = {
     "q_norm": [{}, {"q": 10.0}, {"q": 100.0}, {"q": "inf"}, {"q": 2.0, "final_q": 8.0}],
     "cvar": [{}, {"alpha": 1.0}, {"alpha": 0.3}],

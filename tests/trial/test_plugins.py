@@ -14,6 +14,8 @@ from sweeper.trial import contract_checks, plugins
 from sweeper.trial.kinds import contract_of
 from sweeper.trial.plugins import PluginError
 
+pytestmark = pytest.mark.slow  # looks for plug-ins and loads them, dozens of times
+
 GOOD = """
 from typing import Literal
 
