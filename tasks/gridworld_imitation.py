@@ -13,6 +13,7 @@ entry of the noise.
 
 import abc
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -25,7 +26,7 @@ from pydantic import model_validator
 from sweeper.learned_algorithms import contracts
 from tasks import gridworld
 from tasks.gridworld import minmax
-from tasks.gridworld.environment import FOUND, START, STEP, Grid
+from tasks.gridworld.environment import ACTIONS, FOUND, START, STEP, Grid, neighbour
 from tasks.gridworld.walk_search import mirror_cells
 
 
@@ -232,13 +233,15 @@ def _shortest(grid: Grid, start: int, end: int) -> list[int]:
 
 def _cells(grid: Grid, actions: tuple[int, ...]) -> list[int]:
     """The cells that these actions reach from the corner."""
-    row = column = 0
-    cells: list[int] = []
-    for action in actions:
-        row = min(max(row + (action == 1) - (action == 3), 0), grid.height - 1)
-        column = min(max(column + (action == 2) - (action == 0), 0), grid.width - 1)
-        cells.append(row * grid.width + column)
-    return cells
+    reached = _neighbours(grid)
+    return [*itertools.accumulate(actions, lambda cell, action: reached[cell][action], initial=START)][1:]
+
+
+@functools.cache
+def _neighbours(grid: Grid) -> list[list[int]]:
+    """The cell that each action leads to from each cell."""
+    with jax.ensure_compile_time_eval():  # a loss may ask for it while it is traced
+        return neighbour(grid, *jnp.indices((grid.cells, len(ACTIONS)))).tolist()
 
 
 def _actions(grid: Grid, cells: tuple[int, ...]) -> tuple[int, ...]:
