@@ -51,7 +51,8 @@ SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/fig
   gridworld_small/figure-small gridworld_two_cores/figure-7 gridworld_two_cores/10 \
   coloring_starts/figure-starts coloring_halving/figure-halving \
   coloring_premise/premise coloring_premise/losses coloring_one_block/figure-block \
-  coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles coloring_batch_two_cores/success-batch ski_rental/figure-rental choose_or_blur/figure-choice seed_bank_gridworld/grid-world seed_bank/figure-bank \
+  coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles coloring_batch_two_cores/success-batch \
+  ski_rental/figure-rental choose_or_blur/figure-choice figure-bank \
   gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation \
   coloring_worst_cycle/figure-cycle objectives_coloring/figure-objectives \
   gridworld_halving/winners gridworld_infinity/infinity gridworld_policy_gradient/figure-gradient \
