@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, errors_told, with_home
+from sweeper.command_line import CommandLine, Results, errors_told, opened, with_home
 from sweeper.interruption import last_words
 from sweeper.messages import counted, inflected, printable, printable_lines
 
@@ -57,11 +57,9 @@ def status(
 ) -> None:
     """Show the sweeps in a store, how far each is, and what runs now."""
     from sweeper.analysis.table import console
-    from sweeper.store.store import Store
 
     screen = console()
-    with errors_told():
-        store = Store.existing(results)
+    with opened(results) as store:
         if watch:
             follow(store, screen)
         for part in [*_running(store), *_sweeps(store)]:
@@ -281,10 +279,9 @@ def plot(
     """Draw any two columns of the store against each other."""
     from sweeper.analysis.figures import style
     from sweeper.analysis.plotting import PlotError, plotted
-    from sweeper.store.store import Store
 
-    with errors_told():
-        figure, remarks = plotted(Store.existing(results), x, y, split, where, rows)
+    with opened(results) as store:
+        figure, remarks = plotted(store, x, y, split, where, rows)
         if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
             raise PlotError(f"{out}: a picture ends in .png, .pdf or .svg")
         with style.settings():

@@ -88,7 +88,7 @@ class TrialErrors(logging.Handler):
 
 @dataclasses.dataclass
 class _Pack:
-    """What is known of a pack that has had a worker."""
+    """What the driver knows of a pack, from its first worker on."""
 
     node: str | None = None  # where its worker is
     news: tuple[Any, float] = (None, 0.0)  # the latest, and when the driver heard them

@@ -58,8 +58,9 @@ def device_bytes() -> int | None:
 
 def room_for_lanes(share: float | None) -> float | None:
     """Bytes of this process's device for the lanes of a pack with this share of it; None where lanes take turns."""
-    whole = None if share is None else device_bytes()
-    return None if share is None or whole is None else SHARE * share * whole
+    if share is None or (whole := device_bytes()) is None:
+        return None
+    return SHARE * share * whole
 
 
 def chosen_lanes(pack: Pack, trainer: Trainer[Any], room: float) -> LaneChoice | None:

@@ -1,4 +1,4 @@
-"""Copying trials and sweeps from one store into another, which keeps what it has, and a sweep to another name.
+"""Copies of trials and sweeps in another store, which keeps what it has; and sweeps under another name.
 
 A trial is one file, which is proven whole and written as a worker would commit it. So a copy that is killed leaves
 whole trials and nothing else, and the same copy carries on. A trial that the target has is left alone, unless the copy

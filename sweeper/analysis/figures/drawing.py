@@ -158,7 +158,7 @@ class Drawing(abc.ABC, Generic[PanelT]):
 
     @property
     def tables(self) -> KindTables:
-        """What is known of the kind of the drawn trials, of which there are some; of the first if there are several."""
+        """What tables show of the kind of the drawn trials, at least one; of several kinds that of the first trial."""
         return tables_of_row(self.trials["spec"].iloc[0])
 
     def labels(self) -> list[str]:
