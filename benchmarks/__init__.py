@@ -1,0 +1,3 @@
+"""Benchmarks, each run as `python -m benchmarks.NAME`."""
+
+import sweeper  # noqa: F401  before numpy, so that variables which choose its kernels have no effect

@@ -24,6 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from sweeper import kernels
+
 if TYPE_CHECKING:
     import optuna
     import pandas as pd
@@ -52,6 +54,8 @@ __all__ = [
 ]  # fmt: skip
 
 __version__ = "0.1.0"
+
+kernels.remove()
 
 _MODULES = {
     "EvaluationResult": "sweeps.evaluation",

@@ -1,4 +1,5 @@
 """Settings that every test shares; they must be in place before jax is first imported."""
+# ruff: noqa: E402
 
 import os
 import shutil
@@ -6,6 +7,8 @@ import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
+
+import sweeper  # before numpy, so that variables which choose its kernels have no effect
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Ray's native part reads this once, at the first import of Ray in a process, and `sweeper.launch` may come after it.
@@ -23,7 +26,19 @@ os.environ.setdefault(
 
 import hypothesis
 import jax
+import jaxtyping
 import pytest
+
+# Shapes and types of arguments are checked at run time in these modules. The plug-in of jaxtyping, which takes their
+# names as an option of pytest, imports numpy too early.
+LEARNED = "contracts evaluation evolution gradient kind objective objective_contract policy_gradient trained_weights"
+jaxtyping.install_import_hook(
+    [
+        *(f"sweeper.learned_algorithms.{name}" for name in f"{LEARNED} trainers trial_spec voting".split()),
+        *("sweeper.training", "sweeper.trial.contract_checks", "tasks", "models", "objectives"),
+    ],
+    "beartype.beartype",
+)
 
 import sweeper.trial.jax_settings  # noqa: F401  XLA's flags are those of now, also if a test imports evosax first
 from sweeper.interruption import SIGNALS

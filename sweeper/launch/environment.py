@@ -31,6 +31,7 @@ if "ray" not in sys.modules and (
 ):
     os.environ.setdefault("RAY_AUTH_MODE", "token")
 
+from sweeper import kernels
 from sweeper.packs.device_memory import memory_share
 from sweeper.space.resources import Resources
 from sweeper.trial import jax_settings
@@ -46,7 +47,7 @@ def worker_environment(resources: Resources) -> dict[str, str]:
     environment = {
         **{name: value for name, value in jax_settings.environment.items() if value or name == "XLA_FLAGS"},
         **jax_settings.ONE_THREAD,
-        **dict.fromkeys(jax_settings.KERNELS, ""),
+        **dict.fromkeys(kernels.VARIABLES, ""),
         "PYTHONHASHSEED": jax_settings.HASH_SEED,
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "RAY_CHDIR_TO_TRIAL_DIR": "0",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sweeper import events
+from sweeper import events, kernels
 from sweeper.analysis import cost
 from sweeper.messages import counted, message_of, one_line
 from sweeper.packs import conformance, other_code, plan, start_from
@@ -109,7 +109,7 @@ class SweepPlan:
     @property
     def remarks(self) -> list[str]:
         """A line for each kind of doubtful value, with its path; none of them refuses the sweep."""
-        return remarks(self.trials.values(), self.spec.search)
+        return [*kernels.remarks(), *remarks(self.trials.values(), self.spec.search)]
 
     def check(self) -> None:
         """Refuse plug-ins whose methods break their contracts, by shapes, and panels that name what no trial will have.

@@ -26,6 +26,7 @@ from typing import Any
 import jax
 from jaxlib import xla_client
 
+from sweeper import kernels
 from sweeper.messages import UserError
 from sweeper.trial import patches
 
@@ -78,14 +79,6 @@ PINNED: dict[str, object] = {
 
 VARIABLES = ("LIBTPU_INIT_ARGS", "NVIDIA_TF32_OVERRIDE", "XLA_FLAGS")
 """Variables of the environment that decide numbers, and are read once in a process."""
-
-KERNELS = (
-    "BLIS_ARCH_TYPE", "DNNL_CPU_ISA_HINTS", "DNNL_DEFAULT_FPMATH_MODE", "DNNL_MAX_CPU_ISA", "MKL_CBWR",
-    "MKL_DEBUG_CPU_TYPE", "MKL_ENABLE_INSTRUCTIONS", "NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_CPU_FEATURES",
-    "ONEDNN_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE", "ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE",
-)  # fmt: skip
-"""Variables by which libraries take other kernels than those for this CPU. No trial has one of them; what no list has
-is measured (`sweeper.training.arithmetic`)."""
 
 ONE_THREAD = {"PJRT_NPROC": "1", "NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """The environment in which libraries compute with one thread; they read it when they are loaded."""
@@ -145,7 +138,7 @@ def changed() -> dict[str, str]:
         for name, value in jax.config.values.items()
     }
     wanted = {name: str(value) for name, value in PINNED.items()}
-    variables = _of_environment() | {name: os.environ.get(name, "") for name in KERNELS}
+    variables = _of_environment() | {name: os.environ.get(name, "") for name in kernels.VARIABLES}
     return (
         {name: now[name] for name in wanted if now.get(name, wanted[name]) != wanted[name]}
         | {name: variables[name] for name in variables if variables[name] != environment.get(name, "")}
@@ -162,23 +155,24 @@ def put_back() -> None:
             jax.config.update(name, PINNED[name])
         elif environment.get(name):
             os.environ[name] = environment[name]
-        elif name in (*VARIABLES, *KERNELS):
+        elif name in (*VARIABLES, *kernels.VARIABLES):
             os.environ.pop(name, None)
 
 
 def require() -> None:
     """Refuse settings of other values, with a `SettingsError` that names each, and how to get rid of it."""
     if different := changed() | patches.in_sweeper():
-        ours = PINNED | dict.fromkeys(KERNELS, "") | environment
+        ours = PINNED | dict.fromkeys(kernels.VARIABLES, "") | environment
         listed = [
             f"{name} is {value!r} instead of {str(ours[name])!r}" if name in ours else f"{name} was replaced by {value}"
             for name, value in different.items()
         ]
         names = " and ".join(name.upper() for name in different if name in ours)
         unset = f"unset {names} in the environment, or " * bool(names)
+        earlier = ", or import sweeper before numpy" * bool(different.keys() & {*kernels.VARIABLES})
         raise SettingsError(
             f"what decides numbers differs from that of all trials: {', '.join(listed)}; {unset}remove what changes it "
-            "in this process"
+            f"in this process{earlier}"
         )
 
 

@@ -95,6 +95,19 @@ def test_a_start_with_other_kernels_is_refused_by_name(name, tmp_path, monkeypat
     assert not jax_settings.changed(), "as for a worker"
 
 
+@pytest.mark.slow  # processes
+def test_variables_of_other_kernels_are_ignored_unless_a_library_has_read_them(tmp_path):
+    """An administrator sets them for all programs of a machine, and a sweep is to start there."""
+    (tmp_path / "space.yaml").write_text(with_seeds(1))
+    told = "OPENBLAS_CORETYPE=Prescott is ignored: all trials use the kernels of their CPU"
+    variables = {"OPENBLAS_CORETYPE": "Prescott", "PYTHONPATH": str(plugins.ROOT)}
+    done = python("-m", "sweeper.run", "space.yaml", "--dry-run", cwd=tmp_path, **variables)
+    assert done.returncode == 0, done.stderr
+    assert told in " ".join(done.stdout.split())
+    late = "import numpy, sweeper; sweeper.plan('space.yaml')"
+    assert "SettingsError: what decides numbers differs" in python("-c", late, cwd=tmp_path, **variables).stderr
+
+
 @pytest.mark.slow  # a process
 def test_a_setting_of_the_environment_is_refused_by_name(tmp_path):
     (tmp_path / "results" / "trials").mkdir(parents=True)
