@@ -30,5 +30,6 @@ def remove() -> None:
 
 
 def remarks() -> list[str]:
-    """A line for each variable that was removed."""
-    return [f"{name}={value} is ignored: all trials use the kernels of their CPU" for name, value in removed.items()]
+    """A line about the variables that were removed, if there are any."""
+    listed = ", ".join(f"{name}={value}" for name, value in removed.items())
+    return [f"ignored, as all trials have the kernels of their CPU: {listed}"] * bool(removed)

@@ -99,7 +99,7 @@ def test_a_start_with_other_kernels_is_refused_by_name(name, tmp_path, monkeypat
 def test_variables_of_other_kernels_are_ignored_unless_a_library_has_read_them(tmp_path):
     """An administrator sets them for all programs of a machine, and a sweep is to start there."""
     (tmp_path / "space.yaml").write_text(with_seeds(1))
-    told = "OPENBLAS_CORETYPE=Prescott is ignored: all trials use the kernels of their CPU"
+    told = "ignored, as all trials have the kernels of their CPU: OPENBLAS_CORETYPE=Prescott"
     variables = {"OPENBLAS_CORETYPE": "Prescott", "PYTHONPATH": str(plugins.ROOT)}
     done = python("-m", "sweeper.run", "space.yaml", "--dry-run", cwd=tmp_path, **variables)
     assert done.returncode == 0, done.stderr
