@@ -85,7 +85,7 @@ class Sweep:
     def start(self, code: Path | None = None, address: str = "local", environment: Mapping[str, str] = {}) -> Start:
         """Start its command, with the code of a folder."""
         self._before = self.look()
-        return Start(code or self.attack.checkout, self.file, self.results, address, environment)
+        return self.attack.start(self.file, self.results, code, address, environment)
 
     def look(self) -> int:
         """Compare the store with the last look; the number of trials that are finished now."""
@@ -160,10 +160,20 @@ class Attack:
         self.sweeps.append(Sweep(self, file, results or self.folder / f"results-{next(self._numbers)}", trials))
         return self.sweeps[-1]
 
+    def start(
+        self, file: Path, results: Path, code: Path | None = None, address: str = "local",
+        environment: Mapping[str, str] = {},
+    ) -> Start:  # fmt: skip
+        """Start a search space, with the code of a folder."""
+        # Beside other work on the machine Ray's nice workers would get nothing done between two kills.
+        variables = {"RAY_worker_niceness": "0", **environment}
+        log, arguments = self.folder / f"log-{next(self._numbers)}", ("--results", str(results), "--address", address)
+        return Start(code or self.checkout, log, str(file), *arguments, variables=variables)
+
     def undisturbed(self, file: Path, code: Path | None = None, environment: Mapping[str, str] = {}) -> Path:
         """Train a sweep without any fault, and learn its numbers; its store."""
         results = self.folder / f"undisturbed-{len(list(self.folder.glob('undisturbed-*')))}"
-        start = Start(code or self.checkout, file, results, "local", environment)
+        start = self.start(file, results, code, environment=environment)
         if start.wait() != 0:
             raise RuntimeError(f"the undisturbed sweep failed:\n{start.text}")
         self.truth |= numbers_of(results)
