@@ -115,7 +115,7 @@ def print_lanes(numbers: list[int], toy: bool, until: float) -> bool:
         "| by kernels | memory, MB | compilation, s |\n|---|---|---|---|---|---|---|---|---|"
     )
     bounds = dict.fromkeys(KINDS, math.inf)  # of the lanes of each: a device out of memory, or a failure
-    last = dict.fromkeys(KINDS, (1, 0.0))  # lanes and seconds of the last row of each
+    last: dict[Kind, tuple[int, float]] = dict.fromkeys(KINDS, (1, 0.0))  # lanes and seconds of the last row of each
     right = True
     for place, lanes in enumerate(numbers):
         for kind in [kind for kind in KINDS if place < kind.rows and lanes < bounds[kind]]:
