@@ -70,8 +70,27 @@ def moment(text: str) -> datetime.datetime | str:
         return text
 
 
-def failures(store: Store, record: SweepRecord, committed: Mapping[str, Status]) -> collections.Counter[str]:
-    failed = [trial_id for trial_id in record.trial_ids if committed.get(trial_id) == "failed"]
+def remarks(store: Store, starts: Mapping[str, Sequence[SweepRecord]], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines about the sweeps: why trials failed, what is odd about their numbers, and trials that no sweep plans.
+
+    `rows` are those of all trials of the store, with `trial_id`, `status`, and the columns of `odd_numbers`.
+    """
+    lines, unplanned = [], {row["trial_id"]: row for row in rows}
+    every = dict(unplanned)
+    for name, records in starts.items():
+        own = [every[key] for key in records[-1].trial_ids if key in every]
+        failures = _failures(store, [row["trial_id"] for row in own if row["status"] == "failed"])
+        lines += [f"{name}: {count:,} failed: {reason}" for reason, count in failures.most_common()]
+        lines += [f"{name}: {line}" for line in odd_numbers(own)]
+        for key in records[-1].trial_ids:
+            unplanned.pop(key, None)
+    if unplanned:
+        verb = inflected(len(unplanned), "is", "are")
+        lines.append(f"{counted(len(unplanned), 'committed trial')} {verb} not, or no longer, planned by a sweep")
+    return lines
+
+
+def _failures(store: Store, failed: Sequence[str]) -> collections.Counter[str]:
     rows = store.trials(failed).select(["error_kind", "error_message", "error_step"]).to_pylist() if failed else []
     return collections.Counter(map(one_line, map(_reason, rows)))
 
@@ -84,17 +103,16 @@ def _reason(row: Mapping[Any, Any]) -> str:
     return message if message.startswith(kind) else ": ".join(filter(None, (kind, message))) or "no reason given"
 
 
-def arithmetic_lines(arithmetics: Iterable[object]) -> list[str]:
-    """A line that counts trials by their arithmetics, if the trials have more than one; see docs/architecture.md."""
-    counts = collections.Counter(each for each in arithmetics if isinstance(each, str))
-    if len({digest for each in counts for digest in each.split()}) < 2:
-        return []
-    parts = [f"{counted(count, 'trial')} by {', then '.join(each.split())}" for each, count in counts.most_common()]
-    return [f"computed with several arithmetics, so that last bits differ: {printable('; '.join(parts))}"]
+def odd_numbers(rows: Sequence[Mapping[Any, Any]]) -> list[str]:
+    """Lines about trials of several arithmetics (docs/architecture.md), and about metrics that were not finite.
 
-
-def not_finite_lines(rows: Iterable[Mapping[Any, Any]]) -> list[str]:
-    """A line for each metric that was not finite in some trials; rows have `trial_id` and `extra_metrics`."""
+    The rows have `trial_id`, `arithmetic` and `extra_metrics`.
+    """
+    lines = []
+    counts = collections.Counter(row["arithmetic"] for row in rows if isinstance(row["arithmetic"], str))
+    if len({digest for each in counts for digest in each.split()}) > 1:
+        parts = [f"{counted(count, 'trial')} by {', then '.join(each.split())}" for each, count in counts.most_common()]
+        lines.append(f"computed with several arithmetics, so that last bits differ: {printable('; '.join(parts))}")
     trials: dict[str, list[str]] = {}
     for row in rows:
         for name, value in extra_metrics(row["extra_metrics"]).items():
@@ -104,7 +122,7 @@ def not_finite_lines(rows: Iterable[Mapping[Any, Any]]) -> list[str]:
         f"{name} was not finite in {counted(len(of), 'trial')} ({of[0]}{f' and {len(of) - 1:,} more' * (len(of) > 1)})"
         for name, of in sorted(trials.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]
     ]
-    return [f"{printable(part)}, and is null there" for part in parts]
+    return [*lines, *(f"{printable(part)}, and is null there" for part in parts)]
 
 
 MAX_REASONS = 20  # largest number of reasons that are printed, the most frequent first

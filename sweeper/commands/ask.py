@@ -33,7 +33,7 @@ import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told, opened, with_home
 from sweeper.interruption import last_words
-from sweeper.messages import counted, inflected, printable, printable_lines
+from sweeper.messages import printable, printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -87,32 +87,18 @@ def _sweeps(store: "Store") -> "list[RenderableType]":
     """How far the sweeps are, and why trials failed."""
     from rich.text import Text
 
-    from sweeper.analysis.status import arithmetic_lines, failures, not_finite_lines, overview, starts_by_name
+    from sweeper.analysis.status import overview, remarks, starts_by_name
     from sweeper.analysis.table import terminal
     from sweeper.store.annotations import read_annotations
 
-    listed = store.columns(["trial_id", "status", "arithmetic", "extra_metrics"]).to_pylist()
-    rows = {row["trial_id"]: row for row in listed}
-    committed: dict[str, Status] = {key: row["status"] for key, row in rows.items()}
+    rows = store.columns(["trial_id", "status", "arithmetic", "extra_metrics"]).to_pylist()
+    committed: dict[str, Status] = {row["trial_id"]: row["status"] for row in rows}
     starts = starts_by_name(store.sweeps())
-    annotations = read_annotations(store.files).sweeps
-    latest = {name: records[-1] for name, records in starts.items()}
-    parts: list[RenderableType] = []
-    if starts:
-        parts.append(terminal(overview(starts, committed, annotations), rule=False))
-    for name, record in latest.items():
-        for reason, count in failures(store, record, committed).most_common():
-            parts.append(Text(printable(f"{name}: {count:,} failed: {reason}")))
-        own = [rows[key] for key in record.trial_ids if key in rows]
-        for line in [*arithmetic_lines(row["arithmetic"] for row in own), *not_finite_lines(own)]:
-            parts.append(Text(printable(f"{name}: {line}")))
-    unplanned = committed.keys() - {trial_id for record in latest.values() for trial_id in record.trial_ids}
-    if unplanned:
-        verb = inflected(len(unplanned), "is", "are")
-        parts.append(Text(f"{counted(len(unplanned), 'committed trial')} {verb} not, or no longer, planned by a sweep"))
     if not starts and not committed:
-        parts.append(Text("the store is empty"))
-    return parts
+        return [Text("the store is empty")]
+    annotations = read_annotations(store.files).sweeps
+    parts = [terminal(overview(starts, committed, annotations), rule=False)] if starts else []
+    return [*parts, *(Text(printable(line)) for line in remarks(store, starts, rows))]
 
 
 def _running(store: "Store") -> "list[RenderableType]":

@@ -20,7 +20,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import pyarrow.compute as pc
 
@@ -41,25 +41,22 @@ MOST_TIMES = 20
 """How often a segment of a trial is handed out. Other sweeps disturb it once for each of their own segments."""
 
 
-class StoredLosses(NamedTuple):
-    """Status of a trial's row, and the losses of its curve at the rungs (see `Halving.losses`)."""
-
-    status: Status
-    losses: tuple[float, ...]
+Losses = tuple[float, ...]
+"""The losses of a trial at the rungs, as far as it has come; see `Halving.losses`."""
 
 
-def stored_losses(halving: Halving, store: Store, trial_ids: Collection[str]) -> dict[str, StoredLosses]:
-    """Status and losses of those of the trials that have a row, by id."""
+def stored_losses(
+    halving: Halving, store: Store, trial_ids: Collection[str]
+) -> tuple[dict[str, Status], dict[str, Losses]]:
+    """The status of the rows of those of the trials that have one, and the losses of their curves, by id."""
     rows = store.trials(trial_ids).select(["trial_id", "status", "steps_done"]).to_pylist()
     points = store.curves([row["trial_id"] for row in rows])
     points = points.filter(pc.field("metric") == halving.curve)
     curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for key, step, value in zip(*(points[name].to_pylist() for name in ("trial_id", "step", "value")), strict=True):
         curves[key].append((step, value))
-    return {
-        row["trial_id"]: StoredLosses(row["status"], halving.losses(curves[row["trial_id"]], row["steps_done"] or 0))
-        for row in rows
-    }
+    losses = {row["trial_id"]: halving.losses(curves[row["trial_id"]], row["steps_done"] or 0) for row in rows}
+    return {row["trial_id"]: row["status"] for row in rows}, losses
 
 
 def searches_of(space: SweepSpec) -> list[tuple[str, ...]]:
@@ -78,10 +75,8 @@ def winners_of(space: SweepSpec, searches: Sequence[Sequence[str]], store: Store
     halving = space.search.halving
     if halving is None:
         return frozenset()
-    stored = stored_losses(halving, store, [key for search in searches for key in search])
-    losses = {key: trial.losses for key, trial in stored.items()}
-    failed = {key for key, trial in stored.items() if trial.status == "failed"}
-    return halving.winners(searches, losses, failed)
+    statuses, losses = stored_losses(halving, store, [key for search in searches for key in search])
+    return halving.winners(searches, losses, {key for key, status in statuses.items() if status == "failed"})
 
 
 class HalvingWork(WorkSource):
@@ -111,8 +106,9 @@ class HalvingWork(WorkSource):
         self.searches = [tuple(map(trial_id, starts)) for starts in searches]
         self.planned = {trial_id(trial): trial for starts in searches for trial in starts}
         _refuse_rungs_without_value(spec, halving, self.planned.values())
-        self._rows: dict[str, StoredLosses] = {}  # of the trials with a row that counts
-        self._losses: dict[str, tuple[float, ...]] = defaultdict(tuple)  # of trials at the rungs, see `Halving.losses`
+        self._status: dict[str, Status] = {}  # of the rows that count
+        self._stored: dict[str, Losses] = {}  # that these rows have
+        self._losses: dict[str, Losses] = defaultdict(tuple)  # of rows and checkpoints
         self._holders: dict[str, str] = {}  # by trial the id of the pack whose checkpoint holds it
         self._read_rows([key for key in self.planned if committed.get(key) in done])
         for pack_id in checkpoint.pack_ids(store):
@@ -127,9 +123,11 @@ class HalvingWork(WorkSource):
 
     def _read_rows(self, trial_ids: Collection[str]) -> None:
         """Take the status and the losses of trials from their rows and curves."""
-        for key, stored in stored_losses(self._halving, self._store, trial_ids).items():
-            self._rows[key] = stored
-            self._learn(key, stored.losses)
+        statuses, losses = stored_losses(self._halving, self._store, trial_ids)
+        self._status |= statuses
+        self._stored |= losses
+        for key, of_trial in losses.items():
+            self._learn(key, of_trial)
 
     def _read_checkpoint(self, pack_id: str) -> None:
         """Take the losses of trials from a checkpoint, if they are trials of the sweep and the code is the same."""
@@ -149,7 +147,7 @@ class HalvingWork(WorkSource):
                 if self._learn(key, losses) or key not in self._holders:
                     self._holders[key] = pack_id
 
-    def _learn(self, key: str, losses: tuple[float, ...]) -> bool:
+    def _learn(self, key: str, losses: Losses) -> bool:
         """Take the losses of a trial at the rungs; returns whether these are news."""
         news = len(losses) > len(self._losses[key])
         if news:
@@ -175,7 +173,7 @@ class HalvingWork(WorkSource):
     @property
     def held_up(self) -> tuple[str, ...]:
         due = {key for search in self.searches for keys, _ in self._due(search) for key in keys}
-        return tuple(key for key in self.planned if key in due or key not in self._rows)
+        return tuple(key for key in self.planned if key in due or key not in self._status)
 
     def expected(self, pending: Collection[str]) -> list[Trial]:
         trials = []
@@ -203,8 +201,7 @@ class HalvingWork(WorkSource):
 
     def _due(self, search: Sequence[str]) -> list[tuple[list[str], Segment]]:
         """The work of a search, as far as its rungs are decided; trials that go on stand first."""
-        rows = self._rows
-        failed = [key for key in search if key in rows and rows[key].status == "failed"]
+        failed = [key for key in search if self._status.get(key) == "failed"]
         now = self._halving.decided(search, self._losses, failed)
         stops = [
             ([key for key in losers if not self._ends(key, number)], Segment(self._rungs[number].steps, "stop"))
@@ -212,13 +209,12 @@ class HalvingWork(WorkSource):
         ]
         if now.missing:
             return [(list(now.missing), Segment(self._rungs[len(now.stopped)].steps, "pause")), *stops]
-        winners = [key for key in now.alive if key not in rows or rows[key].status == "stopped"]
+        winners = [key for key in now.alive if self._status.get(key, "stopped") == "stopped"]
         return [(winners, Segment(self.planned[search[0]].steps, "finish")), *stops]
 
     def _ends(self, key: str, number: int) -> bool:
         """Whether the row of a trial has its loss at a rung, so that the trial may be stopped there."""
-        row = self._rows.get(key)
-        return row is not None and (row.status != "stopped" or len(row.losses) > number)
+        return key in self._status and (self._status[key] != "stopped" or len(self._stored[key]) > number)
 
     def _hand_out(self, keys: Iterable[str], segment: Segment) -> None:
         """Queue the segment for those of the trials that are not under way to its end, pack by pack."""
@@ -238,7 +234,7 @@ class HalvingWork(WorkSource):
     def _segments(self) -> Iterator[int]:
         """Last steps of the segments that this process may hand out, one for each trial of a segment."""
         for search in self.searches:
-            alive, rows = len(search), sum(key in self._rows for key in search)
+            alive, rows = len(search), sum(key in self._status for key in search)
             for number, rung in enumerate(self._rungs):
                 reached = sum(len(self._losses[key]) > number for key in search)
                 yield from [rung.steps] * max(alive - reached, 0)

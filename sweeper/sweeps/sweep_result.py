@@ -12,7 +12,7 @@ import pyarrow as pa
 from sweeper.analysis.best_setting import ending
 from sweeper.analysis.halving_winners import finished_elsewhere
 from sweeper.analysis.results import named_frame, with_variables
-from sweeper.analysis.status import arithmetic_lines, not_finite_lines, unfinished, unfinished_lines
+from sweeper.analysis.status import odd_numbers, unfinished, unfinished_lines
 from sweeper.events import TrialsLost
 from sweeper.messages import counted, inflected
 from sweeper.packs import checkpoint
@@ -84,8 +84,8 @@ class SweepResult:
         if len(frame):
             table, lines = ending(frame, self.plan.spec, self._elsewhere, self.plan.results, self.address)
             output.table(table)
-            told = not_finite_lines(frame[["trial_id", "extra_metrics"]].to_dict("records"))
-            for line in [*lines, *arithmetic_lines(frame["arithmetic"]), *told]:
+            numbers = frame[["trial_id", "arithmetic", "extra_metrics"]].to_dict("records")
+            for line in [*lines, *odd_numbers(numbers)]:
                 output.say(line)
         for line in figures:
             output.say(line)

@@ -204,28 +204,16 @@ def _interval(trial: ExperimentTrial) -> int:
 # How lanes share a CPU
 
 
-class LaneSeconds(NamedTuple):
-    """CPU seconds of a step of one of `LANES` lanes."""
-
-    turns: float
-    together: float
-
-
 LANES, LENGTH, LEAST_SECONDS = 16, 4, 0.2
 """Lanes and steps of a program that is timed, and CPU seconds of it at least."""
 
 
-def lane_seconds(trial: ExperimentTrial) -> LaneSeconds:
-    """Time a program of both ways in which lanes share a CPU, in this process; its compilation does not count."""
+def lane_seconds(trial: ExperimentTrial, together: bool) -> float:
+    """CPU seconds of a step of one of `LANES` lanes, in turns or together, timed here; without compilation."""
     one = trial.model_copy(update={"steps": 1000})  # of which no schedule has come to its end
     seeds = [one.model_copy(update={"seed": seed}) for seed in range(LANES)]
     trials = jax.tree.map(lambda *leaves: np.stack(leaves), *seeds)
-    data = data_of(trials)
-    return LaneSeconds(*(_lane_seconds(trials, data, together) for together in (False, True)))
-
-
-def _lane_seconds(trials: ExperimentTrial, data: PyTree, together: bool) -> float:
-    state = _start(trials)
+    data, state = data_of(trials), _start(trials)
     program = compilation.kept(advance, trials, state, data, static=(LENGTH, together), donate_argnums=1)
     calls, begun = 0, time.process_time()
     while (spent := time.process_time() - begun) < LEAST_SECONDS:
@@ -426,7 +414,7 @@ class Experiments(Kind[ExperimentTrial]):
 
     def remarks(self, trial: ExperimentTrial) -> Iterator[str]:
         """Which way to share a CPU is faster."""
-        turns, together = lane_seconds(trial)
+        turns, together = lane_seconds(trial, together=False), lane_seconds(trial, together=True)
         ratio, chosen = max(turns, together) / min(turns, together), trial.lanes_together
         times = f"{LANES} lanes take {1e6 * turns:,.0f} µs a step and lane in turns, {1e6 * together:,.0f} µs together"
         if ratio < 1.1:

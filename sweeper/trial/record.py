@@ -144,14 +144,19 @@ def canonical(value: Any) -> Any:
         case float():
             return value + 0.0  # -0.0 and 0.0 are one value and must have one spelling
         case Spec():
-            written = {name: canonical(getattr(value, name)) for name in _fields(type(value))}
-            as_before = {
-                name: canonical(mark.at) if mark.same_as is None else written[mark.same_as]
-                for name, mark in unwritten_fields(type(value)).items()
-            }
-            return {n: item for n, item in written.items() if n not in as_before or item != as_before[n]}
+            return _written(value)
         case _:
             raise TypeError(f"{value!r} has no stable form to hash")
+
+
+def _written(spec: Spec) -> dict[str, Any]:
+    """The fields of a record as plain data, without those that mean "as before"."""
+    every = {name: canonical(getattr(spec, name)) for name in _fields(type(spec))}
+    as_before = {
+        name: canonical(mark.at) if mark.same_as is None else every[mark.same_as]
+        for name, mark in unwritten_fields(type(spec)).items()
+    }
+    return {name: value for name, value in every.items() if name not in as_before or value != as_before[name]}
 
 
 def _split(spec: Spec) -> tuple[dict[str, Any], tuple[tuple[str, Any], ...]]:

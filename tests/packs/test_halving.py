@@ -243,7 +243,8 @@ def test_rows_of_a_grid_are_starts_like_others(one, undisturbed):
         run_pack(Pack((trial,)), Destination(store, ORIGIN))
     source = source_of(spec, store)
     assert source.exhausted
-    first = {key: stored.losses[0] for key, stored in stored_losses(spec.search.halving, store, source.planned).items()}
+    _, losses = stored_losses(spec.search.halving, store, source.planned)
+    first = {key: of_trial[0] for key, of_trial in losses.items()}
     assert first == {key: float(f"{loss:.12g}") for key, loss in losses_at(undisturbed, 100).items() if key in first}
 
 
@@ -341,10 +342,10 @@ def test_any_training_curve_may_decide_and_high_values_may_be_the_good_ones(spac
     halving = space("search={method: halving, starts: 4, rungs: [{steps: 100, keep: 2}], curve: mean_loss, "
                     "curve_mode: max}").search.halving  # fmt: skip
     assert halving is not None
-    stored = stored_losses(halving, undisturbed, list(rows(undisturbed)))
+    _, losses = stored_losses(halving, undisturbed, list(rows(undisturbed)))
     points = undisturbed.curves().to_pandas().query("metric == 'mean_loss' and step == 100")
     expected = {key: (pytest.approx(-value),) for key, value in zip(points["trial_id"], points["value"], strict=True)}
-    assert {key: each.losses for key, each in stored.items()} == expected
+    assert losses == expected
     with pytest.raises(SearchSpaceError, match=r"search\.curve: .*'no_loss'"):
         space("search.curve=no_loss", "search.curve_mode=min")
 
