@@ -7,7 +7,7 @@ A cell keeps its value, and None is a missing one. `str` writes a value and `flo
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -37,6 +37,13 @@ def value_text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(value_text, value))
     return json.dumps(value) if value is None or type(value) in (bool, tuple) else str(value)
+
+
+def values_text(values: Sequence[Any], most: int, between: str = ", ") -> str:
+    """Values as people list them, and of more than `most` their ends and their number: "0, …, 99 (100 values)"."""
+    if len(values) > most:
+        return f"{value_text(values[0])}, …, {value_text(values[-1])} ({len(values):,} values)"
+    return between.join("none" if value is None else value_text(value) for value in values)
 
 
 def table(

@@ -5,7 +5,7 @@ as the number of steps, is named once and ignored when settings are matched.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -16,7 +16,7 @@ from sweeper.analysis.settings_table import MAX_ROWS, Setting, metrics_of, setti
 from sweeper.messages import UserError, counted, instead, redacted
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import latest_starts
-from sweeper.tables import Amount, table, titled, value_text
+from sweeper.tables import Amount, table, titled, values_text
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import column_name, value_order, varying
 from sweeper.trial.metrics import equal_but_rounding
@@ -62,7 +62,7 @@ def shared_trials(a: Side, b: Side) -> list[str]:
     return lines
 
 
-MAX_VALUES = 6  # most values in one cell; of more values only the ends are told
+MAX_VALUES = 6  # of an entry in one cell; of more its ends are told
 
 
 def differing_entries(a: Side, b: Side) -> pd.DataFrame:
@@ -73,18 +73,9 @@ def differing_entries(a: Side, b: Side) -> pd.DataFrame:
         in_a, in_b = _values(left, path), _values(right, path)
         if in_a != in_b:
             parts = {f"only in {a.name}": in_a - in_b, "in both": in_a & in_b, f"only in {b.name}": in_b - in_a}
-            rows.append({"entry": column_name(path)} | {head: _listed(part) for head, part in parts.items()})
+            texts = {head: values_text(sorted(part, key=value_order), MAX_VALUES) for head, part in parts.items()}
+            rows.append({"entry": column_name(path)} | texts)
     return table(rows, "Which settings differ", "" if rows else "every entry has the same values in both")
-
-
-def _listed(values: Iterable[Any]) -> str:
-    """Different values of an entry in ascending order, all of a few and the ends of many."""
-    ordered = sorted(values, key=value_order)
-    if len(ordered) <= MAX_VALUES:
-        return ", ".join("none" if value is None else value_text(value) for value in ordered)
-    numbers = all(isinstance(value, int | float) for value in ordered)
-    ends = f", {value_text(ordered[0])} to {value_text(ordered[-1])}" if numbers else ""
-    return f"{len(ordered):,} values{ends}"
 
 
 def _values(records: Sequence[Mapping[str, Any]], path: str) -> set[Any]:

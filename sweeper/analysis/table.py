@@ -24,7 +24,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from sweeper.messages import duration, printable, printable_lines
-from sweeper.tables import MISSING, table, value_text
+from sweeper.tables import MISSING, table, value_text, values_text
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -60,7 +60,7 @@ def _cell_text(value: Any) -> str:
     """As `value_text`; of a long list its ends, so that it does not push other columns out of sight."""
     text = value_text(value)
     if isinstance(value, tuple) and len(text) > LONGEST_LIST and len(value) > 2:
-        return f"[{value_text(value[0])}, …, {value_text(value[-1])}] ({len(value)} values)"
+        return f"[{values_text(value, 2)}]"
     return text
 
 

@@ -14,9 +14,9 @@ import pandas as pd
 from sweeper.analysis.figures.style import value_label
 from sweeper.analysis.ranking import Ranking, ranking
 from sweeper.analysis.results import Results
-from sweeper.analysis.table import value_text
 from sweeper.panels.panel import Panel
 from sweeper.panels.series import Best, CurveSeries, Series, Where
+from sweeper.tables import values_text
 from sweeper.trial.entry_names import column_name, entries, meant, value_order, varying
 from sweeper.trial.kind_tables import Goal
 from sweeper.trial.start_from import OF_A_SEED
@@ -118,8 +118,4 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = (
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, list) and len(value) > 3:
-        return f"{_value(value[0])} ... {_value(value[-1])} ({len(value)} values)"
-    if isinstance(value, list):
-        return " or ".join(map(_value, value))
-    return "none" if value is None else value_text(value)
+    return values_text(value if isinstance(value, list) else [value], 3, " or ")
