@@ -16,7 +16,7 @@ Invariants:
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 Status = Literal["finished", "stopped", "failed"]  # status of a committed row
 
@@ -211,13 +211,8 @@ class SweepEnded(Event):
     """Everything has ended; the last event."""
 
 
-@runtime_checkable
-class Listener(Protocol):
-    """Hears what happens to a sweep."""
-
-    def hear(self, event: Event) -> None:
-        """Take note of an event, quickly; a listener may ignore events."""
-        ...
+Listener = Callable[[Event], None]
+"""Takes note of an event, quickly; it may ignore events."""
 
 
 class Stream:
@@ -234,11 +229,11 @@ class Stream:
     def emit(self, event: Event) -> None:
         for place, listener in enumerate(self._listeners):
             try:
-                listener.hear(event)
+                listener(event)
             except Exception as error:  # no mistake of a listener may end the sweep
                 if place not in self._raised:
                     self._raised.add(place)
-                    name = type(listener).__name__
+                    name = getattr(listener, "__qualname__", type(listener).__name__)
                     with contextlib.suppress(Exception):
                         self._warn(f"{name} raised {type(error).__name__}: {error}; the sweep goes on")
 

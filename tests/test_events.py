@@ -17,7 +17,7 @@ class Broken(Heard):
 
 def test_every_listener_hears_everything_in_order_and_the_end_comes_last():
     first, second = Heard(), Heard()
-    with Stream([first, second], warn=pytest.fail) as stream:
+    with Stream([first.hear, second.hear], warn=pytest.fail) as stream:
         stream.emit(events.SweepStarted(None))
         stream.emit(events.Ticked())
     assert first.events == second.events == [events.SweepStarted(None), events.Ticked(), events.SweepEnded()]
@@ -25,19 +25,19 @@ def test_every_listener_hears_everything_in_order_and_the_end_comes_last():
 
 def test_the_end_comes_after_an_error_too():
     listener = Heard()
-    with pytest.raises(KeyboardInterrupt), Stream([listener], warn=pytest.fail):
+    with pytest.raises(KeyboardInterrupt), Stream([listener.hear], warn=pytest.fail):
         raise KeyboardInterrupt
     assert listener.events == [events.SweepEnded()]
 
 
 def test_a_listener_that_raises_is_one_warning_and_harms_nobody():
     broken, sound, warnings = Broken(), Heard(), []
-    with Stream([broken, sound], warnings.append) as stream:
+    with Stream([broken.hear, sound.hear], warnings.append) as stream:
         for _ in range(3):
             stream.emit(events.Ticked())
     assert len(broken.events) == len(sound.events) == 4
     (warning,) = warnings
-    assert warning.startswith("Broken raised RuntimeError: no connection")
+    assert warning.startswith("Broken.hear raised RuntimeError: no connection")
 
 
 def test_events_are_frozen_and_say_what_they_mean():

@@ -1,6 +1,6 @@
 """Listeners of a sweep; `sweeper.events` has the events that they hear.
 
-To add a listener, write a file with a class that has a method `hear`, and add it to `of_sweep`.
+A listener is a function of an event. To add one, write a file with it, and add it to `of_sweep`.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from sweeper.store.store import Store
 
 def view(console: Console) -> Listener:
     """What people see of a start: a view that moves on a terminal, lines elsewhere."""
-    return live_view.LiveView(console) if console.is_terminal else live_view.LogLines(console)
+    return (live_view.LiveView(console) if console.is_terminal else live_view.LogLines(console)).hear
 
 
 def of_sweep(store: Store, command: str, ask_to_stop: Callable[[], None]) -> list[Listener]:
@@ -23,4 +23,4 @@ def of_sweep(store: Store, command: str, ask_to_stop: Callable[[], None]) -> lis
     `command` is the command line that carries on; `ask_to_stop`, which any thread may call, makes the start leave
     checkpoints and end.
     """
-    return [heartbeat_writer.HeartbeatWriter(store, command, ask_to_stop)]
+    return [heartbeat_writer.HeartbeatWriter(store, command, ask_to_stop).hear]

@@ -1,7 +1,6 @@
 """Trains what plans lack: on a Ray cluster, several sweeps at once, or pack after pack in this process."""
 
 import contextlib
-import dataclasses
 import inspect
 import itertools
 import sys
@@ -46,36 +45,25 @@ if TYPE_CHECKING:
     from sweeper import launch
 
 
-@dataclasses.dataclass(frozen=True)
-class OnEvent:
-    """A listener that is a function."""
-
-    function: Callable[[Event], None]
-
-    def hear(self, event: Event) -> None:
-        self.function(event)
-
-
-class OfSweep:
-    """Lets a listener hear of one of the sweeps that run together.
+def of_one_sweep(plan: SweepPlan, listener: Listener) -> Listener:
+    """The listener, which hears of one of the sweeps that run together.
 
     Of the events about packs it needs the first alone: listeners know packs by their start.
     """
 
-    def __init__(self, plan: SweepPlan, listener: Listener):
-        self._plan, self._listener = plan, listener
-
-    def hear(self, event: Event) -> None:
+    def hear(event: Event) -> None:
         match event:
             case events.SweepPlanned():
-                event = self._plan.event()
-            case events.PackStarted(pending=trial_ids) if self._plan.trials.keys().isdisjoint(trial_ids):
+                event = plan.event()
+            case events.PackStarted(pending=trial_ids) if plan.trials.keys().isdisjoint(trial_ids):
                 return
-            case events.TrialCommitted(trial_id=trial_id) if trial_id not in self._plan.trials:
+            case events.TrialCommitted(trial_id=trial_id) if trial_id not in plan.trials:
                 return
             case _:
                 pass
-        self._listener.hear(event)
+        listener(event)
+
+    return hear
 
 
 class LimitsWatch:
@@ -121,7 +109,7 @@ def train_together(
     in_process: bool = False,
     address: str | None = None,
     concurrency: int | None = None,
-    on_event: Callable[[Event], None] | None = None,
+    on_event: Listener | None = None,
     interruption: Interruption | None = None,
     output: Output | None = None,
 ) -> list[SweepResult]:
@@ -138,11 +126,11 @@ def train_together(
         if interruption is None:
             interruption = stack.enter_context(on_cluster.answering_signals("note" if in_process else "raise"))
         output = output or Output.plain()
-        hearing: list[Listener] = [listeners.view(output.out) if on_event is None else OnEvent(on_event)]
+        hearing = [on_event or listeners.view(output.out)]
         limits = [LimitsWatch(plan, interruption) for plan in plans]
         for plan, watch in zip(plans, limits, strict=True):
             own = listeners.of_sweep(store, command, interruption.ask)
-            hearing += [OfSweep(plan, listener) for listener in (watch, *own)]
+            hearing += [of_one_sweep(plan, listener) for listener in (watch.hear, *own)]
             _prepare(plan, output, in_process)
         losses, refused = (), False
         if not (all(plan.source.exhausted for plan in plans) or interruption.asked):

@@ -111,7 +111,7 @@ def test_a_program_whose_streams_have_gone_goes_on(number, monkeypatch):
     for output in (Output.plain(), Output.plain(Gone())):
         output.say("a line")
         output.complain("another")
-        with Stream([LogLines(output.out)], warn=output.complain) as stream:
+        with Stream([LogLines(output.out).hear], warn=output.complain) as stream:
             stream.emit(SweepPlanned("sweep", trials=1, done=0, failed=0, steps=1))
 
 

@@ -35,5 +35,5 @@ def launched(
     origin = provenance.capture("test")
     job = Job(source, lambda: told, Store.open(store), origin, resources, work_kind, concurrency)
     heard = Heard()
-    with events.Stream([heard], warn=print) as stream:
+    with events.Stream([heard.hear], warn=print) as stream:
         return tune_driver.launch(job, stream, Interruption(), **options), heard

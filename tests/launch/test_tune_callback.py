@@ -56,7 +56,7 @@ class Driver:
         planned = events.SweepPlanned("test", trials=2, done=0, failed=0, steps=500)
         origin = provenance.capture("test")
         job = Job(self.source, lambda: planned, self.store, origin, Resources(), work_kind)
-        stream = Stream([self.heard], warn=print)
+        stream = Stream([self.heard.hear], warn=print)
         orders: Any = SimpleNamespace(leave=SimpleNamespace(remote=lambda: None))
         self.interruption = Interruption()
         self.patience = tune_callback.Patience(clock=lambda: self.now)

@@ -26,10 +26,10 @@ def test_a_terminal_gets_the_live_view_and_a_log_gets_lines(tmp_path):
     store = Store.open(tmp_path)
 
     def names(console: Console) -> list[str]:
-        return [type(listener).__name__ for listener in heard_by(console, store)]
+        return [listener.__qualname__ for listener in heard_by(console, store)]
 
-    assert names(Console(file=io.StringIO(), force_terminal=True)) == ["LiveView", "HeartbeatWriter"]
-    assert names(Console(file=io.StringIO())) == ["LogLines", "HeartbeatWriter"]
+    assert names(Console(file=io.StringIO(), force_terminal=True)) == ["LiveView.hear", "HeartbeatWriter.hear"]
+    assert names(Console(file=io.StringIO())) == ["LogLines.hear", "HeartbeatWriter.hear"]
 
 
 def test_a_log_gets_the_counts_every_ten_seconds():
@@ -132,8 +132,8 @@ def test_what_an_exception_says_cannot_steer_the_terminal(tmp_path):
         out = io.StringIO()
         console = Console(file=out, width=200, **form)
         for listener in heard_by(console, Store.open(tmp_path)):
-            listener.hear(events.TrialsLost("p", ("a",), reason))
-            listener.hear(events.PackFailed("p", ("a",), reason, reason))
+            listener(events.TrialsLost("p", ("a",), reason))
+            listener(events.PackFailed("p", ("a",), reason, reason))
         assert "\x1b[2J" not in out.getvalue()
         assert "\x07" not in out.getvalue()
         assert r"\x1b[2J\x1b]0;owned\x07\nand more" in out.getvalue()

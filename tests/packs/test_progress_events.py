@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from types import SimpleNamespace
 
 import pytest
 
@@ -48,7 +47,7 @@ REPORT = events.PackProgressed("0123456789", "training", 100, 400, 2, {}, 0.5, 1
 
 def test_reports_come_each_time_and_news_in_them_once():
     heard, asked = [], []
-    told = ProgressEvents(events.Stream([SimpleNamespace(hear=heard.append)], warn=print))
+    told = ProgressEvents(events.Stream([heard.append], warn=print))
     ended = dataclasses.replace(REPORT, lanes=1, lanes_reason="one fits", rows={"a": "finished"})
     ended = dataclasses.replace(ended, arithmetics=("c0ffee", "feed"))
     for report in (REPORT, ended, ended):

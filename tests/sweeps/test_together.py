@@ -14,7 +14,7 @@ from sweeper.packs.work_sources import JointWork
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.sweeps.sweep_plan import unchecked_plan
-from sweeper.sweeps.training import OfSweep
+from sweeper.sweeps.training import of_one_sweep
 from sweeper.trial.trial import trial_id
 from tests.filled_stores import commit
 from tests.heard import Heard
@@ -84,13 +84,13 @@ def test_a_listener_of_one_sweep_hears_of_its_own_trials(tmp_path):
     spaces = [written(tmp_path, "a", with_seeds(1)), written(tmp_path, "b", with_seeds(2))]
     one, two = (unchecked_plan(space, tmp_path / "results") for space in spaces)
     heard = Heard()
-    of_one = OfSweep(one, heard)
+    of_one = of_one_sweep(one, heard.hear)
     (own,), (_, other) = one.trials, two.trials
-    of_one.hear(events.SweepPlanned("a, b", trials=3, done=0, failed=0, steps=900))
+    of_one(events.SweepPlanned("a, b", trials=3, done=0, failed=0, steps=900))
     for key in (own, other):
-        of_one.hear(events.PackStarted("pack", "words", (key,), 300))
-        of_one.hear(events.TrialCommitted("pack", key, "finished"))
-    of_one.hear(events.Ticked())
+        of_one(events.PackStarted("pack", "words", (key,), 300))
+        of_one(events.TrialCommitted("pack", key, "finished"))
+    of_one(events.Ticked())
     assert heard.events == [
         one.event(), events.PackStarted("pack", "words", (own,), 300), events.TrialCommitted("pack", own, "finished"),
         events.Ticked(),
