@@ -60,7 +60,7 @@ def _cell_text(value: Any) -> str:
     """As `value_text`; of a long list its ends, so that it does not push other columns out of sight."""
     text = value_text(value)
     if isinstance(value, tuple) and len(text) > LONGEST_LIST and len(value) > 2:
-        return f"[{values_text(value, 2)}]"
+        return values_text(value, 2)
     return text
 
 
