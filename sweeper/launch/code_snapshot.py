@@ -62,7 +62,7 @@ class CodeSnapshot(NamedTuple):
         if mark is not None and mark.exists():
             return
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "sweeper.packs.copied_code"],
+            [sys.executable, "-P", "-m", "sweeper.packs.copy_check"],
             capture_output=True,
             text=True,
             check=False,

@@ -1,8 +1,8 @@
-"""Loads and traces the plug-ins of a plan in a process that has the code as workers will have it.
+"""Checks the copy of a project: loads and traces the plug-ins of a plan in a process that has the code of workers.
 
 It runs before there are workers: what the copy lacks, a file of data too, would fail in every one of them.
 
-    python -m sweeper.packs.copied_code < PLAN
+    python -m sweeper.packs.copy_check < PLAN
 
 The input is JSON: the names of plug-ins by kind, trials, and the code of the start. The last line of the output is
 JSON: why workers could not run these trials, or null.
