@@ -33,7 +33,7 @@ from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.packing import stack
 from sweeper.space import search_space
 from sweeper.training import compilation, experiments
-from sweeper.training.kinds import trainer_of
+from sweeper.training.kind import trainer_of
 from sweeper.trial import vectorisation
 from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.record import canonical

@@ -20,7 +20,7 @@ from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.device_memory import out_of_memory
 from sweeper.packs.packing import stack
 from sweeper.training import compilation, experiments
-from sweeper.training.kinds import trainer_of
+from sweeper.training.kind import trainer_of
 from sweeper.trial.experiment_trial import ExperimentTrial
 
 

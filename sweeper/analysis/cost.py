@@ -25,7 +25,7 @@ from sweeper.packs.packing import lane, stack, structure
 from sweeper.progress import doing
 from sweeper.store.store import Store
 from sweeper.training import compilation
-from sweeper.training.kinds import kind_of
+from sweeper.training.kind import kind_of
 from sweeper.trial import plugins
 from sweeper.trial.trial import Trial, trial_of
 

@@ -92,7 +92,7 @@ def check(
         for file in progress.each(files, "checking files"):
             with progress.doing(f"importing {file}"):
                 from sweeper.packs import conformance
-                from sweeper.training.kinds import kind_of
+                from sweeper.training.kind import kind_of
 
                 kind, name = _plugin(file)
                 trials = examples_of(kind, name)

@@ -29,7 +29,7 @@ from sweeper.interruption import signals_noted
 from sweeper.launch.job import PluginRaised, reason
 from sweeper.packs.packing import stack
 from sweeper.training import arithmetic, trainer
-from sweeper.training.kinds import trainer_of
+from sweeper.training.kind import trainer_of
 from sweeper.training.trainer import Evaluator
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import Code, OtherCodeError

@@ -29,7 +29,7 @@ from sweeper.packs.plan import Run, Work
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.training import compilation
-from sweeper.training.kinds import trainer_of
+from sweeper.training.kind import trainer_of
 from sweeper.training.trainer import Trainer
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.fingerprint import OtherCodeError

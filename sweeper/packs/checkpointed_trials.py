@@ -16,7 +16,7 @@ from sweeper.packs.plan import Segment
 from sweeper.store.files import in_threads
 from sweeper.store.store import Store
 from sweeper.training import arithmetic
-from sweeper.training.kinds import trainer_of
+from sweeper.training.kind import trainer_of
 from sweeper.trial.fingerprint import whose
 from sweeper.trial.trial import Trial, trial_id
 

@@ -23,8 +23,7 @@ from jaxtyping import PyTree
 from sweeper.progress import doing, each
 from sweeper.store.trial_file import check_network
 from sweeper.training import compilation
-from sweeper.training.kind import Checks
-from sweeper.training.kinds import kind_of
+from sweeper.training.kind import Checks, kind_of
 from sweeper.trial import jax_settings, plugins, vectorisation
 from sweeper.trial.contract_checks import ContractError, broken, place
 from sweeper.trial.fingerprint import Code

@@ -33,7 +33,7 @@ from sweeper.space.halving import Halving
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, StoreError
-from sweeper.training.kinds import trainer_of
+from sweeper.training.kind import trainer_of
 from sweeper.training.trainer import curve_names
 from sweeper.trial.trial import Trial, trial_id
 

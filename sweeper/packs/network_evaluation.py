@@ -31,7 +31,7 @@ from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Status, Store, TrialResult
 from sweeper.store.trial_file import evaluation_seal, protocol_id
 from sweeper.training import arithmetic
-from sweeper.training.kinds import kind_of
+from sweeper.training.kind import kind_of
 from sweeper.training.named_weights import network_of
 from sweeper.trial import jax_settings, vectorisation
 from sweeper.trial.contract_checks import ContractError

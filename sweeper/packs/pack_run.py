@@ -42,7 +42,7 @@ from sweeper.packs.plan import Run, Segment
 from sweeper.space.early_stopping import TRAIN_LOSS, EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError, TrialResult
-from sweeper.training.kinds import kind_of, trainer_of
+from sweeper.training.kind import kind_of, trainer_of
 from sweeper.training.named_weights import weights_of
 from sweeper.training.trainer import Trainer, curve_names
 from sweeper.trial.contract_checks import ContractError

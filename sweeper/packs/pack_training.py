@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 
 from sweeper.packs.checkpoint import Checkpoint
 from sweeper.training import arithmetic, compilation
-from sweeper.training.kinds import trainer_of
+from sweeper.training.kind import trainer_of
 from sweeper.training.trainer import Trainer, TrainerState, curve_names
 from sweeper.trial.trial import Trial
 

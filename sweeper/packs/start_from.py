@@ -33,7 +33,7 @@ from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts, unknown_sweep
-from sweeper.training.kinds import kind_of
+from sweeper.training.kind import kind_of
 from sweeper.training.named_weights import first_difference, named_leaves, network_of
 from sweeper.trial import jax_settings, vectorisation
 from sweeper.trial.contract_checks import ContractError

@@ -53,7 +53,7 @@ from sweeper.space.yaml_tree import (
     signature,
     walk,
 )
-from sweeper.training.kinds import kind_of
+from sweeper.training.kind import kind_of
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import leaf_values
 

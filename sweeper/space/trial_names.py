@@ -12,8 +12,7 @@ from sweeper.space import holes
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.settings import Settings
 from sweeper.space.yaml_tree import Node
-from sweeper.training.kind import Names
-from sweeper.training.kinds import kind_of, trainer_of
+from sweeper.training.kind import Names, kind_of, trainer_of
 from sweeper.training.trainer import curve_names
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.metrics import Metric, metric_named

@@ -36,7 +36,7 @@ from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
 from sweeper.training import compilation
-from sweeper.training.kinds import kind_of
+from sweeper.training.kind import kind_of
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.trial import Trial, trial_id, used_plug_ins

@@ -5,6 +5,7 @@ called the network of a trial is `TrainerState.network` of one lane.
 """
 
 import abc
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -13,6 +14,7 @@ from jaxtyping import PyTree
 
 from sweeper.training.trainer import Trainer
 from sweeper.trial import plugins
+from sweeper.trial.kinds import kinds
 from sweeper.trial.trial import Trial
 
 if TYPE_CHECKING:
@@ -151,3 +153,18 @@ class Kind(abc.ABC, Generic[T]):
 
         It is pydantic's `ValidationError` if there are none with its defaults.
         """
+
+
+def kind_of(trial: Trial) -> Kind[Any]:
+    """The kind of a trial."""
+    return _with_record(type(trial))
+
+
+@functools.cache
+def _with_record(record: type[Trial]) -> Kind[Any]:
+    return next(kind for kind in kinds() if kind.record is record)
+
+
+def trainer_of(trial: Trial) -> Trainer[Any]:
+    """The trainer of a trial, or of trials stacked along a lane axis."""
+    return kind_of(trial).trainer(trial)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from sweeper.training.kinds import kind_of
+from sweeper.training.kind import kind_of
 from sweeper.trial.trial import Trial
 
 

@@ -76,7 +76,7 @@ def test_conditions_reach_columns_and_entries_of_the_trial(where):
         ({"vertexes": 10}, "'task_vertices'"),  # was meant
         ({"q": 2}, "q = 2$"),
         # Conditions that all trials meet are no reason.
-        ({"task_vertices": 10, "q": [2, 3, 4, 5], "baseline": "Aq_R"}, r"trial with q = 2 \.\.\. 5 \(4 "),
+        ({"task_vertices": 10, "q": [2, 3, 4, 5], "baseline": "Aq_R"}, r"trial with q = 2, …, 5 \(4 "),
     ],
 )
 def test_conditions_that_meet_nothing_are_named(where, named):

@@ -25,7 +25,7 @@ from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store
 from sweeper.training import experiments
-from sweeper.training.kinds import kind_of, trainer_of
+from sweeper.training.kind import kind_of, trainer_of
 from sweeper.trial import plugins, vectorisation
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.record import canonical

@@ -10,7 +10,7 @@ from sweeper.packs import conformance
 from sweeper.packs.packing import Pack, lane, stack
 from sweeper.packs.trained_trial import load
 from sweeper.store.store import Store
-from sweeper.training.kinds import kind_of, trainer_of
+from sweeper.training.kind import kind_of, trainer_of
 from sweeper.trial import plugins
 from sweeper.trial.experiment_trial import ExperimentTrial
 from tests.experiments.runs import destination, run_with_deaths, science

@@ -13,7 +13,7 @@ from sweeper.learned_algorithms.contracts import Episodes
 from sweeper.learned_algorithms.policy_gradient import entropy, surrogate, weighed_by_others
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.packing import stack
-from sweeper.training.kinds import trainer_of
+from sweeper.training.kind import trainer_of
 from tasks.gridworld import Task, environment, sampled_episodes
 from tasks.gridworld.environment import Grid
 from tasks.gridworld.rollout import noise_token, reached_token

@@ -17,7 +17,7 @@ from sweeper.space import search_space
 from sweeper.space.halving import Halving, Rung
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import NoNetworkError, Store
-from sweeper.training.kinds import kind_of
+from sweeper.training.kind import kind_of
 from sweeper.training.named_weights import network_of, weights_of
 from sweeper.trial import provenance
 from sweeper.trial.fingerprint import Code

@@ -21,7 +21,7 @@ from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import checkpoint
 from sweeper.packs.packing import stack
 from sweeper.store.store import Store
-from sweeper.training.kinds import trainer_of
+from sweeper.training.kind import trainer_of
 from sweeper.trial import plugins
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_id

@@ -18,7 +18,7 @@ from sweeper.packs import device_memory
 from sweeper.packs.packing import Pack, cells, stack
 from sweeper.space import search_space
 from sweeper.training import compilation
-from sweeper.training.kinds import trainer_of
+from sweeper.training.kind import trainer_of
 from sweeper.trial import vectorisation
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial, leaf_values
