@@ -74,49 +74,29 @@ The estimate of a run is that of its kernels alone, to that of its kernels and o
 
 
 class Request(NamedTuple):
-    """A program to compile.
+    """A program to compile."""
 
-    Attributes:
-        trial: The trial, as plain data.
-        program: A name of `programs`.
-        device: A name of `DEVICES`.
-        lanes: Lanes of the programs that train.
-    """
-
-    trial: dict[str, Any]
-    program: str
-    device: str = "h100"
-    lanes: int = 8
+    trial: dict[str, Any]  # the trial, as plain data
+    program: str  # a name of `programs`
+    device: str = "h100"  # a name of `DEVICES`
+    lanes: int = 8  # lanes of the programs that train
 
 
 class Counts(NamedTuple):
-    """What one run of a compiled program does.
-
-    Attributes:
-        kernels: Kernels.
-        outside: Those of them that are in no loop.
-        library_calls: Those of them that a library computes.
-        moved: Bytes that the kernels read and write at most, if nothing stays in a cache.
-    """
+    """What one run of a compiled program does."""
 
     kernels: int
-    outside: int
-    library_calls: int
-    moved: int
+    outside: int  # those of them that are in no loop
+    library_calls: int  # those of them that a library computes
+    moved: int  # bytes that the kernels read and write at most, if nothing stays in a cache
 
 
 class Compiled(NamedTuple):
-    """What was compiled.
+    """What was compiled."""
 
-    Attributes:
-        run: What one run does.
-        memory: Bytes of the device, arguments included.
-        seconds: CPU seconds of the compilation.
-    """
-
-    run: Counts
-    memory: int
-    seconds: float
+    run: Counts  # what one run does
+    memory: int  # bytes of the device, arguments included
+    seconds: float  # CPU seconds of the compilation
 
 
 def program_names(trial: Trial) -> tuple[str, ...]:

@@ -44,15 +44,10 @@ from sweeper.packs.device_memory import memory_share
 
 
 class Part(NamedTuple):
-    """A part of the benchmark.
+    """A part of the benchmark."""
 
-    Attributes:
-        items: What has a process of its own.
-        until: Share of the time after which nothing of it begins.
-    """
-
-    items: tuple[str, ...]
-    until: float
+    items: tuple[str, ...]  # what has a process of its own
+    until: float  # share of the time after which nothing of it begins
 
 
 # A process costs a start of JAX and of its context on the device, some five seconds. A task of agreement is worth them:

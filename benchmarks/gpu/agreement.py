@@ -27,15 +27,10 @@ LANES = 2
 
 
 class Bound(NamedTuple):
-    """How far the numbers of two devices may differ.
+    """How far the numbers of two devices may differ."""
 
-    Attributes:
-        largest: Largest difference of a number, relative to the largest number of its array.
-        differing: Share of the numbers of an array that may differ more; if it is not 0, a single number may.
-    """
-
-    largest: float
-    differing: float = 0.0
+    largest: float  # largest difference of a number, relative to the largest number of its array
+    differing: float = 0.0  # share of the numbers of an array that may differ more; if it is not 0, a single number may
 
 
 BOUNDS = {

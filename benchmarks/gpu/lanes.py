@@ -25,16 +25,11 @@ from sweeper.trial.experiment_trial import ExperimentTrial
 
 
 class DevicePeaks(NamedTuple):
-    """The highest rates of the device.
+    """The highest rates of the device."""
 
-    Attributes:
-        operations: Operations a second of exact float32 matrix products.
-        bytes: Bytes a second that a copy reads and writes.
-        kernel: Seconds of a small kernel in a loop, which has the kernels that `benchmarks.compiled_program` counts.
-    """
-
-    operations: float
-    bytes: float
+    operations: float  # operations a second of exact float32 matrix products
+    bytes: float  # bytes a second that a copy reads and writes
+    # Seconds of a small kernel in a loop, which has the kernels that `benchmarks.compiled_program` counts
     kernel: float
 
 
@@ -66,17 +61,11 @@ def _seconds(work: Callable[[], Any], repeats: int = 5) -> float:
 
 
 class Kind(NamedTuple):
-    """Trials whose speed is measured.
+    """Trials whose speed is measured."""
 
-    Attributes:
-        name: Of `SPACES` or of `EXPERIMENTS`.
-        rows: How many of the first numbers of lanes are measured.
-        single_seed: Whether trials of a task have a single seed r.
-    """
-
-    name: str
-    rows: int
-    single_seed: bool = False
+    name: str  # of `SPACES` or of `EXPERIMENTS`
+    rows: int  # how many of the first numbers of lanes are measured
+    single_seed: bool = False  # whether trials of a task have a single seed r
 
     def trial(self, toy: bool) -> TrialSpec | ExperimentTrial:
         """One of them."""
@@ -157,23 +146,14 @@ def row(kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool) -> list[str]:
 
 
 class Measured(NamedTuple):
-    """What one step, or one generation, of all lanes takes.
+    """What one step, or one generation, of all lanes takes."""
 
-    Attributes:
-        seconds: Its median time.
-        operations: Operations in the traced program.
-        bytes: Bytes that its kernels read and write, if nothing stays in a cache.
-        kernels: Kernels, counted in the compiled program.
-        memory: Bytes of the device, as the compiler says.
-        compilation: Seconds.
-    """
-
-    seconds: float
-    operations: float
-    bytes: float
-    kernels: float
-    memory: int
-    compilation: float
+    seconds: float  # its median time
+    operations: float  # operations in the traced program
+    bytes: float  # bytes that its kernels read and write, if nothing stays in a cache
+    kernels: float  # kernels, counted in the compiled program
+    memory: int  # bytes of the device, as the compiler says
+    compilation: float  # seconds
 
 
 def _steps(stacked: TrialSpec | ExperimentTrial, toy: bool) -> Measured:

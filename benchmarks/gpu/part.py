@@ -26,23 +26,14 @@ NO_ACCELERATOR = 2
 
 
 class Order(NamedTuple):
-    """What a process does. Moments are of `time.monotonic`, which all processes of a machine share.
+    """What a process does. Moments are of `time.monotonic`, which all processes of a machine share."""
 
-    Attributes:
-        part: `agreement`, `product`, `lanes`, `sharing` or `profile`.
-        item: The task or experiment that is compared or profiled; empty for other parts.
-        toy: Whether everything is small and may run on a CPU.
-        lanes: Numbers of lanes, in the order in which they are measured.
-        until: Moment after which nothing begins.
-        ends: Moment at which the process ends, whatever it does then.
-    """
-
-    part: str
-    item: str
-    toy: bool
-    lanes: list[int]
-    until: float
-    ends: float
+    part: str  # `agreement`, `product`, `lanes`, `sharing` or `profile`
+    item: str  # the task or experiment that is compared or profiled; empty for other parts
+    toy: bool  # whether everything is small and may run on a CPU
+    lanes: list[int]  # numbers of lanes, in the order in which they are measured
+    until: float  # moment after which nothing begins
+    ends: float  # moment at which the process ends, whatever it does then
 
     @property
     def title(self) -> str:
