@@ -30,7 +30,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 import pandas as pd
@@ -42,8 +42,8 @@ from sweeper.analysis import comparison, figures
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results, foreign_columns, named, specs_of_tasks, tables_of_row
 from sweeper.analysis.results import extra_metrics as extra_metrics_of
+from sweeper.analysis.results import foreign_columns, named, specs_of_tasks, tables_of_row
 from sweeper.analysis.status import (
     annotation_columns,
     drivers,
@@ -104,14 +104,6 @@ COLORS = 48  # of a figure on the page; its file has all
 NO_SWEEP = "(none)"  # the sweep of trials that no sweep plans
 
 
-class Section(NamedTuple):
-    """The figures of a sweep or a search space, and the trials that they were drawn from."""
-
-    name: str
-    results: Results
-    report: FigureReport
-
-
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replaced(path) as new:  # a browser may be loading the page at this moment
@@ -121,7 +113,7 @@ def write(path: Path, text: str) -> None:
 def render(
     store: Store,
     rows: pa.Table,
-    sections: Sequence[Section],
+    sections: Sequence[FigureReport],
     tables: Sequence[tuple[str, pd.DataFrame]] = (),
     sweeps: Sequence[str] = (),
     every: int | None = None,
@@ -153,7 +145,7 @@ def render(
     running = [] if every is None else drivers(store)
     asked_for = list(itertools.chain.from_iterable(each.metrics for each in spaces))
     listing = trial_table(trials, annotations.trials, asked_for, _goal(spaces))
-    compared = [one._replace(sweep=section.name) for section in sections for one in section.report.comparisons]
+    compared = [one for section in sections for one in section.comparisons]
     look = figures.PALETTES[palette]
     shades = {section.name: _shades(section, look) for section in sections}
     failures: list[figures.Note] = []  # whatever is wrong with a curve, the page has the tables
@@ -240,7 +232,7 @@ class _Tables:
         answer = attempted(title, made)
         return answer if isinstance(answer, Markup) else html(answer, id)
 
-    def published(self, compared: Sequence[Comparison], sections: Sequence[Section]) -> dict[str, Any]:
+    def published(self, compared: Sequence[Comparison], sections: Sequence[FigureReport]) -> dict[str, Any]:
         """The published numbers of the sections: those that are measured, and the others with their number."""
         rows: dict[bool, list[Facets]] = {True: [], False: []}
         about = [facets for section in sections for facets in _compared_facets(section, self.words)]
@@ -502,12 +494,12 @@ def launches(starts: Mapping[str, Sequence[SweepRecord]]) -> pd.DataFrame:
 # Figures
 
 
-def chapter(section: Section, facets: Sequence[str]) -> dict[str, Any]:
+def chapter(section: FigureReport, facets: Sequence[str]) -> dict[str, Any]:
     """The figures of a sweep or search space, each with what is behind it, and notes about panels not drawn."""
-    files = {path.stem: path for path in section.report.paths if path.suffix == ".png"}
+    files = {path.stem: path for path in section.paths if path.suffix == ".png"}
     notes = collections.defaultdict(list)
     left_out = []
-    for panels, text in figures.note_lines(section.report.notes):
+    for panels, text in figures.note_lines(section.notes):
         for panel in panels:
             notes[panel].append(text)
         if absent := [panel for panel in panels if panel not in files]:
@@ -532,7 +524,7 @@ def chapter(section: Section, facets: Sequence[str]) -> dict[str, Any]:
             "facets": _facets_of(trials, section.name, facets),
         }
 
-    for drawing in section.report.drawn:
+    for drawing in section.drawn:
         shown.append(figures.attempted(drawing.panel.name, failed, functools.partial(figure, drawing)))
     left_out += [f"{note.panel} is not shown: {note.text}" for note in failed]
     return {"name": section.name, "figures": list(filter(None, shown)), "notes": left_out}
@@ -557,7 +549,7 @@ def _facets_of(trials: pd.DataFrame, sweep: str, facets: Sequence[str]) -> Facet
     }
 
 
-def _compared_facets(section: Section, facets: Sequence[str]) -> list[Facets]:
+def _compared_facets(section: FigureReport, facets: Sequence[str]) -> list[Facets]:
     """The facets of the published numbers of a section: those of the trials that the series of each shows."""
 
     def facets_of(trials: pd.DataFrame) -> Facets:
@@ -567,17 +559,17 @@ def _compared_facets(section: Section, facets: Sequence[str]) -> list[Facets]:
         (drawing.panel.name, figures.plain(str(series))): facets_of(
             drawing.trials[drawing.trials["trial_id"].isin(rows["trial_id"])]
         )
-        for drawing in section.report.drawn
+        for drawing in section.drawn
         for series, rows in drawing.frame.groupby("series")
     }
     nothing = facets_of(section.results.trials[:0])
-    return [behind.get((compared.panel, compared.series), nothing) for compared in section.report.comparisons]
+    return [behind.get((compared.panel, compared.series), nothing) for compared in section.comparisons]
 
 
-def _shades(section: Section, look: Look) -> dict[str, str]:
+def _shades(section: FigureReport, look: Look) -> dict[str, str]:
     """The colours of trials by id: that of the first series of a figure that shows the trial."""
     shades: dict[str, str] = {}
-    for drawing in section.report.drawn:
+    for drawing in section.drawn:
         looks = drawing.looks(look)
         shown = drawing.frame.drop_duplicates("trial_id")
         for trial_id, label in zip(shown["trial_id"], shown["series"], strict=True):

@@ -117,12 +117,8 @@ class Report:
         basis.make_folders()
         drawn = [source for source in self._sources if source.panels]
         palette = options.palette
-        self.sections = [
-            page.Section(each.name, each.results, figures.draw(each.results, each.panels, folder / each.name, palette))
-            for each in drawn
-        ]
-        reports = [section.report for section in self.sections]
-        self._together, self._notes = figures.draw_together(reports, folder, palette)
+        self.sections = [figures.draw(each.results, each.panels, folder / each.name, palette) for each in drawn]
+        self._together, self._notes = figures.draw_together(self.sections, folder, palette)
         trial_ids = {key for source in drawn for key in source.results.trials["trial_id"]}
         self._advice = advice_tables(everything.only(trial_ids).trials)
         self._settings = [] if options.html is None else settings_tables(rows, self._sources)
@@ -130,7 +126,7 @@ class Report:
     @property
     def paths(self) -> list[Path]:
         """The figures of single sweeps and spaces."""
-        return [path for section in self.sections for path in section.report.paths]
+        return [path for section in self.sections for path in section.paths]
 
     def tell(self, printer: "Printer") -> None:
         """Print the tables of advice, remarks on the figures, and the paths of their files."""
@@ -152,7 +148,7 @@ class Report:
     def _note_lines(self) -> Iterator[str]:
         """Lines with the notes of all figures. With `planned` a remark has said of a space that it has no trial."""
         planned = self._basis.options.planned
-        noted = [(each.name, each.report.notes) for each in self.sections if not planned or len(each.results.trials)]
+        noted = [(each.name, each.notes) for each in self.sections if not planned or len(each.results.trials)]
         for name, notes in [*noted, ("figures of several sweeps", self._notes)]:
             for panels, line in figures.note_lines(notes):
                 yield f"{name}: {', '.join(panels)}: {line}"
@@ -257,9 +253,9 @@ class Printer:
         self._console.print(terminal(table))
 
 
-def _compare(printer: Printer, sections: Sequence[page.Section], folder: Path, write: bool) -> None:
+def _compare(printer: Printer, sections: Sequence[figures.FigureReport], folder: Path, write: bool) -> None:
     """Print published and measured numbers side by side and write both files, or print how many numbers there are."""
-    entries = [each._replace(sweep=section.name) for section in sections for each in section.report.comparisons]
+    entries = [each for section in sections for each in section.comparisons]
     if not entries:
         return
     measured = sum(entry.measured is not None for entry in entries)

@@ -684,13 +684,13 @@ def test_files_are_the_same_for_the_same_panels_in_any_order_and_no_half_of_them
     assert failed.notes[-1].text.startswith(figures.FAILED)
     assert not (tmp_path / "5A.png").exists()
 
-    first, second = (FigureReport((), (), (), (drawing(each, stored),)) for each in (one, other))
+    first, second = (FigureReport("", stored, (), (), (), (drawing(each, stored),)) for each in (one, other))
     paths, _ = figures.draw_together([first, second], tmp_path / "a")
     assert [path.name for path in paths] == ["figure-5.png", "figure-5.pdf"]
     reversed_paths, _ = figures.draw_together([second, first], tmp_path / "b")
     assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in reversed_paths]
     assert figures.draw_together([first, first], tmp_path) == ([], [])  # one figure of different trials
-    alone = FigureReport((), (), (), (drawing(one.model_copy(update={"figure": "6"}), stored),))
+    alone = FigureReport("", stored, (), (), (), (drawing(one.model_copy(update={"figure": "6"}), stored),))
     assert figures.draw_together([alone, second], tmp_path) == ([], [])
 
 

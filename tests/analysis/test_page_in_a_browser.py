@@ -15,7 +15,6 @@ import pytest
 
 from sweeper.analysis import figures, page
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.page import Section
 from sweeper.analysis.results import Results
 from sweeper.analysis.table import MINUS
 from sweeper.store.store import Store
@@ -71,7 +70,7 @@ class Written(NamedTuple):
 
     path: Path
     store: Store
-    section: Section
+    section: figures.FigureReport
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +79,7 @@ def ours(tmp_path_factory) -> Written:
     folder = tmp_path_factory.mktemp("ours")
     store = filled(folder / "store", *several(), missing=("f" * 20,))
     results = Results.of_store(store)
-    section = Section("ours", results, figures.draw(results, PANELS, folder / "figures"))
+    section = figures.draw(results, PANELS, folder / "ours")
     rows = [{"baseline": "Aq_R", "smallest m": 10}, {"baseline": "Aq_r0", "smallest m": None}]
     guidance = table(rows, "Guidance")
     page.write(folder / "page.html", page.render(store, store.trials(), [section], [("", guidance)]))
@@ -383,19 +382,31 @@ def test_text_of_the_store_is_inert(tab, tmp_path, ours):
         text=f"# {HOSTILE}\ntrial: {{}}\n",
     )
     store.record_sweep(store.sweeps()[0].model_copy(update={"overrides": (HOSTILE,), "provenance": provenance}))
-    hostile = copy.copy(ours.section.report.drawn[0])
+    hostile = copy.copy(ours.section.drawn[0])
     hostile.panel = hostile.panel.model_copy(update={"title": HOSTILE})
     listing = table([dict.fromkeys((HOSTILE, "task", "n"), HOSTILE)], HOSTILE, HOSTILE)
     comparison = Comparison(
-        "inputs", figures.plain(HOSTILE), HOSTILE, 0.5, 0.1, 0.2, 0.1, 0.3, 1, (250,), True, HOSTILE
+        "inputs",
+        figures.plain(HOSTILE),
+        HOSTILE,
+        0.5,
+        0.1,
+        0.2,
+        0.1,
+        0.3,
+        1,
+        (250,),
+        True,
+        HOSTILE,
+        sweep=HOSTILE,
     )
-    report = ours.section.report._replace(
+    section = ours.section._replace(
+        name=HOSTILE,
         notes=(figures.Note("randomised", HOSTILE, HOSTILE), figures.Note("inputs", "", HOSTILE)),
         comparisons=(comparison, comparison._replace(measured=None)),
-        drawn=(hostile, *ours.section.report.drawn[1:]),
+        drawn=(hostile, *ours.section.drawn[1:]),
     )
-    sections = [ours.section._replace(name=HOSTILE, report=report)] * 2
-    page.write(tmp_path / "page.html", page.render(store, store.trials(), sections, [("", listing)]))
+    page.write(tmp_path / "page.html", page.render(store, store.trials(), [section] * 2, [("", listing)]))
     opened(tab, tmp_path / "page.html", "#task=%3Cscript%3Ewindow.hit=3%3C/script%3E&=&task=")
     assert tab.run("window.hit") is None
     drawn(tab)

@@ -55,8 +55,10 @@ KINDS: dict[str, type[Drawing]] = {
 
 
 class FigureReport(NamedTuple):
-    """The written files, notes on the panels, and the panels that were drawn, with their numbers."""
+    """The figures of a sweep or a search space: what they were drawn from, the written files, and the panels."""
 
+    name: str  # of the sweep or the space
+    results: Results  # the trials that were to be drawn
     paths: tuple[Path, ...]
     notes: tuple[Note, ...]
     comparisons: tuple[Comparison, ...]  # of every published value, also in panels without any data
@@ -86,7 +88,10 @@ def _drawings() -> dict[str, type[Drawing]]:
 
 
 def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper") -> FigureReport:
-    """Draw panels into the folder `out` as `<name>.png` and `.pdf`, and as `figure-<figure>` where they share one."""
+    """Draw panels into the folder `out` as `<name>.png` and `.pdf`, and as `figure-<figure>` where they share one.
+
+    The folder has the name of the sweep or the space.
+    """
     out.mkdir(parents=True, exist_ok=True)
     notes: list[Note] = []
     paths: list[Path] = []
@@ -97,14 +102,15 @@ def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteN
         if part is None:
             continue
         notes += part.notes
-        comparisons += attempted(panel.name, notes, part.compare) or []
+        compared = attempted(panel.name, notes, part.compare) or []
+        comparisons += [one._replace(sweep=out.name) for one in compared]
         if len(part.frame) and (written := _written([part], panel.name, out / panel.name, palette, notes)):
             paths += written
             drawn.append(part)
     together = [(figure, row) for figure, row in _by_figure(drawn).items() if len(row) > 1]
     for figure, row in each(together, f"drawing figures of {out.name}"):
         paths += _written(row, figure, out / f"figure-{figure}", palette, notes)
-    return FigureReport(tuple(paths), tuple(notes), tuple(comparisons), tuple(drawn))
+    return FigureReport(out.name, results, tuple(paths), tuple(notes), tuple(comparisons), tuple(drawn))
 
 
 def attempted(name: str, notes: list[Note], make: Callable[[], T]) -> T | None:
