@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from sweeper import events
 from sweeper.events import Event, PackPlaced, PackProgressed, PackStarted, Program, SweepPlanned
-from sweeper.messages import counted, duration
+from sweeper.messages import counted, duration, speed
 
 STILL = 60.0  # seconds without news of a pack from which on people are told for how long there were none
 
@@ -115,6 +115,8 @@ class SweepProgress:
             return ""
         if phases & {"evaluating", "done"}:
             return f"evaluating {counted(self.running, 'trial')}" if self.running else ""
+        if not phases:
+            return "waiting for a free worker"
         if "compiling" not in phases:
             return "workers start and import"
         compiling = {pack.started.program for pack in self.packs.values() if pack.progress.phase != "waiting"}
@@ -206,5 +208,5 @@ class SweepProgress:
         elif still:
             ending = f"nothing new for {duration(still)}"
         counts = f"{self.done:,}/{self.plan.trials:,} done · {self.running:,} running · {self.failed:,} failed"
-        speed = f"{counted(self.lanes, 'lane')} · {self.steps_per_second:,.0f} steps/s"
-        return f"{counts} · {self.doing or speed} · {duration(self._clock() - self._begun)} so far · {ending}"
+        rate = f"{counted(self.lanes, 'lane')} · {speed(self.steps_per_second)}"
+        return f"{counts} · {self.doing or rate} · {duration(self._clock() - self._begun)} so far · {ending}"

@@ -23,7 +23,7 @@ from sweeper.packs.device_memory import room_for_lanes
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
-from sweeper.packs.progress_events import ProgressEvents, label, varying
+from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
 from sweeper.packs.trained_trial import current_trial
 from sweeper.packs.work_sources import JointWork
 from sweeper.progress import doing
@@ -313,7 +313,7 @@ def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, in
     with events.Stream(hearing, warn=output.complain) as stream:
         stream.emit(plan.event())
         stream.emit(events.SweepStarted(address=None))
-        differing = varying(plan.trials.values())
+        differing = distinguishing(plan.trials.values())
         early_stopping = plan.spec.search.early_stopping
         rule = None if early_stopping is None else early_stopping.rule()
         # Without other packs under way the source always has the next pack, until it is exhausted.
