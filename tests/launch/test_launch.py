@@ -295,8 +295,10 @@ def test_a_start_that_fails_meanwhile_ends_the_process_that_loads_the_copy(monke
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code, trials, before = fingerprint.captured(), [coloring_trial()], psutil.Process().children()
     with code_snapshot() as snapshot:
-        with pytest.raises(ZeroDivisionError), snapshot.loadable(trials, code, {}):
-            (process,) = set(psutil.Process().children()) - set(before)
+        meanwhile = contextlib.ExitStack()
+        meanwhile.enter_context(snapshot.loadable(trials, code, {}))
+        (process,) = set(psutil.Process().children()) - set(before)
+        with pytest.raises(ZeroDivisionError), meanwhile:
             raise ZeroDivisionError
         assert not process.is_running()
         assert not any((tmp_path / f"sweeper-{os.getuid()}" / "loaded-copies").iterdir())
