@@ -5,30 +5,12 @@ other arithmetic by its results. What only moves numbers (gathers, scatters, res
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.extend
 
 JAXPRS = (jax.extend.core.Jaxpr, jax.extend.core.ClosedJaxpr)
-SPECIAL = {
-    "exp",
-    "exp2",
-    "log",
-    "log1p",
-    "expm1",
-    "tanh",
-    "sin",
-    "cos",
-    "erf",
-    "erf_inv",
-    "logistic",
-    "pow",
-    "rsqrt",
-    "sqrt",
-}
 MOVES = {
     *("broadcast_in_dim", "reshape", "transpose", "slice", "squeeze", "concatenate", "pad", "split", "tile", "gather"),
     *("scatter", "scatter-add", "scatter_add", "dynamic_slice", "dynamic_update_slice", "select_n", "copy", "iota"),
@@ -36,54 +18,24 @@ MOVES = {
 }
 
 
-class Operations(NamedTuple):
-    """Operations of a program.
-
-    Attributes:
-        products: Additions and multiplications of matrix products.
-        arithmetic: Of everything else.
-        special: Exponentials, logarithms and the like.
-    """
-
-    products: float
-    arithmetic: float
-    special: float
+def operations(jaxpr: Any) -> float:
+    """Number of operations of a traced program, whose loops all have a known length."""
+    return sum(_operations(equation) for equation in jaxpr.eqns)
 
 
-def operations(jaxpr: Any, turns: Sequence[float] = ()) -> Operations:
-    """The operations of a traced program.
-
-    Args:
-        jaxpr: The program.
-        turns: Of every loop that ends by what it computes, in the order of the program.
-    """
-    counts: Counter[str] = Counter()
-    _count(jaxpr, 1, counts, iter(turns))
-    return Operations(counts["products"], counts["arithmetic"], counts["special"])
-
-
-def _count(jaxpr: Any, times: float, counts: Counter[str], turns: Iterator[float]) -> None:
-    for equation in jaxpr.eqns:
-        name, parameters = equation.primitive.name, equation.params
-        results = sum(variable.aval.size for variable in equation.outvars)
-        inner = [getattr(value, "jaxpr", value) for value in parameters.values() if isinstance(value, JAXPRS)]
-        if name == "while":
-            _count(parameters["body_jaxpr"].jaxpr, times * next(turns), counts, turns)
-        elif name == "cond":
-            branches: list[Counter[str]] = []
-            for branch in parameters["branches"]:
-                branches.append(Counter())
-                _count(branch.jaxpr, times, branches[-1], turns)
-            counts.update(max(branches, key=Counter.total))
-        elif name == "dot_general":
-            (contracted, _), _ = parameters["dimension_numbers"]
-            shape = equation.invars[0].aval.shape
-            terms = math.prod(shape[axis] for axis in contracted)
-            counts["products"] += times * 2 * terms * results  # pyright: ignore[reportArgumentType]
-        elif inner:
-            _count(inner[-1], times * (parameters["length"] if name == "scan" else 1), counts, turns)
-        elif name in SPECIAL:
-            counts["special"] += times * results  # pyright: ignore[reportArgumentType]
-        elif name not in MOVES:
-            terms = equation.invars[0].aval.size if name.startswith(("reduce", "arg")) else results
-            counts["arithmetic"] += times * terms  # pyright: ignore[reportArgumentType]
+def _operations(equation: Any) -> float:
+    name, parameters = equation.primitive.name, equation.params
+    results = sum(variable.aval.size for variable in equation.outvars)
+    inner = [getattr(value, "jaxpr", value) for value in parameters.values() if isinstance(value, JAXPRS)]
+    if name == "while":
+        raise ValueError("a loop ends by what it computes")
+    if name == "cond":
+        return max(operations(branch.jaxpr) for branch in parameters["branches"])
+    if name == "dot_general":
+        (contracted, _), _ = parameters["dimension_numbers"]
+        return 2 * results * math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
+    if inner:
+        return operations(inner[-1]) * (parameters["length"] if name == "scan" else 1)
+    if name in MOVES:
+        return 0
+    return equation.invars[0].aval.size if name.startswith(("reduce", "arg")) else results

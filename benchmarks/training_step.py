@@ -21,59 +21,26 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from benchmarks.shipped_trials import shipped_trial
 from sweeper.learned_algorithms import evaluation, gradient, voting
-from sweeper.learned_algorithms.contracts import Network, Task
+from sweeper.learned_algorithms.contracts import Task
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.packing import lane, stack
 from sweeper.training.compilation import compiled
-from tasks import coloring, recall
+from tasks import coloring
 
 ROUNDS = 7
 SAMPLE = 1_000
 """Cycles on which the plain evaluation is timed."""
 
 
-class PlainColoring(coloring.Task):
-    """The colouring task without shared work."""
+def plain(trial: TrialSpec) -> TrialSpec:
+    """The same trial, whose task shares no work between pairs."""
 
-    def losses(self, network: Network, inputs: Any, seeds: Any) -> Any:
-        return Task.losses(self, network, inputs, seeds)
+    class Plain(type(trial.task)):
+        losses = Task.losses
 
-
-class PlainRecall(recall.Task):
-    """The recall task without shared work."""
-
-    def losses(self, network: Network, inputs: Any, seeds: Any) -> Any:
-        return Task.losses(self, network, inputs, seeds)
-
-
-def _coloring(baseline: str, task: coloring.Task) -> TrialSpec:
-    return TrialSpec.model_validate(
-        {
-            "task": task,
-            "model": {"name": "transformer"},
-            "baseline": baseline,
-            "objective": {"q": 10.0, "m": 10},
-            "optimizer": {"weight_decay": 0.1},
-            "steps": 300_000,
-        }
-    )
-
-
-def _recall(baseline: str, task: recall.Task) -> TrialSpec:
-    """The trial behind the published figures, at their largest N."""
-    model = {"width": 40, "key_size": 5, "embedding_layers": 2, "embedding_scale": 1.0, "residual_init": "per_head"}
-    return TrialSpec.model_validate(
-        {
-            "task": task,
-            "model": {"name": "transformer", **model},
-            "baseline": baseline,
-            "objective": {"q": 100.0, "m": 30},
-            "optimizer": {"learning_rate": 3e-3, "final_learning_rate": 3e-4, "warmup_steps": 2000},
-            "steps": 60_000,
-            "batch_size": 512,
-        }
-    )
+    return trial.model_copy(update={"task": Plain.model_validate(trial.task.model_dump())})
 
 
 def _cpu_seconds(work: Callable[[], Any]) -> float:
@@ -89,9 +56,9 @@ def _medians(shipped: Callable[[], Any], plain: Callable[[], Any]) -> tuple[floa
     return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
 
 
-def training_step(shipped: TrialSpec, plain: TrialSpec, length: int, calls: int) -> tuple[float, float]:
+def training_step(trial: TrialSpec, length: int, calls: int) -> tuple[float, float]:
     """Milliseconds of CPU per step: `length` shipped steps in one program, `calls` plain ones."""
-    one, other = _medians(_steps(shipped, calls=1, length=length), _steps(plain, calls=calls, length=1))
+    one, other = _medians(_steps(trial, calls=1, length=length), _steps(plain(trial), calls=calls, length=1))
     return 1e3 * one / length, 1e3 * other / calls
 
 
@@ -111,7 +78,7 @@ def _steps(trial: TrialSpec, calls: int, length: int) -> Callable[[], Any]:
 
 def full_evaluation() -> tuple[float, float]:
     """Seconds of CPU for all cycles at 100 seeds: shipped, plain (scaled from a sample)."""
-    trial = _coloring("Aq_R", coloring.Task())
+    trial = shipped_trial("colouring")
     stacked = stack([trial])
     model = jax.tree.map(jnp.asarray, lane(compiled(gradient.init, stacked)(stacked).network, 0))
     inputs = trial.task.evaluation_inputs()
@@ -135,24 +102,22 @@ def full_evaluation() -> tuple[float, float]:
         return [column.mean() for column in (*columns, *votes, *estimates)]
 
     sample = inputs[:: len(inputs) // SAMPLE][:SAMPLE]
-    plain = jax.jit(plain_outcomes).lower(model, sample).compile()
-    shipped, sampled = _medians(lambda: evaluation.evaluate(trial, model)[0], lambda: plain(model, sample))
+    program = jax.jit(plain_outcomes).lower(model, sample).compile()
+    shipped, sampled = _medians(lambda: evaluation.evaluate(trial, model)[0], lambda: program(model, sample))
     return shipped, sampled * len(inputs) / SAMPLE
 
 
 def main() -> None:
     """Print one line per measurement."""
-    cases = {
-        "colouring A_R, m = 10": (_coloring("Aq_R", coloring.Task()), _coloring("Aq_R", PlainColoring()), 100, 50),
-        "colouring A_r0, m = 1": (_coloring("Aq_r0", coloring.Task()), _coloring("Aq_r0", PlainColoring()), 100, 50),
-        "recall N = 20 A_R, m = 30": (_recall("Aq_R", recall.Task()), _recall("Aq_R", PlainRecall()), 5, 2),
-        "recall N = 20 A_r0, m = 1": (_recall("Aq_r0", recall.Task()), _recall("Aq_r0", PlainRecall()), 50, 20),
-    }
-    for name, case in cases.items():
-        shipped, plain = training_step(*case)
-        print(f"training {name}: {shipped:.2f} ms/step shipped, {plain:.2f} plain, {plain / shipped:.1f} x", flush=True)
-    shipped, plain = full_evaluation()
-    print(f"evaluation of colouring: {shipped:.1f} s shipped, {plain:.0f} s plain, {plain / shipped:.0f} x")
+    for name, single_seed, length, calls in (
+        ("colouring", False, 100, 50), ("colouring", True, 100, 50), ("recall", False, 5, 2), ("recall", True, 50, 20),
+    ):  # fmt: skip
+        trial = shipped_trial(name, single_seed=single_seed)
+        here, other = training_step(trial, length, calls)
+        title = f"{name} {trial.baseline}, m = {trial.objective.m}"
+        print(f"training {title}: {here:.2f} ms/step shipped, {other:.2f} plain, {other / here:.1f} x", flush=True)
+    here, other = full_evaluation()
+    print(f"evaluation of colouring: {here:.1f} s shipped, {other:.0f} s plain, {other / here:.0f} x")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """An attack: the sweeps that a fault disturbs, and the account of what became of them."""
 
+import contextlib
 import dataclasses
 import itertools
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -56,9 +57,13 @@ Numbers = tuple[tuple, tuple]
 """The numbers of a trial: the columns of its row that the training decides, and the points of its curves."""
 
 
+def rows_of(results: Path) -> list[dict]:
+    """All rows, rows of other code included, as a tool that reads the whole folder sees them."""
+    return [row for path in results.glob("trials/*/*/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+
+
 def numbers_of(results: Path) -> dict[Key, Numbers]:
-    """The numbers of all rows, rows of other code included."""
-    rows = [row for path in results.glob("trials/*/*/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+    """The numbers of all rows."""
     curves: dict[str, list[tuple]] = {}
     for point in Store.open(results).curves().to_pylist():
         curves.setdefault(point["trial_id"], []).append((point["metric"], point["step"], point["value"]))
@@ -67,7 +72,7 @@ def numbers_of(results: Path) -> dict[Key, Numbers]:
         (row["fingerprint"], row["arithmetic"], row["trial_id"]): (
             tuple(row[name] for name in columns), tuple(sorted(curves.get(row["trial_id"], [])))
         )
-        for row in rows
+        for row in rows_of(results)
     }  # fmt: skip
 
 
@@ -85,7 +90,7 @@ class Sweep:
     def start(self, code: Path | None = None, address: str = "local", environment: Mapping[str, str] = {}) -> Start:
         """Start its command, with the code of a folder."""
         self._before = self.look()
-        return Start(code or self.attack.checkout, self.file, self.results, address, environment)
+        return self.attack.start(self.file, self.results, code, address, environment)
 
     def look(self) -> int:
         """Compare the store with the last look; the number of trials that are finished now."""
@@ -106,6 +111,27 @@ class Sweep:
     @property
     def checkpoints(self) -> list[Path]:
         return list(self.results.glob("checkpoints/*.ckpt"))
+
+    @property
+    def newest_checkpoint(self) -> float:
+        """Time of the latest checkpoint in seconds; 0 without a checkpoint."""
+        times = [0.0]
+        for path in self.checkpoints:
+            with contextlib.suppress(FileNotFoundError):
+                times.append(path.stat().st_mtime)
+        return max(times)
+
+    def killed_at_checkpoints(self, times: int) -> Iterator[float]:
+        """Kill starts that have written a checkpoint, until `attack.hits` is `times` or the sweep has ended.
+
+        Yields the time of the newest checkpoint before each of them.
+        """
+        while self.attack.hits < times:
+            before, start = self.newest_checkpoint, self.start()
+            if not start.until(lambda before=before: self.newest_checkpoint > before):
+                break
+            self.kill(start)
+            yield before
 
     def trains(self, start: Start, before: int | None = None, seconds: float = 2.0) -> bool:
         """Wait until a start has trained, and some seconds of at most `seconds`; False if the start ended first."""
@@ -129,12 +155,8 @@ class Sweep:
         return self.complete
 
     def doubled(self) -> int:
-        """How many rows stand beside another row of their trial, for a tool that reads the whole folder."""
-        ids = [
-            trial_id
-            for path in Path(self.results, "trials").rglob("*.parquet")
-            for trial_id in pq.ParquetFile(path).read(columns=["trial_id"])["trial_id"].to_pylist()
-        ]
+        """How many rows stand beside another row of their trial."""
+        ids = [row["trial_id"] for row in rows_of(self.results)]
         return len(ids) - len(set(ids))
 
 
@@ -160,10 +182,40 @@ class Attack:
         self.sweeps.append(Sweep(self, file, results or self.folder / f"results-{next(self._numbers)}", trials))
         return self.sweeps[-1]
 
+    def start(
+        self, file: Path, results: Path, code: Path | None = None, address: str = "local",
+        environment: Mapping[str, str] = {},
+    ) -> Start:  # fmt: skip
+        """Start a search space, with the code of a folder."""
+        # Beside other work on the machine Ray's nice workers would get nothing done between two kills.
+        variables = {"RAY_worker_niceness": "0", **environment}
+        log, arguments = self.folder / f"log-{next(self._numbers)}", ("--results", str(results), "--address", address)
+        return Start(code or self.checkout, log, str(file), *arguments, variables=variables)
+
+    def interrupted(
+        self, times: int, file: Path, begin: Callable[[Sweep], Start], code: Path | None = None
+    ) -> Iterator[Start]:
+        """Kill starts, sweep after sweep; each is yielded before, when it has trained or was refused.
+
+        A sweep goes on by `begin`, and ends by the code of a folder. What later starts plan again is not counted, as
+        rows of other code do not count for them.
+        """
+        while self.hits < times:
+            sweep = self.sweep(file, 8)
+            while self.hits < times:
+                start = begin(sweep)
+                if not sweep.trains(start) and start.wait() == 0:
+                    break
+                yield start
+                start.kill()
+                self.hits += 1
+                print(f"  {self.hits:3}: {sweep.look()} committed", flush=True)
+            sweep.ends(code=code)
+
     def undisturbed(self, file: Path, code: Path | None = None, environment: Mapping[str, str] = {}) -> Path:
         """Train a sweep without any fault, and learn its numbers; its store."""
         results = self.folder / f"undisturbed-{len(list(self.folder.glob('undisturbed-*')))}"
-        start = Start(code or self.checkout, file, results, "local", environment)
+        start = self.start(file, results, code, environment=environment)
         if start.wait() != 0:
             raise RuntimeError(f"the undisturbed sweep failed:\n{start.text}")
         self.truth |= numbers_of(results)

@@ -85,9 +85,8 @@ def terminated(attack: Attack, times: int) -> Finding:
     sweep = attack.sweep(attack.space(steps=400_000), 8)
     graces, codes, kept = [], [], []
     for _ in range(times):
-        before = newest_checkpoint(sweep)
-        start = sweep.start()
-        start.until(lambda before=before: newest_checkpoint(sweep) > before)
+        before, start = sweep.newest_checkpoint, sweep.start()
+        start.until(lambda before=before: sweep.newest_checkpoint > before)
         start.sleep(attack.draw.uniform(0, 5))
         begun = time.monotonic()
         os.killpg(start.process.pid, signal.SIGTERM)
@@ -101,15 +100,6 @@ def terminated(attack: Attack, times: int) -> Finding:
         f"exit codes {codes}, at most {max(graces):.1f} s to the end, at least {min(kept)} checkpoints left",
         complete=set(codes) <= {143, 1} and min(kept) > 0,
     )
-
-
-def newest_checkpoint(sweep: Sweep) -> float:
-    """Time of the latest checkpoint in seconds; 0 without a checkpoint."""
-    times = [0.0]
-    for path in sweep.checkpoints:
-        with contextlib.suppress(FileNotFoundError):
-            times.append(path.stat().st_mtime)
-    return max(times)
 
 
 @fault("two-drivers", times=2)

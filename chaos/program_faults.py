@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chaos import nodes
-from chaos.attack import Attack, Finding, fault, numbers_of
-from chaos.starts import send
+from chaos.attack import Attack, Finding, Sweep, fault, numbers_of
+from chaos.starts import Start, send
 
 Variables = Mapping[str, str]
 
@@ -74,23 +74,17 @@ def code_changed(attack: Attack, times: int) -> Finding:
     """Kill the driver, edit the code and start again on the same store; about every second edit precedes the kill."""
     file, code, version, edited = attack.space(), EditedProject(attack, "code"), 0, 0
     _versions(attack, file, code)
-    while attack.hits < times:
-        sweep = attack.sweep(file, 8)
-        while attack.hits < times:
-            code.write(version)
-            start = sweep.start(code.folder)
-            if not sweep.trains(start):
-                break
-            version = 1 - version
-            if attack.draw.random() < 0.5:
-                code.write(version)
-                edited += 1
-                start.sleep(attack.draw.uniform(0, 2))
-            start.kill()
-            attack.hits += 1
-            print(f"  {attack.hits:3}: {sweep.look()} committed", flush=True)
+
+    def begin(sweep: Sweep) -> Start:
         code.write(version)
-        sweep.ends(code=code.folder)
+        return sweep.start(code.folder)
+
+    for start in attack.interrupted(times, file, begin, code.folder):
+        version = 1 - version
+        if attack.draw.random() < 0.5:
+            code.write(version)
+            edited += 1
+            start.sleep(attack.draw.uniform(0, 2))
     return attack.finding(f"{edited} of the edits while the sweep ran")
 
 
@@ -111,41 +105,29 @@ def drivers_of_different_code(attack: Attack, times: int) -> Finding:
     return attack.finding("one of the two killed each time, and started again")
 
 
-def _resumed(attack: Attack, times: int, file: Path, environments: Sequence[Variables]) -> int:
-    """Kill the driver, and start again in another environment, again and again; the number of starts refused."""
-    refused, following = 0, itertools.cycle(environments)
-    while attack.hits < times:
-        sweep = attack.sweep(file, 8)
-        while attack.hits < times:
-            start = sweep.start(environment=next(following))
-            trained = sweep.trains(start)
-            if not trained and start.wait() == 0:
-                break
-            refused += not trained
-            start.kill()
-            attack.hits += 1
-            print(f"  {attack.hits:3}: {sweep.look()} committed", flush=True)
-        sweep.ends()
-    return refused
+def _resumed(attack: Attack, times: int, undisturbed: Sequence[Variables], environments: Sequence[Variables]) -> int:
+    """Kill the driver, and start again in another environment, again and again; the number of starts refused.
+
+    The numbers of the environments in `undisturbed` are learnt before.
+    """
+    file, following = attack.space(), itertools.cycle(environments)
+    for environment in undisturbed:
+        attack.undisturbed(file, environment=environment)
+    starts = attack.interrupted(times, file, lambda sweep: sweep.start(environment=next(following)))
+    return sum(start.process.poll() is not None for start in starts)
 
 
 @fault("settings-changed", times=20)
 def settings_changed(attack: Attack, times: int) -> Finding:
     """Kill the driver, and start again with settings of JAX or XLA in the environment that change numbers."""
-    file = attack.space()
-    for environment in ({}, FAST_MATH):
-        attack.undisturbed(file, environment=environment)
-    refused = _resumed(attack, times, file, attack.draw.sample(SETTINGS, len(SETTINGS)))
+    refused = _resumed(attack, times, ({}, FAST_MATH), attack.draw.sample(SETTINGS, len(SETTINGS)))
     return attack.finding(f"{refused} starts refused")
 
 
 @fault("arithmetic-changed", times=20)
 def arithmetic_changed(attack: Attack, times: int) -> Finding:
     """Kill the driver, and start again with other arithmetic, as on another kind of CPU."""
-    file = attack.space()
-    for environment in ({}, OTHER_CPU):
-        attack.undisturbed(file, environment=environment)
-    _resumed(attack, times, file, ({}, OTHER_CPU))
+    _resumed(attack, times, ({}, OTHER_CPU), ({}, OTHER_CPU))
     return _of_arithmetics(attack)
 
 

@@ -1,4 +1,4 @@
-"""Starts of the command in processes of their own, which are watched and killed by their ids."""
+"""Starts of the command in processes of their own, which are watched and killed by their ids; Linux only."""
 
 import contextlib
 import os
@@ -12,22 +12,21 @@ from pathlib import Path
 
 
 class Start:
-    """One start of `python -m sweeper.run`, in a session of its own as a terminal would make it."""
+    """One start of `python -m sweeper.run`, in a session of its own as a terminal would make it.
 
-    def __init__(self, code: Path, space: Path, results: Path, address: str, environment: Mapping[str, str]):
-        self._log = code.parent / f"log-{time.monotonic_ns()}"
-        command = [sys.executable, "-m", "sweeper.run", str(space), "--results", str(results), "--address", address]
-        with self._log.open("w") as log:
+    Ray's processes outlive their parents or are waited for by nobody. So whoever was seen below the command stays
+    known, with its CPU seconds at the last look. A process that begins and ends between two looks is missed.
+    """
+
+    def __init__(self, code: Path, log: Path, *arguments: str, variables: Mapping[str, str] = {}):
+        """Start the code of a folder, which writes to a log; `variables` are added to its environment."""
+        self._log = log
+        with log.open("w") as printed:
             self.process = subprocess.Popen(
-                command,
-                cwd=code,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                # Beside other work on the machine Ray's nice workers would get nothing done between two kills.
-                env=os.environ | {"RAY_worker_niceness": "0"} | dict(environment),
-            )
-        self._family: set[int] = set()
+                [sys.executable, "-m", "sweeper.run", *arguments], cwd=code, stdout=printed, stderr=subprocess.STDOUT,
+                start_new_session=True, env=os.environ | dict(variables),
+            )  # fmt: skip
+        self._seconds = {self.process.pid: 0.0}
         _STARTED.append(self)
 
     @property
@@ -35,13 +34,20 @@ class Start:
         """Everything printed so far."""
         return self._log.read_text()
 
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of the command and of all that it has started, those that have ended included."""
+        return sum(self._seconds.values())
+
     def family(self, name: str = "") -> list[int]:
         """Ids of the processes below the command whose command line has `name`: Ray's daemons and workers."""
-        grown = {self.process.pid}
+        known = set(self._seconds)
         for _ in range(4):
-            grown.update(child for parent in list(grown) for child in children(parent))
-        self._family.update(grown - {self.process.pid})
-        return [pid for pid in sorted(self._family) if name in command_line(pid) and command_line(pid)]
+            known.update(child for parent in list(known) for child in children(parent))
+        for pid in known:
+            self._seconds[pid] = max(_cpu_seconds(pid), self._seconds.get(pid, 0.0))
+        known.discard(self.process.pid)
+        return [pid for pid in sorted(known) if name in command_line(pid) and command_line(pid)]
 
     def until(self, condition: Callable[[], object], seconds: float = 1800) -> bool:
         """Wait for a condition; False if the command ended first."""
@@ -63,7 +69,7 @@ class Start:
     def kill(self) -> None:
         """kill -9 of the driver; returns when all processes that it had started have ended."""
         self.family()
-        self.process.send_signal(signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
         end = time.monotonic() + 20
         while self.family():
@@ -110,6 +116,15 @@ def command_line(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU seconds of a process; 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def send(number: signal.Signals, pids: list[int]) -> None:

@@ -16,7 +16,6 @@ import pyarrow as pa
 import yaml
 
 from chaos.attack import SPACE, Attack, Finding, fault
-from chaos.process_faults import newest_checkpoint
 from sweeper.store.files import FileState
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.store import Store, TrialResult
@@ -73,12 +72,7 @@ def checkpoints_damaged(attack: Attack, times: int) -> Finding:
     """After a kill of the driver every checkpoint is truncated or emptied or has a bit flipped."""
     sweep, damaged = attack.sweep(attack.space(steps=60_000), 8), 0
     attack.undisturbed(sweep.file)
-    while attack.hits < times:
-        before = newest_checkpoint(sweep)
-        start = sweep.start()
-        if not start.until(lambda before=before: newest_checkpoint(sweep) > before):
-            break
-        sweep.kill(start)
+    for before in sweep.killed_at_checkpoints(times):
         for path in sweep.checkpoints:
             if path.stat().st_mtime > before:  # and so was written since the last damage
                 path.write_bytes(_spoiled(path.read_bytes(), attack.draw))

@@ -1,6 +1,5 @@
 """Faults of what shares a store with a sweep: other sweeps, commands, and whoever moves the folder."""
 
-import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -111,11 +110,7 @@ def results_moved(attack: Attack, times: int) -> Finding:
     """The results folder is renamed after a kill, and the sweep goes on there from its checkpoints."""
     sweep = attack.sweep(attack.space(steps=60_000), 8)
     attack.undisturbed(sweep.file)
-    for number in itertools.count(1):
-        start = sweep.start()
-        if attack.hits == times or not start.until(lambda: sweep.checkpoints):
-            sweep.ends(start)
-            return attack.finding()
-        sweep.kill(start)
-        sweep.results = sweep.results.rename(attack.folder / f"moved-{number}")
-    raise AssertionError
+    for _ in sweep.killed_at_checkpoints(times):
+        sweep.results = sweep.results.rename(attack.folder / f"moved-{attack.hits}")
+    sweep.ends()
+    return attack.finding()

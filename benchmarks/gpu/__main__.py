@@ -48,12 +48,10 @@ class Part(NamedTuple):
 
     Attributes:
         items: What has a process of its own.
-        begins_until: Share of the time after which no task and no row begins.
-        until: Share of the time after which nothing begins.
+        until: Share of the time after which nothing of it begins.
     """
 
     items: tuple[str, ...]
-    begins_until: float
     until: float
 
 
@@ -62,11 +60,11 @@ class Part(NamedTuple):
 # profile, because profilers crash. The rows of all kinds of lanes take turns, from coarse to fine, and need the same
 # peaks: a process for each row would spend half of the time on starting, and one for each kind would end the turns.
 PARTS = {
-    "agreement": Part((*SPACES, *EXPERIMENTS), begins_until=0.32, until=0.38),
-    "product": Part(("",), begins_until=0.4, until=0.7),
-    "lanes": Part(("",), begins_until=0.8, until=0.88),
-    "sharing": Part(("",), begins_until=0.9, until=0.93),
-    "profile": Part(tuple(PROFILED), begins_until=1.0, until=1.0),
+    "agreement": Part((*SPACES, *EXPERIMENTS), until=0.35),
+    "product": Part(("",), until=0.7),
+    "lanes": Part(("",), until=0.83),
+    "sharing": Part(("",), until=0.9),
+    "profile": Part(tuple(PROFILED), until=1.0),
 }
 
 OVERTIME = 40
@@ -125,10 +123,12 @@ def main(
     right = True
     for name in options.parts.split(","):
         part = parts[name]
-        begins_until, until = (begun + share * options.seconds for share in (part.begins_until, part.until))
+        until = begun + part.until * options.seconds
         for item in part.items:
-            order = Order(name, item, options.toy, lanes, begins_until, until, ends=_ends(part, item, until, clock()))
-            if clock() > begins_until:
+            # Half of the time that the part has left, so that if it does not come back the next item has some.
+            left = (until + OVERTIME - clock()) / (1 if item == part.items[-1] else 2)
+            order = Order(name, item, options.toy, lanes, until, ends=clock() + left)
+            if clock() > until:
                 print(f"{order.title}: no time left.\n")
                 right = False
                 continue
@@ -139,15 +139,6 @@ def main(
                 print(f"\n{order.title} FAILED: {_ending(code, late=clock() > order.ends)}\n")
                 right = False
     return 0 if right else 1
-
-
-def _ends(part: Part, item: str, until: float, now: float) -> float:
-    """When the process of an item that begins now is ended.
-
-    It has half of the time that the part has left, so that if it does not come back the next item has some; the last
-    one has all of it.
-    """
-    return now + (until + OVERTIME - now) / (1 if item == part.items[-1] else 2)
 
 
 def environment(part: str) -> dict[str, str]:

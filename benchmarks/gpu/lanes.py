@@ -4,6 +4,7 @@ import functools
 import math
 import statistics
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,7 +12,6 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks.compiled_program import run_counts
-from benchmarks.gpu.attempts import tell_failure
 from benchmarks.operation_counts import operations
 from benchmarks.shipped_trials import EXPERIMENTS, shipped_experiment, shipped_trial
 from sweeper.learned_algorithms import evolution, gradient
@@ -101,9 +101,6 @@ KINDS = (
 
 def print_lanes(numbers: list[int], toy: bool, until: float) -> bool:
     """Print the table, all kinds with one number of lanes before the next; whether no row failed."""
-    if time.monotonic() > until:
-        print("Lanes: no time left.\n")
-        return False
     peaks = measured_peaks(toy)
     print(
         f"Peaks: {peaks.operations / 1e12:.3g} TFLOP/s, {peaks.bytes / 1e9:.4g} GB/s, "
@@ -117,52 +114,38 @@ def print_lanes(numbers: list[int], toy: bool, until: float) -> bool:
         "\n| lanes | trials | steps or generations/s, all lanes | one, ms | least by operations, ms | by bytes "
         "| by kernels | memory, MB | compilation, s |\n|---|---|---|---|---|---|---|---|---|"
     )
-    rows: dict[Kind, Row] = dict.fromkeys(KINDS, Row(0.0, 0.0))
-    too_many: dict[Kind, float] = dict.fromkeys(KINDS, math.inf)
-    open_kinds, right = set(KINDS), True
+    bounds = dict.fromkeys(KINDS, math.inf)  # of the lanes of each: a device out of memory, or a failure
+    last: dict[Kind, tuple[int, float]] = dict.fromkeys(KINDS, (1, 0.0))  # lanes and seconds of the last row of each
+    right = True
     for place, lanes in enumerate(numbers):
-        for kind in [kind for kind in KINDS if kind in open_kinds and place < kind.rows and lanes < too_many[kind]]:
-            title = f"| {lanes} | {kind.title(toy)}"
-            begun = time.monotonic()
-            if begun + rows[kind].preparing + rows[kind].computing_a_lane * lanes > until:
+        for kind in [kind for kind in KINDS if place < kind.rows and lanes < bounds[kind]]:
+            title, begun = f"| {lanes} | {kind.title(toy)}", time.monotonic()
+            if begun + last[kind][1] * max(1.0, lanes / last[kind][0]) > until:
                 print(f"{title} | no time left |")
                 continue
             try:
-                rows[kind] = print_row(title, kind, lanes, peaks, toy)
+                print(f"{title} | {' | '.join(row(kind, lanes, peaks, toy))} |", flush=True)
+                last[kind] = lanes, time.monotonic() - begun
             except Exception as error:  # any bug of a compiler, a library or this project
-                if out_of_memory(error):
-                    too_many[kind] = lanes
-                    print(f"{title} | out of memory |", flush=True)
-                else:
-                    open_kinds.remove(kind)
-                    right = False
-                    tell_failure(f"{lanes} lanes of {kind.name}", error)
+                full = out_of_memory(error)
+                right &= full
+                bounds[kind] = lanes if full else 0
+                if not full:
+                    traceback.print_exception(error)
+                print(f"{title} | {'out of memory' if full else f'FAILED: {type(error).__name__}'} |", flush=True)
     print()
     return right
 
 
-class Row(NamedTuple):
-    """A row of the table.
-
-    Attributes:
-        preparing: Seconds for tracing and compilation, which hardly depend on the number of lanes.
-        computing_a_lane: Seconds for all measurements, for each lane.
-    """
-
-    preparing: float
-    computing_a_lane: float
-
-
-def print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool) -> Row:
-    """Measure one kind of trials with a number of lanes, and print the row that begins with the title."""
-    begun = time.monotonic()
+def row(kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool) -> list[str]:
+    """What is measured of one kind of trials with a number of lanes, as the cells of the table."""
     trial = kind.trial(toy)
     stacked = stack([trial.model_copy(update={"seed": seed}) for seed in range(lanes)])
     if isinstance(stacked, TrialSpec) and isinstance(stacked.optimizer, EvolutionStrategy):
         program = _generation(stacked, toy)
     else:
         program = _steps(stacked, toy)
-    columns = [
+    return [
         f"{lanes / program.seconds:,.4g}",
         f"{1e3 * program.seconds:.3g}",
         f"{1e3 * program.operations / peaks.operations:.2g}",
@@ -171,9 +154,6 @@ def print_row(title: str, kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool)
         f"{program.memory / 1e6:,.1f}",
         f"{program.compilation:.1f}",
     ]
-    print(f"{title} | {' | '.join(columns)} |", flush=True)
-    spent = time.monotonic() - begun
-    return Row(spent - program.computing, program.computing / lanes)
 
 
 class Measured(NamedTuple):
@@ -186,7 +166,6 @@ class Measured(NamedTuple):
         kernels: Kernels, counted in the compiled program.
         memory: Bytes of the device, as the compiler says.
         compilation: Seconds.
-        computing: Seconds for all measurements.
     """
 
     seconds: float
@@ -195,7 +174,6 @@ class Measured(NamedTuple):
     kernels: float
     memory: int
     compilation: float
-    computing: float
 
 
 def _steps(stacked: TrialSpec | ExperimentTrial, toy: bool) -> Measured:
@@ -214,18 +192,15 @@ def _steps(stacked: TrialSpec | ExperimentTrial, toy: bool) -> Measured:
         state, _ = program(stacked, state, *data)  # which takes the memory of the old state
         return state
 
-    begun = time.perf_counter()
     seconds = _seconds(stride, 1 if toy else 3) / length
-    computing = time.perf_counter() - begun
     run = run_counts(program)
     return Measured(
         seconds=seconds,
-        operations=sum(operations(one.jaxpr.jaxpr)),
+        operations=operations(one.jaxpr.jaxpr),
         bytes=run.moved / length,
         kernels=run.kernels / length,
         memory=compilation.memory_bytes(program),
         compilation=compiling,
-        computing=computing,
     )
 
 
@@ -237,15 +212,12 @@ def _generation(stacked: TrialSpec, toy: bool) -> Measured:
     traced = [(times, compilation.traced(function, *arguments)) for times, function, arguments in parts]
     runs = [(times, run_counts(program.lower().compile())) for times, program in traced]
     state = evolution.start(stacked)
-    begun = time.perf_counter()
     seconds = _seconds(lambda: evolution.stride(stacked, state, 1, evaluate=evolution.in_process), 1 if toy else 3)
-    computing = time.perf_counter() - begun
     return Measured(
         seconds=seconds,
-        operations=sum(times * sum(operations(program.jaxpr.jaxpr)) for times, program in traced),
+        operations=sum(times * operations(program.jaxpr.jaxpr) for times, program in traced),
         bytes=sum(times * run.moved for times, run in runs),
         kernels=sum(times * run.kernels for times, run in runs),
         memory=memory,
         compilation=compiling,
-        computing=computing,
     )

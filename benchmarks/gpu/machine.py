@@ -10,6 +10,7 @@ from pathlib import Path
 from packaging.markers import Marker
 
 LOCK = Path("locks/gpu.lock")
+PACKAGES = r"flax|jax|jaxlib|jax-cuda[\w-]+"
 DRIVER = Path("/proc/driver/nvidia/version")
 
 DRIVER_NEEDED = "an NVIDIA driver for CUDA 13 (580 or later)"
@@ -21,32 +22,17 @@ SETTINGS = ("CUDA_", "JAX_", "LD_LIBRARY_PATH", "NVIDIA_TF32_OVERRIDE", "PJRT_",
 
 def described() -> str:
     """The packages and the driver that are needed and that are there, the commit, and settings. Opens no device."""
-    entries = re.findall(
-        r"^(flax|jax|jaxlib|jax-cuda[\w-]+)==([\w.]+)(?: ; (.+?))? \\$", LOCK.read_text(), re.MULTILINE
-    )
-    needed = {name: version for name, version, marker in entries if not marker or Marker(marker).evaluate()}
-    there = {name: _version(name) for name in needed} | _plugins()
-    packages = [f"{name} {version}" for name, version in needed.items()]
-    found = [f"{name} {version or 'is missing'}" for name, version in sorted(there.items())]
+    entries = re.findall(rf"^({PACKAGES})==([\w.]+)(?: ; (.+?))? \\$", LOCK.read_text(), re.MULTILINE)
+    packages = [f"{name} {version}" for name, version, marker in entries if not marker or Marker(marker).evaluate()]
+    # All plugins of JAX for CUDA, also those that are not needed and may be in the way.
+    there = {package.name.lower().replace("_", "-"): package.version for package in importlib.metadata.distributions()}
+    found = [f"{name} {version}" for name, version in sorted(there.items()) if re.fullmatch(PACKAGES, name)]
     settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(SETTINGS)]
     return (
         f"Needed: {', '.join(packages)}; {DRIVER_NEEDED}.\n\n"
-        f"Here: {', '.join(found)}; driver {_driver()}; Python {platform.python_version()}; commit {_commit()}; "
-        f"{' '.join(settings) or 'no settings of JAX or CUDA'}.\n"
+        f"Here: {', '.join(found)}; driver {_driver()}; Python {platform.python_version()}; "
+        f"commit {commit_of(Path.cwd())}; {' '.join(settings) or 'no settings of JAX or CUDA'}.\n"
     )
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _plugins() -> dict[str, str]:
-    """Versions of all plugins of JAX for CUDA, also of those that are not needed and may be in the way."""
-    names = {package.name.lower().replace("_", "-"): package.version for package in importlib.metadata.distributions()}
-    return {name: version for name, version in names.items() if name.startswith("jax-cuda")}
 
 
 def _driver() -> str:
@@ -58,10 +44,10 @@ def _driver() -> str:
     return version[1] if version else "unknown"
 
 
-def _commit() -> str:
+def commit_of(checkout: Path) -> str:
+    """The commit of a checkout, marked if files of it were changed."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
     try:
-        return subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--exclude", "*"], capture_output=True, check=True, text=True
-        ).stdout.strip()
+        return subprocess.run(command, cwd=checkout, capture_output=True, check=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -11,13 +11,13 @@ import json
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import jax
 
 from benchmarks.gpu import agreement, lanes, product, profiles, sharing
-from benchmarks.gpu.attempts import attempted
 from sweeper.packs.device_memory import device_bytes
 from sweeper.trial import vectorisation
 
@@ -33,7 +33,6 @@ class Order(NamedTuple):
         item: The task or experiment that is compared or profiled; empty for other parts.
         toy: Whether everything is small and may run on a CPU.
         lanes: Numbers of lanes, in the order in which they are measured.
-        rows_until: Moment after which no row of the table of lanes begins.
         until: Moment after which nothing begins.
         ends: Moment at which the process ends, whatever it does then.
     """
@@ -42,7 +41,6 @@ class Order(NamedTuple):
     item: str
     toy: bool
     lanes: list[int]
-    rows_until: float
     until: float
     ends: float
 
@@ -84,12 +82,18 @@ def main(order: Order) -> int:
         works: dict[str, Callable[[], bool]] = {
             "agreement": functools.partial(agreement.print_item, order.item, order.toy),
             "product": functools.partial(product.print_product, order.toy, order.until),
-            "lanes": functools.partial(lanes.print_lanes, order.lanes, order.toy, order.rows_until),
+            "lanes": functools.partial(lanes.print_lanes, order.lanes, order.toy, order.until),
             "sharing": functools.partial(sharing.print_sharing, order.toy),
             "profile": functools.partial(profiles.print_profile, order.item, order.toy),
         }
         with vectorisation.built_for("cuda" if device.platform == "cpu" else device.platform):
-            return 0 if attempted(order.title, works[order.part]) else 1
+            try:
+                return 0 if works[order.part]() else 1
+            except Exception as error:  # any bug of a compiler, a library or this project
+                traceback.print_exception(error)
+                sentence = f"{type(error).__name__}: {error}".splitlines()[0]
+                print(f"\n{order.title} FAILED: {sentence}\n", flush=True)
+                return 1
 
 
 if __name__ == "__main__":

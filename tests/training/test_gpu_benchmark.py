@@ -1,6 +1,5 @@
 """The benchmark for a GPU runs at toy size on a CPU, so that the day with a GPU is not spent on mending it."""
 
-import functools
 import importlib.metadata
 import re
 import sys
@@ -16,7 +15,7 @@ from sweeper.trial import plugins
 from tests.processes import python
 
 INF = float("inf")
-ORDER = Order("agreement", "colouring", True, [1, 2], rows_until=INF, until=INF, ends=INF)
+ORDER = Order("agreement", "colouring", True, [1, 2], until=INF, ends=INF)
 
 
 @pytest.mark.long
@@ -80,19 +79,20 @@ def test_what_fails_is_told_and_the_rest_goes_on(capsys, monkeypatch):
     def failing(trial):
         raise RuntimeError("a kernel\nfailed")
 
-    def row(title, kind, number, *_, **__):
+    def row(kind, number, *_):
         if kind.single_seed:
             raise RuntimeError("no such row")
-        return print(f"{number} lanes") or lanes.Row(1.0, 1.0)
+        return ["measured"]
 
     monkeypatch.setattr(agreement, "numbers_of", failing)
-    monkeypatch.setattr(lanes, "print_row", row)
+    monkeypatch.setattr(lanes, "row", row)
     assert part.main(ORDER) == 1
     assert not lanes.print_lanes([1, 2], toy=True, until=INF)
-    out = capsys.readouterr().out
-    assert re.findall(r"^(\d) lanes$", out, re.MULTILINE) == ["1", "2"]
+    out, told = capsys.readouterr()
+    assert re.findall(r"^\| (\d) \| colouring, Aq_R \| measured \|$", out, re.MULTILINE) == ["1", "2"]
     assert "agreement of colouring FAILED: RuntimeError: a kernel\n" in out
-    assert "1 lanes of colouring FAILED: RuntimeError: no such row\n" in out
+    assert re.findall(r"^\| (\d) \| colouring, Aq_r0 \| FAILED", out, re.MULTILINE) == ["1"]
+    assert "RuntimeError: no such row" in told
 
 
 def test_a_cpu_is_refused_unless_it_runs_the_toy(capsys):
@@ -124,16 +124,24 @@ BEHAVIOUR = {
 
 def test_a_process_that_dies_or_hangs_ends_nothing_else(capfd):
     """Whatever the machine does besides: what hangs has no time, and what does not has as much as it wants."""
+    now = [0.0]
+
+    def process(command, variables, ends):
+        hangs = command[-1] == BEHAVIOUR["hanging"]
+        now[0] = ends + 1 if hangs else now[0]
+        return __main__.exit_code(command, variables, -INF if hangs else INF, grace=0.0, dying=INF)
+
     parts = {
-        "agreement": __main__.Part(("dying", "failing", "right"), begins_until=INF, until=INF),
-        "lanes": __main__.Part(("hanging",), begins_until=INF, until=-INF),
-        "profile": __main__.Part(("right",), begins_until=INF, until=INF),
+        "agreement": __main__.Part(("dying", "failing", "right"), until=INF),
+        "lanes": __main__.Part(("hanging",), until=1.0),
+        "profile": __main__.Part(("right",), until=INF),
     }
     code = __main__.main(
         ["--seconds", "1"],
         parts=parts,
         command=lambda order: [sys.executable, "-c", BEHAVIOUR[order.item]],
-        exit_code=functools.partial(__main__.exit_code, grace=0.0, dying=INF),
+        exit_code=process,
+        clock=lambda: now[0],
     )
     assert code == 1
     printed = re.findall(r"^(dying|failing|right|.* FAILED: .*)$", capfd.readouterr().out, re.MULTILINE)
@@ -159,14 +167,14 @@ def test_one_that_hangs_leaves_time_for_the_next_and_for_the_other_parts(capfd):
     )
     assert code == 1
     agreeing = [seconds for part, seconds in spent if part == "agreement"]
-    assert agreeing == [210, 105, 52.5], "each had half of 420 seconds, and after 320 none begins"
+    assert agreeing == [195, 97.5, 48.75, 24.375], "each had half of what 390 seconds leave, and after 350 none begins"
     assert [part for part, _ in spent if part != "agreement"] == [
         "product",
         "lanes",
         "sharing",
         *["profile"] * len(PROFILED),
     ]
-    assert capfd.readouterr().out.count("no time left") == len(SPACES) + len(EXPERIMENTS) - 3
+    assert capfd.readouterr().out.count("no time left") == len(SPACES) + len(EXPERIMENTS) - 4
 
 
 def test_nothing_begins_after_the_time_is_over(capsys):

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from benchmarks.operation_times import operation_times, operations_of
+from benchmarks.gpu.profiles import operation_times, operations_of
 
 
 def _plane(name, **lines):
