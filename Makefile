@@ -46,7 +46,7 @@ further-figures: $(VENV)/runtime
 	$(DRAW) $(FURTHER:%=--space search_spaces/%.yaml)
 
 # Figures that README and docs show: FIGURES/<space>/<name>.png is docs/figures/<space>-<name>.png.
-SHOWN := coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/figure-cost figure-3 \
+SHOWN := coloring_two_cores/5A coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/figure-cost figure-3 \
   recall_two_cores/figure-1 recall_q_two_cores/figure-2 recall_q_two_cores/8 gridworld_two_cores/6C \
   gridworld_small/figure-small gridworld_two_cores/figure-7 gridworld_two_cores/10 \
   coloring_starts/figure-starts coloring_halving/figure-halving \

@@ -102,7 +102,7 @@ class Compiled(NamedTuple):
 def program_names(trial: Trial) -> tuple[str, ...]:
     """The programs of a trial: `stride` is the steps of a trainer by gradients, or of an experiment, in one program."""
     if trainer_of(trial) is evolution.TRAINER:
-        return "init", "population", "tell", "evaluation"
+        return "init", "generation", "evaluation"
     return "init", "stride", "evaluation"
 
 
@@ -124,8 +124,7 @@ def traced(trial: Trial, program: str, lanes: int, placed: Any = lambda values: 
         function = functools.partial(gradient.advance, length=gradient.STRIDE)
         arguments = stacked, jax.eval_shape(gradient.init, stacked)
     else:
-        _, programs = evolution.first_generation(stacked)
-        _, function, arguments = programs[("population", "tell").index(program)]
+        _, ((_, function, arguments),) = evolution.first_generation(stacked)
     return compilation.traced(function, *map(placed, arguments))
 
 

@@ -26,6 +26,15 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Program:
+    """What a start trains by one compiled program."""
+
+    steps: int  # training steps of all trials, together
+    alike: int = 1  # number of the first program whose steps cost the same, as for trials of other lengths
+    step_seconds: float | None = None  # of one worker for a step, evaluation included, in earlier rows; None without
+
+
+@dataclass(frozen=True)
 class SweepPlanned(Event):
     """The planned trials. Comes again whenever an adaptive search has asked for more."""
 
@@ -33,8 +42,7 @@ class SweepPlanned(Event):
     trials: int  # those with a row included
     done: int  # trials that earlier starts have finished or stopped early
     failed: int  # trials that failed in earlier starts and are not run again
-    steps: int  # of all trials that this start runs, together
-    programs: int = 0  # compiled programs that train these trials
+    programs: Mapping[int, Program]  # by number, from 1
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,12 @@ def duration(seconds: float) -> str:
     return f"{minutes // 1440} d {minutes % 1440 // 60} h"
 
 
+def speed(steps_per_second: float) -> str:
+    """Such as "1,230 steps/s" or "0.42 steps/s"."""
+    figure = f"{steps_per_second:,.0f}" if steps_per_second >= 10 else f"{steps_per_second:.2g}"
+    return f"{figure} steps/s"
+
+
 def typed(*words: str) -> str:
     """What a user types for a command of this package, by the program that this process was started as."""
     installed = sys.argv and Path(sys.argv[0]).name == "sweeper"

@@ -1,7 +1,8 @@
 """The commands of the documents, page after page in one folder: each ends well, and says what the page shows.
 
-Other tests run the commands of README, docs/adding-*.md, docs/how-do-i.md and docs/trackers.md, and all snippets of
-Python. docs/cluster.md needs a cluster, and docs/gridworld.md hours.
+Other tests run the commands of README, docs/adding-*.md, docs/how-do-i.md and docs/trackers.md, the snippets of Python,
+and parts of search spaces and SQL (`test_documented_snippets.py`). docs/cluster.md needs a cluster, and
+docs/gridworld.md hours.
 """
 
 import re

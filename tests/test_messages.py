@@ -15,6 +15,12 @@ def test_a_noun_agrees_with_its_number():
     assert [messages.inflected(number, "is", "are") for number in (0, 1, 2)] == ["are", "is", "are"]
 
 
+def test_slow_steps_are_not_told_as_none():
+    assert [messages.speed(rate) for rate in (0.0, 0.417, 9.96, 1230.4)] == [
+        "0 steps/s", "0.42 steps/s", "10 steps/s", "1,230 steps/s",
+    ]  # fmt: skip
+
+
 def test_durations_have_two_units_at_most():
     seconds = [3.0, 99.0, 100.0, 120.0, 599.0, 600.0, 5999.0, 6001.0, 172_799.0, 176_400.0]
     assert [messages.duration(value) for value in seconds] == [

@@ -21,7 +21,7 @@ import jax
 from pydantic import ValidationError
 
 from sweeper.messages import counted, duration
-from sweeper.packs.packing import lane, stack, structure
+from sweeper.packs.packing import lane, shape, stack
 from sweeper.progress import doing
 from sweeper.store.store import Store
 from sweeper.training import compilation
@@ -53,11 +53,11 @@ def estimate(
     """
     by_shape: dict[Any, list[Trial]] = defaultdict(list)
     for trial in trials:
-        by_shape[_shape(trial)].append(trial)
+        by_shape[shape(trial)].append(trial)
     if not by_shape:
         return "nothing to run"
     rows = _of_rows(store, by_shape)
-    unknown = {shape: own for shape, own in by_shape.items() if shape not in rows}
+    unknown = {key: own for key, own in by_shape.items() if key not in rows}
     sources = {"by rows of the store": rows}
     if timed is not None:
         here = sources["by steps timed here"] = _timed_here(unknown, timed, patience)
@@ -67,11 +67,11 @@ def estimate(
     if not timings:
         return "unknown, the store has no trial of this structure yet"
     seconds = sum(
-        trial.steps * timing.step + timing.evaluation for shape, timing in timings.items() for trial in by_shape[shape]
+        trial.steps * timing.step + timing.evaluation for key, timing in timings.items() for trial in by_shape[key]
     )
 
     def number(shapes: Iterable[Any]) -> str:
-        return counted(sum(len(by_shape[shape]) for shape in shapes), "trial")
+        return counted(sum(len(by_shape[key]) for key in shapes), "trial")
 
     sentence = f"about {duration(seconds)} of one worker"
     if timed and unknown:
@@ -84,11 +84,11 @@ def _timed_here(
 ) -> dict[Any, Timing]:
     """Timings of the first trials of shapes, of the shape with the most work at least."""
     timings, begun = dict[Any, Timing](), time.monotonic()
-    for shape, trials in sorted(by_shape.items(), key=lambda item: -sum(trial.work for trial in item[1])):
+    for key, trials in sorted(by_shape.items(), key=lambda item: -sum(trial.work for trial in item[1])):
         if timings and time.monotonic() - begun > patience:
             break
         with doing(f"timing some steps of {trials[0].words}"):
-            timings[shape] = timed(trials[0])
+            timings[key] = timed(trials[0])
     return timings
 
 
@@ -103,14 +103,23 @@ def _of_rows(store: Store, shapes: Collection[Any]) -> dict[Any, Timing]:
         if row["train_seconds"] and row["evaluation_seconds"] and row["steps_done"]:
             # A plug-in may be gone, or have other fields.
             with contextlib.suppress(plugins.PluginError, ValidationError):
-                shape = _shape(trial_of(json.loads(row["spec"])))
-                rows[shape].append(Timing(row["train_seconds"] / row["steps_done"], row["evaluation_seconds"]))
-    return {shape: _each(statistics.median, timings) for shape, timings in rows.items() if shape in shapes}
+                own = shape(trial_of(json.loads(row["spec"])))
+                rows[own].append(Timing(row["train_seconds"] / row["steps_done"], row["evaluation_seconds"]))
+    return {key: _each(statistics.median, timings) for key, timings in rows.items() if key in shapes}
 
 
-def _shape(trial: Trial) -> Any:
-    """Equal for trials that cost the same for every step and every evaluation, as they have the same programs."""
-    return structure(trial.model_copy(update={"steps": 1}))
+def step_seconds(store: Store, trials: Mapping[str, Trial]) -> dict[Any, float]:
+    """Seconds of one worker for a training step, by shape, evaluation included: medians over the rows of these trials.
+
+    As listeners are told before a sweep begins, no other row is read; `estimate` reads all rows of the store.
+    """
+    seconds: dict[Any, list[float]] = defaultdict(list)
+    columns = ["trial_id", "steps_done", "train_seconds", "evaluation_seconds"]
+    for row in store.trials(trials).select(columns).to_pylist():
+        if row["train_seconds"] and row["evaluation_seconds"] and row["steps_done"]:
+            spent = row["train_seconds"] + row["evaluation_seconds"]
+            seconds[shape(trials[row["trial_id"]])].append(spent / row["steps_done"])
+    return {key: statistics.median(own) for key, own in seconds.items()}
 
 
 # Timing

@@ -17,7 +17,7 @@ from sweeper.analysis.table import revision_text
 from sweeper.events import TrialsLost
 from sweeper.listeners.driver_process import Life, life
 from sweeper.listeners.heartbeats import Heartbeat, StoredHeartbeat, heartbeats, store_clock
-from sweeper.messages import counted, duration, inflected, one_line, printable
+from sweeper.messages import counted, duration, inflected, one_line, printable, speed
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.tables import table, value_text
@@ -231,12 +231,12 @@ def sentence(driver: Driver) -> str:
         return f"{driver.sweep}: no heartbeat of the driver {where}, {heard}; if it is dead, {carry}"
     failed = f" · {heartbeat.failed:,} failed" if heartbeat.failed else ""
     counts = f"{heartbeat.done:,}/{heartbeat.trials:,} done · {counted(heartbeat.running, 'pack')} running{failed}"
-    speed = f"{duration(heartbeat.elapsed)} so far"
+    time = f"{duration(heartbeat.elapsed)} so far"
     if heartbeat.running or heartbeat.doing:
         left = f"{duration(heartbeat.seconds_left)} left" if heartbeat.seconds_left else "time left unknown"
-        does = printable(heartbeat.doing) or f"{heartbeat.steps_per_second:,.0f} steps/s"
-        speed = f"{does} · {speed} · {left}{_clock(heartbeat.seconds_left)}"
-    return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {speed}"
+        does = printable(heartbeat.doing) or speed(heartbeat.steps_per_second)
+        time = f"{does} · {time} · {left}{_clock(heartbeat.seconds_left)}"
+    return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {time}"
 
 
 def _clock(seconds_left: float | None) -> str:

@@ -110,18 +110,17 @@ def connected(
                 snapshot = ended.enter_context(code_snapshot())
                 if cluster is None:
                     environment |= snapshot.environment()
-                if code is not None:
-                    # No worker: what a plug-in does in workers alone is a failure of its trials.
-                    settings = {name: value for name, value in environment.items() if name != WORKER_VARIABLE}
-                    snapshot.require_loadable(trials, code, settings)
-                if cluster is None:
-                    ended.enter_context(ray_internals.fresh_token())
-                    # Workers work in the working directory of `ray.init`, and look for modules there before they look
-                    # in PYTHONPATH. Tune takes longer to import than all of the driver's side apart from JAX.
-                    with contextlib.chdir(snapshot.project):
-                        start_local(environment, meanwhile=lambda: importlib.import_module("ray.tune"))
-                else:
-                    _connect(cluster, environment, snapshot)
+                # No worker: what a plug-in does in workers alone is a failure of its trials.
+                settings = {name: value for name, value in environment.items() if name != WORKER_VARIABLE}
+                with contextlib.nullcontext() if code is None else snapshot.loadable(trials, code, settings):
+                    if cluster is None:
+                        ended.enter_context(ray_internals.fresh_token())
+                        # Workers work in the working directory of `ray.init`, and look for modules there before they
+                        # look in PYTHONPATH. Tune takes longer to import than all of the driver's side apart from JAX.
+                        with contextlib.chdir(snapshot.project):
+                            start_local(environment, meanwhile=lambda: importlib.import_module("ray.tune"))
+                    else:
+                        _connect(cluster, environment, snapshot)
             except SystemExit:
                 # Ray answers SIGTERM in this way from the moment it starts.
                 interruption.signum = signal.SIGTERM

@@ -5,8 +5,8 @@ stays as it is, so that a change of a task reaches no pack of a running sweep. T
 (`sweeper.trial.project_files`) and this package. Workers on this machine find the copy by its path, and Ray ships it to
 the nodes of a cluster when the driver connects: both have the same files, in the same working folder.
 
-What the copy lacks would fail in every worker. So the plug-ins of the plan are loaded from it, and traced, before there
-are any.
+What the copy lacks would fail in every worker. So the plug-ins of the plan are loaded from it, and traced, while the
+cluster starts and before there are workers.
 """
 
 import collections
@@ -49,32 +49,44 @@ class CodeSnapshot(NamedTuple):
         path += filter(None, [os.environ.get("PYTHONPATH")])
         return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), plugins.PROJECT_VARIABLE: str(self.project)}
 
-    def require_loadable(self, trials: Sequence[Trial], code: Code, environment: Mapping[str, str]) -> None:
+    @contextlib.contextmanager
+    def loadable(self, trials: Sequence[Trial], code: Code, environment: Mapping[str, str]) -> Iterator[None]:
         """Load and trace the plug-ins of trials from this copy, in another process; once for every copy and plug-in.
 
-        The environment is added to that of this process. A plug-in that cannot be loaded or traced, or a copy of other
-        code than the start's, is a `SetupError`.
+        The process works while the body of the `with` runs, and the end waits for it. The environment is added to that
+        of this process. A plug-in that cannot be loaded or traced, or a copy of other code than the start's, is a
+        `SetupError`.
         """
         names = {kind: sorted(name for of, name in used_plug_ins(trials) if of == kind) for kind in plugins.KINDS}
         known = json.dumps([self.digest, code.model_dump(mode="json"), names, sys.version, sys.prefix])
         folder = private_folder("loaded-copies")
         mark = None if folder is None else folder / hashlib.sha256(known.encode()).hexdigest()[:20]
         if mark is not None and mark.exists():
+            yield
             return
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "sweeper.packs.copy_check"],
-            capture_output=True,
-            text=True,
-            check=False,
-            input=json.dumps([names, [canonical(trial) for trial in trials], code.model_dump(mode="json")]),
-            cwd=self.project,
-            env=os.environ | dict(environment) | self.environment() | {"JAX_PLATFORMS": "cpu"},
-        )
+        with tempfile.TemporaryFile("w+") as plan:
+            json.dump([names, [canonical(trial) for trial in trials], code.model_dump(mode="json")], plan)
+            plan.seek(0)
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "sweeper.packs.copy_check"],
+                stdin=plan,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=self.project,
+                env=os.environ | dict(environment) | self.environment() | {"JAX_PLATFORMS": "cpu"},
+            )
+        with process:
+            try:
+                yield
+                printed, said = process.communicate()
+            finally:
+                process.kill()
         try:
-            complaint = json.loads(done.stdout.splitlines()[-1])["complaint"]
+            complaint = json.loads(printed.splitlines()[-1])["complaint"]
         except (IndexError, ValueError, TypeError, KeyError):  # a plug-in has ended the process
-            last = (done.stderr.splitlines() or ["nothing said"])[-1]
-            complaint = f"the process ended with {done.returncode}: {last}"
+            last = (said.splitlines() or ["nothing said"])[-1]
+            complaint = f"the process ended with {process.returncode}: {last}"
         if complaint is not None:
             there = str(complaint).replace(str(self.project), str(plugins.PROJECT))
             raise SetupError(f"workers cannot load what was planned: {there}")

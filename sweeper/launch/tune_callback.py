@@ -27,7 +27,7 @@ from sweeper.launch.ray_internals import KilledForMemory, actor_of
 from sweeper.messages import counted, duration
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
-from sweeper.packs.progress_events import ProgressEvents, label, varying
+from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
 from sweeper.store.store import StoreError
 
 
@@ -258,7 +258,7 @@ class SweepCallback(NotSaved, tune.Callback):
     def _label(self, pack: Pack) -> str:
         planned = self._job.source.planned
         if len(planned) != self._labelled:
-            self._labelled, self._varying = len(planned), varying(planned.values())
+            self._labelled, self._varying = len(planned), distinguishing(planned.values())
         return label(pack, self._varying)
 
     def _tell_stopped(self) -> None:

@@ -12,7 +12,7 @@ actors.
 
 Invariants:
     - On CPUs a block is the same compiled program in every process and in every order of blocks, so its numbers are
-      equal bit for bit on processors of one kind. An accelerator computes all blocks at once.
+      equal bit for bit on processors of one kind. An accelerator computes a generation of this process at once.
     - All lanes share the programs: rates and deviations are traced. Where the number of seeds r grows, each m has
       programs of its own, and the generation alone decides which m it has.
     - An individual whose losses or objective are not finite is ranked last. One whose losses break their contract
@@ -39,6 +39,7 @@ from sweeper.learned_algorithms.objective import (
     next_state,
     own_curves,
 )
+from sweeper.learned_algorithms.objective_contract import Batch
 from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy, deviations
 from sweeper.learned_algorithms.trained_weights import trained, with_trained
 from sweeper.learned_algorithms.trial_spec import TrialSpec
@@ -111,12 +112,13 @@ def block_objectives(
     return over_lanes(functools.partial(_block, block), trials, distribution, step)
 
 
-def population_objectives(
-    trials: TrialSpec, distribution: Distribution, step: Int[Array, " lane"]
-) -> Float[Array, "block lane sign pair"]:
-    """`block_objectives` of all blocks at once: with as many kernels as a single block has."""
-    of_block = functools.partial(block_objectives, trials, distribution, step)
-    return jax.vmap(of_block)(jnp.arange(blocks(trials)))
+def generation(trials: TrialSpec, state: EvolutionState) -> tuple[EvolutionState, GenerationCurve]:
+    """A whole generation by one program for an accelerator.
+
+    The centre is computed as one more individual, so that it takes no kernels of its own. The loops over the steps of
+    an episode are most of the kernels.
+    """
+    return over_lanes(_generation, trials, state)
 
 
 def individual(
@@ -146,10 +148,7 @@ def tell(
 
 def in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray) -> list[np.ndarray]:
     """The evaluator that computes every block in this process."""
-    if vectorisation.in_turns():
-        return [block_in_process(trials, distribution, step, block) for block in range(blocks(trials))]
-    arguments = (of_generation(trials, step), distribution, step)
-    return list(jax.device_get(compilation.kept(population_objectives, *arguments)(*arguments)))
+    return [block_in_process(trials, distribution, step, block) for block in range(blocks(trials))]
 
 
 def block_in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray, block: int) -> np.ndarray:
@@ -173,6 +172,9 @@ def stride(
 ) -> tuple[EvolutionState, GenerationCurve]:
     """One generation, whose population `evaluate` evaluates; `length` is always 1."""
     assert length == STRIDE
+    if evaluate is in_process and not vectorisation.in_turns():
+        whole = of_generation(trials, np.asarray(state.step)), state
+        return compilation.kept(generation, *whole)(*whole)
     # On the host, so that the numbers that are shipped and those that stay are the same arrays.
     distribution = jax.tree.map(np.asarray, state.distribution())
     step = np.asarray(state.step)
@@ -203,12 +205,12 @@ def first_generation(
     """
     state, number = jax.eval_shape(init, trials), blocks(trials)
     first = of_generation(trials, np.zeros(state.step.shape, np.int32))
+    if not vectorisation.in_turns():
+        return state, [(1, generation, (first, state))]
     distribution = jax.eval_shape(EvolutionState.distribution, state)
     of_block = first, distribution, state.step, np.int32(0)
     told = 1, tell, (first, state, [jax.eval_shape(block_objectives, *of_block)] * number)
-    if vectorisation.in_turns():
-        return state, [(number, block_objectives, of_block), told]
-    return state, [(1, population_objectives, of_block[:3]), told]
+    return state, [(number, block_objectives, of_block), told]
 
 
 def memory(trials: TrialSpec) -> int:
@@ -277,22 +279,57 @@ def _unravel(trial: TrialSpec) -> Callable[[Float[Array, " weight"]], Network]:
     return lambda vector: with_trained(network, unravelled(vector))
 
 
+def _assessed(
+    trial: TrialSpec,
+    objective: PyTree,
+    step: Int[Array, ""],
+    pairs: tuple[PyTree, PyTree],
+    network: Network,
+) -> tuple[Float[Array, ""], Batch, Int[Array, ""]]:
+    """The objective by which an individual is ranked, its losses, and a number of `objective.FAILURES`."""
+    batch, _, broken = batch_of(trial, network, *pairs, step)
+    value = trial.objective.value(batch, objective)
+    return jnp.where(broken == 1, jnp.inf, jnp.where(broken > 0, -jnp.inf, value)), batch, broken
+
+
 def _block(
     block: Int[Array, ""], trial: TrialSpec, distribution: Distribution, step: Int[Array, ""]
 ) -> Float[Array, "sign pair"]:
     def objective(pair: Int[Array, ""], sign: Float[Array, ""]) -> Float[Array, ""]:
         network = individual(trial, distribution, step, pair, sign)
-        batch, _, broken = batch_of(trial, network, *generation_pairs(trial, step), step)
-        value = trial.objective.value(batch, distribution.objective)
-        return jnp.where(broken == 1, jnp.inf, jnp.where(broken > 0, -jnp.inf, value))
+        return _assessed(trial, distribution.objective, step, generation_pairs(trial, step), network)[0]
 
     pairs, signs = block * BLOCK + jnp.tile(jnp.arange(BLOCK), 2), jnp.repeat(jnp.array([1.0, -1.0]), BLOCK)
     return over_lanes(objective, pairs, signs).reshape(2, BLOCK)
 
 
+def _generation(trial: TrialSpec, state: EvolutionState) -> tuple[EvolutionState, GenerationCurve]:
+    half = _population(trial) // 2
+    pairs, signs = jnp.tile(jnp.arange(half), 2), jnp.repeat(jnp.array([1.0, -1.0]), half)
+    drawn = jax.vmap(functools.partial(individual, trial, state.distribution(), state.step))(pairs, signs)
+    networks = jax.tree.map(lambda many, centre: jnp.concatenate([many, centre[None]]), drawn, state.network)
+    pairs_of_step = generation_pairs(trial, state.step)
+    assessed = functools.partial(_assessed, trial, state.objective, state.step, pairs_of_step)
+    objectives, batches, broken = jax.vmap(assessed)(networks)
+    batch, broken_centre = jax.tree.map(lambda leaf: leaf[-1], (batches, broken))
+    return _moved(trial, state, objectives[:-1].reshape(2, half), batch, broken_centre)
+
+
 def _tell(
     trial: TrialSpec, state: EvolutionState, objectives: Float[Array, "sign pair"]
 ) -> tuple[EvolutionState, GenerationCurve]:
+    batch, _, broken = batch_of(trial, state.network, *generation_pairs(trial, state.step), state.step)
+    return _moved(trial, state, objectives, batch, broken)
+
+
+def _moved(
+    trial: TrialSpec,
+    state: EvolutionState,
+    objectives: Float[Array, "sign pair"],
+    batch: Batch,
+    broken: Int[Array, ""],
+) -> tuple[EvolutionState, GenerationCurve]:
+    """The state after a generation, from the objectives of its individuals and the losses of its centre."""
     pairs = _population(trial) // 2
 
     def half(sign: float) -> Network:
@@ -304,10 +341,8 @@ def _tell(
     strategy = _strategy(trial).tell(
         trial.keys().training, trial.steps, state.step, trained(population), finite, state.strategy
     )
-    pairs_of_step = generation_pairs(trial, state.step)
-    batch, _, broken = batch_of(trial, state.network, *pairs_of_step, state.step)
     loss = trial.objective.value(batch, state.objective)
-    own = own_curves(trial, state.network, *pairs_of_step, batch, state.objective)
+    own = own_curves(trial, state.network, *generation_pairs(trial, state.step), batch, state.objective)
     curve = GenerationCurve(loss, batch.losses.mean(), jnp.percentile(batch.losses, 95), batch.losses.max(), own)
 
     failure = jnp.where(jnp.isfinite(loss) & jnp.isfinite(objectives[:, :pairs]).any(), 0, 1)

@@ -118,7 +118,8 @@ class HalvingWork(WorkSource):
         self._open: dict[str, Work] = {}
         self._given: Counter[tuple[str, Segment]] = Counter()
         self._under_way: set[tuple[str, Segment]] = set()
-        self.steps = sum(self._segments())
+        for trial, steps in self._segments():
+            self._note_steps(trial, steps)
         self._advance()
 
     def _read_rows(self, trial_ids: Collection[str]) -> None:
@@ -231,17 +232,18 @@ class HalvingWork(WorkSource):
             self._open[pack.pack_id] = work
             self._waiting.append(work)
 
-    def _segments(self) -> Iterator[int]:
-        """Last steps of the segments that this process may hand out, one for each trial of a segment."""
+    def _segments(self) -> Iterator[tuple[Trial, int]]:
+        """A trial of each segment that this process may hand out, and the last steps of its trials, together."""
         for search in self.searches:
+            trial = self.planned[search[0]]
             alive, rows = len(search), sum(key in self._status for key in search)
             for number, rung in enumerate(self._rungs):
                 reached = sum(len(self._losses[key]) > number for key in search)
-                yield from [rung.steps] * max(alive - reached, 0)
+                yield trial, rung.steps * max(alive - reached, 0)
                 stopped, alive = max(alive - rung.keep, 0), min(rung.keep, alive)
-                yield from [rung.steps] * max(stopped - rows, 0)
+                yield trial, rung.steps * max(stopped - rows, 0)
                 rows = max(rows - stopped, 0)
-            yield from [self.planned[search[0]].steps] * max(alive - rows, 0)
+            yield trial, trial.steps * max(alive - rows, 0)
 
 
 def _refuse_rungs_without_value(spec: SweepSpec, halving: Halving, trials: Iterable[Trial]) -> None:

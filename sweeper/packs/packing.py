@@ -56,6 +56,11 @@ def structure(trial: Trial) -> Any:
     return jax.tree.structure(trial.for_programs())
 
 
+def shape(trial: Trial) -> Any:
+    """Equal for trials that cost the same for every step and every evaluation, as they have the same programs."""
+    return structure(trial.model_copy(update={"steps": 1}))
+
+
 def cells(trials: Iterable[Trial]) -> list[list[Trial]]:
     """The trials grouped by structure, in order of first appearance."""
     groups: dict[Any, list[Trial]] = defaultdict(list)

@@ -21,6 +21,25 @@ def varying(trials: Iterable[Trial]) -> list[str]:
     return varying_entries([entries_of(canonical(trial)) for trial in trials])
 
 
+def distinguishing(trials: Iterable[Trial]) -> list[str]:
+    """Of `varying` what tells trials apart: without the entries that follow from those before them.
+
+    Variants of a space may differ in twenty entries that all change together.
+    """
+    records = [entries_of(canonical(trial)) for trial in trials]
+    paths, groups = [], [0] * len(records)
+    for path in dict.fromkeys([*LABEL, *varying_entries(records)]):
+        numbers: dict[tuple[int, Any], int] = {}
+        apart = [
+            numbers.setdefault((group, record.get(path)), len(numbers))
+            for group, record in zip(groups, records, strict=True)
+        ]
+        if len(numbers) > len(set(groups)):
+            paths.append(path)
+            groups = apart
+    return paths
+
+
 def label(pack: Pack, paths: Iterable[str]) -> str:
     """What is trained, and the values of the entries with these paths, such as "classification width=32 seed=0…4"."""
     trials = [entries_of(canonical(trial)) for trial in pack.trials]

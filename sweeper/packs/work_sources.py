@@ -74,6 +74,8 @@ class JointWork(WorkSource):
     def __init__(self, sources: Sequence[WorkSource]):
         super().__init__(frozenset.intersection(*(source.done for source in sources)))
         self._sources = sources
+        for source in sources:
+            source.share_numbers(self)
         self._under_way: dict[str, tuple[Work, list[WorkSource]]] = {}  # by the id of the pack
         self._note_planned()
 

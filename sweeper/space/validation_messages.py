@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from sweeper.messages import did_you_mean, nearest_name
-from sweeper.space import other_tools
+from sweeper.space import mapping_examples, other_tools
 from sweeper.space.problems import Problem, shortened, shown
 from sweeper.space.yaml_tree import RESERVED, SCALARS, Node, descendant, joined
 from sweeper.trial import plugins
@@ -33,7 +33,7 @@ _EXPECTED = {
 
 def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel]) -> list[Problem]:
     """The problems of the tree `node`, whose data pydantic has refused as a record: at most one for each path."""
-    refused: dict[str, tuple[Node, list[str]]] = {}
+    refused: dict[str, tuple[Node, tuple[Any, ...], list[str]]] = {}
     problems: list[Problem] = []
     missing: dict[tuple[Any, ...], Problem] = {}
     meant: set[tuple[Any, ...]] = set()
@@ -63,15 +63,18 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
                 problems.append(_raised(context["error"], at, annotation))
             case kind:
                 words = _EXPECTED.get(kind, re.sub(r"^\w+ should | after validation", "", detail["msg"]))
-                refused.setdefault(at.path, (at, []))[1].append(words)
-    problems += [_of_type(at, words, annotation) for at, words in refused.values()]
+                refused.setdefault(at.path, (at, location, []))[-1].append(words)
+    for path in [path for path in refused if any(other.startswith(f"{path}[") for other in refused)]:
+        del refused[path]  # pydantic does not count an item that it refuses
+    problems += [_of_type(at, location, words, annotation) for at, location, words in refused.values()]
     # A key that is missing because it was misspelt is one mistake, not two.
     return problems + [missing[location] for location in missing if location not in meant]
 
 
-def _of_type(at: Node, words: list[str], annotation: Any) -> Problem:
+def _of_type(at: Node, location: tuple[Any, ...], words: list[str], annotation: Any) -> Problem:
     """The problem of a value that should be of one of some types; `words` say each."""
-    message = f"should {' or '.join(dict.fromkeys(words))}, got {shown(at.value)}{_advice(at, words, annotation)}"
+    advice = _advice(at, words, annotation) or _example(at, location, words, annotation)
+    message = f"should {' or '.join(dict.fromkeys(words))}, got {shown(at.value)}{advice}"
     return at.problem(_failed_hole(at.value, annotation) or message)
 
 
@@ -152,6 +155,21 @@ def _advice(at: Node, expected: Sequence[str], annotation: Any) -> str:
     return other_tools.hint(value)
 
 
+def _example(at: Node, location: tuple[Any, ...], expected: Sequence[str], annotation: Any) -> str:
+    """The end of a message on a value where a mapping belongs, or a list of mappings: what to write."""
+    if isinstance(at.value, dict) and _EXPECTED["list_type"] in expected:
+        return "; write a list of such mappings: [{…}]"
+    if isinstance(at.value, dict | list):
+        return ""
+    written = mapping_examples.example(annotation, location, at.value)
+    if isinstance(at.value, str) and at.value not in (written or "") and (hint := other_tools.hint({at.value: None})):
+        return hint
+    if _EXPECTED["dict_type"] in expected:
+        written = written or mapping_examples.of_equation(at.value)
+        return f"; write {written}" if written else ""
+    return f"; write [{written}]" if written and _EXPECTED["list_type"] in expected else ""
+
+
 def _raised(error: Exception, at: Node, annotation: Any) -> Problem:
     """The problem that one of our validators reports.
 
@@ -197,7 +215,7 @@ def _places(annotation: Any, node: Node, path: str) -> Iterator[tuple[str, Node,
 
 def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
     """The record that this mapping is meant to be: by the name of its plug-in, or by a tag such as `kind`."""
-    records = _records(annotation) if isinstance(node.value, dict) else []
+    records = mapping_examples.records_in(annotation) if isinstance(node.value, dict) else []
     if len(records) != 1:
         return next((record for record in records if _has_tag(record, node)), None)
     kind = vars(records[0]).get("KIND")  # of a contract, which plug-ins extend
@@ -208,13 +226,6 @@ def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
     with contextlib.suppress(plugins.PluginError):  # which another problem reports
         return plugins.load(kind, name) if name in plugins.names(kind) else None
     return None
-
-
-def _records(annotation: Any) -> list[type[BaseModel]]:
-    """Every record that a value of this type may be."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [record for argument in typing.get_args(annotation) for record in _records(argument)]
 
 
 def _has_tag(record: type[BaseModel], node: Node) -> bool:

@@ -165,9 +165,13 @@ class SweepPlan:
             trials=len(self.trials),
             done=kept["finished"] + kept["stopped"],
             failed=kept["failed"],
-            steps=self.source.steps,
-            programs=self.source.programs,
+            programs=self.source.programs(self._step_seconds),
         )
+
+    @functools.cached_property
+    def _step_seconds(self) -> Mapping[Any, float]:
+        finished = [key for key, status in self.settled.items() if status != "failed"]
+        return cost.step_seconds(self.store, {key: self.trials[key] for key in finished}) if finished else {}
 
 
 def require_together(specs: Sequence[SweepSpec]) -> None:

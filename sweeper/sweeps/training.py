@@ -1,6 +1,7 @@
 """Trains what plans lack: on a Ray cluster, several sweeps at once, or pack after pack in this process."""
 
 import contextlib
+import dataclasses
 import inspect
 import itertools
 import sys
@@ -21,8 +22,8 @@ from sweeper.packs import conformance, start_from
 from sweeper.packs.device_memory import room_for_lanes
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
-from sweeper.packs.plan import Work, WorkSource
-from sweeper.packs.progress_events import ProgressEvents, label, varying
+from sweeper.packs.plan import Work
+from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
 from sweeper.packs.trained_trial import current_trial
 from sweeper.packs.work_sources import JointWork
 from sweeper.progress import doing
@@ -157,7 +158,7 @@ def _job(plans: Sequence[SweepPlan], concurrency: int | None) -> "launch.Job":
 
     source, spec = JointWork([plan.source for plan in plans]), plans[0].spec
     store, origin, kind = plans[0].store, plans[0].origin, launch.Training(spec.search.early_stopping)
-    return launch.Job(source, lambda: _event(plans, source), store, origin, spec.resources, kind, concurrency)
+    return launch.Job(source, lambda: planned_by(plans), store, origin, spec.resources, kind, concurrency)
 
 
 def _fresh(plan: SweepPlan) -> SweepPlan:
@@ -190,16 +191,20 @@ def _prepare(plan: SweepPlan, output: Output, in_process: bool) -> None:
     plan.source.grown = lambda: _record(plan)
 
 
-def _event(plans: Sequence[SweepPlan], source: WorkSource) -> events.SweepPlanned:
+def planned_by(plans: Sequence[SweepPlan]) -> events.SweepPlanned:
     """How much is planned by all sweeps of a start; a trial of two sweeps counts twice."""
     each = [plan.event() for plan in plans]
+    programs: dict[int, events.Program] = {}
+    for number, program in itertools.chain.from_iterable(event.programs.items() for event in each):
+        known = programs.get(number, program)
+        steps = program.steps + (known.steps if number in programs else 0)
+        programs[number] = dataclasses.replace(known, steps=steps)
     return events.SweepPlanned(
         name=", ".join(event.name for event in each),
         trials=sum(event.trials for event in each),
         done=sum(event.done for event in each),
         failed=sum(event.failed for event in each),
-        steps=sum(event.steps for event in each),
-        programs=source.programs,
+        programs=programs,
     )
 
 
@@ -297,7 +302,7 @@ def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, in
     with events.Stream(hearing, warn=output.complain) as stream:
         stream.emit(plan.event())
         stream.emit(events.SweepStarted(address=None))
-        differing = varying(plan.trials.values())
+        differing = distinguishing(plan.trials.values())
         early_stopping = plan.spec.search.early_stopping
         rule = None if early_stopping is None else early_stopping.rule()
         # Without other packs under way the source always has the next pack, until it is exhausted.

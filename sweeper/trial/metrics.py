@@ -71,7 +71,7 @@ class Metric(NamedTuple):
     @property
     def jumps(self) -> bool:
         """Whether the metric is 0 or 1 for a model that always gives the same answer."""
-        return self.statistic == "percentile" and self.high_is_good
+        return self.statistic in ("percentile", "worst", "heldout", "staged") and self.high_is_good
 
     def has_no_mean(self, lowest: float, highest: float) -> bool:
         """Whether the mean of values from `lowest` to `highest` describes no training: one has 0 and another 1."""

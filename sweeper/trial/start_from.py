@@ -37,7 +37,8 @@ class StartFrom(Spec):
         if (self.trial is None) == (self.sweep is None):
             raise ValueError("must name a trial by its id, or a sweep: {sweep: NAME}")
         if self.trial is not None and re.fullmatch(r"[0-9a-f]{20}", self.trial) is None:
-            raise ValueError(f"the id of a trial has twenty hexadecimal digits, got '{self.trial}'")
+            digits = "the id of a trial has twenty hexadecimal digits"
+            raise ValueError(f"{digits}, got '{self.trial}'; for a sweep write {{sweep: NAME}}")
         return self
 
 

@@ -189,7 +189,8 @@ def plugin_record(kind: plugins.Kind) -> Any:
         if isinstance(value, Spec):
             return value
         if not isinstance(value, dict):
-            raise ValueError(f"expected a mapping with the key 'name', got {value!r}")
+            name = value if isinstance(value, str) else "…"
+            raise ValueError(f"expected a mapping with the key 'name', got {value!r}; write {{name: {name}}}")
         name = value.get("name", plugins.DEFAULTS.get(kind))
         if not isinstance(name, str):
             raise ValueError(f"the key 'name' is missing (known: {', '.join(plugins.names(kind))})")

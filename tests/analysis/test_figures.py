@@ -293,7 +293,7 @@ def crosses(axes):
         (line.get_color(), line.get_transform().transform(np.column_stack(line.get_data()))[0] * 72 / ax.figure.dpi)
         for ax in axes
         for line in ax.lines
-        if line.get_marker() == "x" and len(line.get_xdata())
+        if line.get_marker() in ("x", "+") and len(line.get_xdata())
     ]
 
 
@@ -317,6 +317,26 @@ def test_published_values_are_painted_also_of_a_series_without_trials():
     exact = [{**each, "label": "exact"} for each in published({"seen": {1: 0.5}, "unseen": {1: 0.9}})]
     content = drawing(curve(series=TWO, published=exact), results([trial(success=0.5)]))
     assert labels(content) == ["seen", f"unseen{PUBLISHED_ONLY}", "exact"]
+
+
+def test_published_tails_beside_averages_have_crosses_of_their_own():
+    at = [*published({"a": {1: 0.9}}), {"series": "a", "metric": "success_p5", "source": "f", "values": {1: 0.3}}]
+    both = curve(series=[{"label": "a", "metric": "success", "tail": "success_p5"}], published=at)
+    content = drawing(both, results([trial(success=0.5, success_p5=0.2)]))
+    (axes,) = painted(content)
+    assert [line.get_marker() for line in axes.lines if line.get_gid() == style.PUBLISHED] == ["x", "+"]
+    assert labels(content)[-2:] == ["published", "published, 5th percentile"]
+    alone = curve(series=[{"label": "a", "tail": "success_p5"}], published=at[1:])
+    content = drawing(alone, results([trial(success=0.5, success_p5=0.2)]))
+    assert labels(content)[-1] == "published"
+
+
+def test_single_seeds_of_tails_beside_averages_are_hollow():
+    stored = results([trial(seed=seed, success=0.9, success_p5=0.25 + 0.25 * seed) for seed in (0, 1)])
+    (axes,) = painted(drawing(curve(tail="success_p5", split="baseline"), stored))
+    faint = [line for line in axes.lines if line.get_alpha() is not None and len(line.get_xdata())]
+    hollow = {tuple(line.get_ydata()): line.get_markerfacecolor() == "none" for line in faint}
+    assert hollow == {(0.9, 0.9): False, (0.25, 0.5): True}
 
 
 def test_published_shares_and_peaks_are_painted_also_of_a_histogram_without_trials():
@@ -365,7 +385,7 @@ def test_a_percentile_that_jumps_has_points_and_no_line():
     np.testing.assert_equal(np.asarray(dashed.get_ydata()), [0, np.nan, 0])
     empty = [line for line in axes.lines if line.get_linestyle() == "None" and line.get_alpha() is None]
     assert [sorted(np.asarray(line.get_ydata())) for line in empty if len(line.get_xdata())] == [[0, 1]]
-    assert "empty markers" in "; ".join(content.remarks())
+    assert "bold empty markers" in "; ".join(content.remarks())
 
 
 def test_rounding_is_not_magnified():

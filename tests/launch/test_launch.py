@@ -10,14 +10,16 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from sweeper import events, kernels, launch
 from sweeper.interruption import SIGNALS, Interruption, starting_deaf_processes
 from sweeper.launch import cluster, ray_internals
-from sweeper.launch.code_snapshot import code_snapshot
+from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.environment import worker_environment
 from sweeper.launch.job import LaunchError, SetupError, reason
 from sweeper.listeners import heartbeat_writer
@@ -265,23 +267,41 @@ def test_what_a_start_has_started_does_not_hear_batch_systems_until_a_plug_in_wa
         assert python("-c", worker).stdout == "1\n"
 
 
+def load(snapshot: CodeSnapshot, *given: Any) -> None:
+    with snapshot.loadable(*given):
+        pass
+
+
 @pytest.mark.long
-def test_the_copy_is_loaded_once_before_ray_starts(monkeypatch, tmp_path):
+def test_the_copy_is_loaded_once(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code, trials = fingerprint.captured(), [coloring_trial()]
     with code_snapshot() as snapshot:
         edited = code.model_copy(update={"tasks": code.tasks | {"coloring": "before an edit"}})
         with pytest.raises(SetupError, match="edited"):
-            snapshot.require_loadable(trials, edited, {})
+            load(snapshot, trials, edited, {})
         (snapshot.project / "tasks" / "coloring.py").write_text("import os; os._exit(3)")
         with pytest.raises(SetupError, match="3"):
-            snapshot.require_loadable(trials, code, {})
+            load(snapshot, trials, code, {})
     assert not snapshot.packages.exists()
     with code_snapshot() as snapshot:
-        snapshot.require_loadable(trials, code, {})
+        load(snapshot, trials, code, {})
     with code_snapshot() as snapshot:
-        monkeypatch.setattr("subprocess.run", pytest.fail)
-        snapshot.require_loadable(trials, code, {})
+        monkeypatch.setattr("subprocess.Popen", pytest.fail)
+        load(snapshot, trials, code, {})
+
+
+def test_a_start_that_fails_meanwhile_ends_the_process_that_loads_the_copy(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code, trials, before = fingerprint.captured(), [coloring_trial()], psutil.Process().children()
+    with code_snapshot() as snapshot:
+        meanwhile = contextlib.ExitStack()
+        meanwhile.enter_context(snapshot.loadable(trials, code, {}))
+        (process,) = set(psutil.Process().children()) - set(before)
+        with pytest.raises(ZeroDivisionError), meanwhile:
+            raise ZeroDivisionError
+        assert not process.is_running()
+        assert not any((tmp_path / f"sweeper-{os.getuid()}" / "loaded-copies").iterdir())
 
 
 MINE = """from typing import Literal
@@ -305,7 +325,7 @@ def test_what_workers_would_not_have_ends_the_start_with_file_and_line(project, 
         (project / name).write_text(text)
     complaint = re.escape(f"{project / 'tasks' / 'mine.py'}, line 2: ModuleNotFoundError: No module named 'plain'")
     with code_snapshot() as snapshot, pytest.raises(SetupError, match=complaint):
-        snapshot.require_loadable([coloring_trial(task={"name": "mine"})], fingerprint.captured(), {})
+        load(snapshot, [coloring_trial(task={"name": "mine"})], fingerprint.captured(), {})
 
 
 DATA = "    def data(self) -> Any:\n        return jnp.linspace(-1, 1, self.points)\n"
@@ -336,10 +356,10 @@ def test_data_that_git_ignores_ends_the_start_with_the_way_out(tmp_path, place):
             code_snapshot() as snapshot,
             pytest.raises(SetupError, match=r"toy\.py.*data\.npy.*git ignores.*full path"),
         ):
-            snapshot.require_loadable(trials, code(), {})
+            load(snapshot, trials, code(), {})
         (tmp_path / ".gitignore").unlink()
         with code_snapshot() as snapshot:
-            snapshot.require_loadable(trials, code(), {})
+            load(snapshot, trials, code(), {})
 
 
 COPY = """
@@ -412,7 +432,7 @@ def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(
 
     monkeypatch.setattr(launch, "connected", refused)
     store = Store.open(tmp_path / "results")
-    planned = events.SweepPlanned("quick", trials=0, done=0, failed=0, steps=0)
+    planned = events.SweepPlanned("quick", trials=0, done=0, failed=0, programs={})
     source = plan.ListedWork(plan.plan((), None, {}, frozenset()))
     job = launch.Job(source, lambda: planned, store, PROVENANCE, Resources(), launch.Training())
     heartbeats = heartbeat_writer.HeartbeatWriter(store, "", lambda: None)

@@ -12,7 +12,7 @@ from sweeper.listeners import live_view
 from sweeper.listeners.live_view import sentences
 from sweeper.store.store import Store
 
-PLANNED = events.SweepPlanned("test", trials=8, done=0, failed=0, steps=2000)
+PLANNED = events.SweepPlanned("test", trials=8, done=0, failed=0, programs={1: events.Program(2000)})
 STARTED = events.PackStarted("0123456789", "coloring Aq_R q=2 m=2", ("a", "b", "c", "d"), 250)
 PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.25, 40.0)
 
@@ -39,8 +39,8 @@ def test_a_log_gets_the_counts_every_ten_seconds():
     for now[0] in (1.0, 9.9, 10.0, 11.0, 19.0, 21.0):
         log.hear(events.Ticked())
     assert out.getvalue().splitlines() == [
-        "0/8 done · 0 running · 0 failed · workers start and import for 10 s · 10 s so far · time left unknown",
-        "0/8 done · 0 running · 0 failed · workers start and import for 21 s · 21 s so far · time left unknown",
+        "0/8 done · 0 running · 0 failed · waiting for a free worker for 10 s · 10 s so far · time left unknown",
+        "0/8 done · 0 running · 0 failed · waiting for a free worker for 21 s · 21 s so far · time left unknown",
     ]
 
 

@@ -35,7 +35,7 @@ def clock() -> Clock:
 def progress(clock) -> SweepProgress:
     """Eight trials are planned, and a pack of four has started."""
     progress = SweepProgress(clock)
-    progress.hear(events.SweepPlanned("test", trials=8, done=0, failed=0, steps=8 * 250))
+    progress.hear(events.SweepPlanned("test", trials=8, done=0, failed=0, programs={1: events.Program(8 * 250)}))
     progress.hear(events.PackStarted(PACK, "coloring", TRIALS, 250))
     return progress
 
@@ -59,10 +59,10 @@ def test_counts_follow_packs_from_start_to_end(progress):
 
 def test_rows_of_earlier_starts_count():
     progress = SweepProgress()
-    progress.hear(events.SweepPlanned("test", trials=8, done=3, failed=1, steps=1000))
+    progress.hear(events.SweepPlanned("test", trials=8, done=3, failed=1, programs={1: events.Program(1000)}))
     commit(progress, a="finished")
     assert (progress.done, progress.failed) == (4, 1)
-    assert progress.line().startswith("4/8 done · 0 running · 1 failed · workers start")
+    assert progress.line().startswith("4/8 done · 0 running · 1 failed · waiting for a free worker")
 
 
 def test_time_left_goes_by_what_this_start_has_trained(progress, clock):
@@ -115,12 +115,16 @@ def test_news_are_another_phase_a_further_step_or_another_row(progress, clock):
 def test_before_the_training_the_line_says_what_is_done_instead_and_for_how_long():
     clock = Clock()
     progress = SweepProgress(clock)
-    progress.hear(events.SweepPlanned("test", trials=8, done=0, failed=0, steps=8 * 250, programs=2))
-    clock.now = 7.0
-    assert progress.doing == "workers start and import for 7 s"
+    progress.hear(
+        events.SweepPlanned(
+            "test", trials=8, done=0, failed=0, programs={1: events.Program(1000), 2: events.Program(1000)}
+        )
+    )
+    assert progress.doing == "waiting for a free worker for 0 s", "another sweep of the start may have all of them"
     for number, pack_id in enumerate((PACK, "other"), start=1):
         progress.hear(events.PackStarted(pack_id, "coloring", TRIALS, 250, program=number))
-    assert progress.doing.endswith("import for 7 s")
+    clock.now = 7.0
+    assert progress.doing == "workers start and import for 7 s"
     compiling = progressed(phase="compiling")
     progress.hear(compiling)
     clock.now = 20.0
@@ -163,3 +167,49 @@ def test_a_sweep_whose_nodes_have_left_waits_for_a_node():
     assert progress.line().endswith("waiting for a node")
     progress.hear(events.PackStarted("p", "coloring", ("a",), 250))
     assert progress.line().endswith("time left unknown")
+
+
+def unlike(clock: Clock, cheap: events.Program, dear: events.Program) -> SweepProgress:
+    """After ten seconds a pack of the first of two programs has ended, and one of the second has started."""
+    progress = SweepProgress(clock)
+    progress.hear(events.SweepPlanned("test", trials=16, done=0, failed=0, programs={1: cheap, 2: dear}))
+    progress.hear(events.PackStarted(PACK, "recall", TRIALS, 250))
+    progress.hear(progressed())
+    clock.now = 10.0
+    progress.hear(progressed(phase="done", step=250))
+    progress.hear(events.PackEnded(PACK))
+    progress.hear(events.PackStarted("dear", "gridworld", TRIALS, 250, program=2))
+    return progress
+
+
+def test_steps_of_a_program_cost_what_its_own_have_cost(clock):
+    progress = unlike(clock, events.Program(8 * 250), events.Program(4 * 250, alike=2))
+    assert progress.seconds_left is None, "nobody has measured a step of the second program"
+    progress.hear(dataclasses.replace(progressed(step=50), pack_id="dear"))
+    assert progress.seconds_left is None
+    clock.now = 70.0
+    progress.hear(dataclasses.replace(progressed(step=100), pack_id="dear"))
+    assert progress.seconds_left == 4 * 250 * 10 / 1000 + 4 * 150 * 60 / 200
+
+
+def test_until_then_earlier_rows_say_what_they_cost(clock):
+    progress = unlike(clock, events.Program(8 * 250), events.Program(4 * 250, alike=2, step_seconds=7.0))
+    assert progress.seconds_left == 4 * 250 * 10 / 1000 + 4 * 250 * 7
+
+
+def test_programs_of_other_lengths_cost_the_same_for_a_step(clock):
+    progress = unlike(clock, events.Program(8 * 250), events.Program(4 * 250, alike=1))
+    assert progress.seconds_left == (4 * 250 + 4 * 250) * 10 / 1000
+    progress.hear(dataclasses.replace(progressed(), pack_id="dear"))
+    clock.now = 40.0
+    progress.hear(dataclasses.replace(progressed(step=250), pack_id="dear"))
+    progress.hear(events.PackEnded("dear"))
+    assert progress.seconds_left == 4 * 250 * 40 / 2000
+
+
+def test_workers_that_run_now_share_what_is_left(clock):
+    progress = unlike(clock, events.Program(16 * 250), events.Program(4 * 250, alike=1))
+    one = progress.seconds_left
+    progress.hear(events.PackStarted(PACK, "recall", TRIALS, 250))
+    assert one == (12 * 250 + 4 * 250) * 10 / 1000
+    assert progress.seconds_left == one / 2

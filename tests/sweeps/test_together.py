@@ -9,15 +9,17 @@ import pytest
 from sweeper import events
 from sweeper.commands import run
 from sweeper.interruption import Interruption
+from sweeper.packs.packing import shape
 from sweeper.packs.plan import ListedWork, Segment, done_statuses, plan
 from sweeper.packs.work_sources import JointWork
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.sweeps.sweep_plan import unchecked_plan
-from sweeper.sweeps.training import of_one_sweep
+from sweeper.sweeps.training import of_one_sweep, planned_by
 from sweeper.trial.trial import trial_id
 from tests.filled_stores import commit
 from tests.heard import Heard
+from tests.results import result
 from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 
@@ -48,6 +50,27 @@ def test_a_pack_of_two_sweeps_is_run_once_and_both_learn_of_its_end():
         joint.settle(work.pack.pack_id)
     packs = [work.pack.pack_id for work in handed_out]
     assert settled == [("first", packs[0]), ("first", packs[1]), ("second", packs[1]), ("second", packs[2])]
+
+
+def test_programs_have_the_same_numbers_in_a_start_and_in_its_sweeps():
+    longer, other = coloring_trial(steps=20), coloring_trial(objective={"q": 3, "m": 4})
+    one = listed(0, 1)
+    two = ListedWork(plan([other, TRIALS[0], longer], 1, {}, DONE))
+    joint = JointWork([one, two])
+    steps = TRIALS[0].steps
+    assert one.programs({}) == {1: events.Program(2 * steps)}
+    assert two.programs({shape(longer): 0.5}) == {
+        2: events.Program(steps, alike=2), 1: events.Program(steps, 1, 0.5), 3: events.Program(20, 1, 0.5)
+    }  # fmt: skip
+    assert [joint.program(work.pack) for work in iter(joint.next, None)] == [1, 1, 2, 3]
+
+
+def test_a_start_tells_what_steps_have_cost_in_rows_of_its_sweeps(tmp_path):
+    spaces = [written(tmp_path, name, with_seeds(seeds)) for name, seeds in (("a", 2), ("b", 3))]
+    row = result({}, timings={"steps_done": 300.0, "train_seconds": 60.0, "evaluation_seconds": 30.0})
+    commit(Store.open(tmp_path / "results"), search_space.read(spaces[0]).expand().trials[0], row)
+    plans = [unchecked_plan(space, tmp_path / "results") for space in spaces]
+    assert planned_by(plans).programs == {1: events.Program(300 + 2 * 300, 1, 0.3)}
 
 
 def test_a_pack_that_no_worker_took_up_is_handed_out_again():
@@ -86,7 +109,7 @@ def test_a_listener_of_one_sweep_hears_of_its_own_trials(tmp_path):
     heard = Heard()
     of_one = of_one_sweep(one, heard.hear)
     (own,), (_, other) = one.trials, two.trials
-    of_one(events.SweepPlanned("a, b", trials=3, done=0, failed=0, steps=900))
+    of_one(events.SweepPlanned("a, b", trials=3, done=0, failed=0, programs={}))
     for key in (own, other):
         of_one(events.PackStarted("pack", "words", (key,), 300))
         of_one(events.TrialCommitted("pack", key, "finished"))

@@ -1,5 +1,6 @@
 """A process compiles a program once for all trials that share it, and keeps only its latest programs."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -65,6 +66,37 @@ def test_the_programs_used_latest_are_kept(monkeypatch):
         program = compilation.kept(doubled, coloring_trial(), jnp.ones(size))
         assert program(coloring_trial(), jnp.ones(size)).tolist() == [2.0] * size
     assert sizes == [1, 2, 3, 4, 5, 2]
+
+
+AT_ONCE = f"""
+import sys, time, jax
+from pathlib import Path
+from sweeper.learned_algorithms import gradient
+from sweeper.packs.packing import stack
+from sweeper.training import compilation
+from tests.trials import coloring_trial
+compilation.keep_on_this_machine()
+events = []
+jax.monitoring.register_event_listener(lambda event, **_: events.append(event))
+trials = stack([coloring_trial(**{FIELDS})])
+state = jax.eval_shape(gradient.init, trials)
+mine, other = map(Path, sys.argv[1:])
+mine.touch()
+while not other.exists():
+    time.sleep(0.01)
+compilation.kept(gradient.advance, trials, state, static=(10,))
+print(events.count("/jax/compilation_cache/cache_hits"))
+"""
+
+
+@pytest.mark.long
+def test_of_two_processes_that_need_a_program_at_once_one_compiles_it(tmp_path):
+    def found(*numbers: int) -> str:
+        files = [tmp_path / str(number) for number in numbers]
+        return python("-c", AT_ONCE, *files, TMPDIR=str(tmp_path), JAX_COMPILATION_CACHE_DIR="", check=True).stdout
+
+    with ThreadPoolExecutor() as pool:
+        assert sorted(pool.map(found, (1, 2), (2, 1))) == ["0\n", "1\n"]
 
 
 TASK = """

@@ -70,3 +70,13 @@ LABELS = {
 def test_an_axis_has_the_words_of_its_metric(name):
     assert metric_named(name).axis_label() == LABELS[name]
     assert metric_named(name).axis_label(percent=True) == f"{LABELS[name]} (%)"
+
+
+@pytest.mark.parametrize(
+    ("name", "jumps"),
+    [("success_p5", True), ("success_worst", True), ("success", False), ("success_worst5", False), ("loss_p95", False)],
+)
+def test_a_tail_of_0_and_1_has_no_mean(name, jumps):
+    metric = metric_named(name)
+    assert metric.has_no_mean(0.0, 1.0) == jumps
+    assert not metric.has_no_mean(0.0, 0.5)

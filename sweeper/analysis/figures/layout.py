@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -28,7 +27,7 @@ from matplotlib.ticker import FixedLocator
 from matplotlib.transforms import Bbox, offset_copy
 from PIL import Image
 
-from sweeper.analysis.figures import pdf_fonts, style
+from sweeper.analysis.figures import pdf_fonts, style, texts
 from sweeper.analysis.figures.drawing import PUBLISHED_ONLY, Drawing
 from sweeper.analysis.figures.style import HEIGHT
 from sweeper.panels.checks import is_text
@@ -61,7 +60,7 @@ class Picture(Figure):
     def _repr_png_(self) -> bytes:
         file = io.BytesIO()
         with style.settings():
-            FigureCanvasAgg(self).print_png(file)
+            texts.Canvas(self).print_png(file)
         return file.getvalue()
 
 
@@ -71,7 +70,7 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     widths = [list(drawing.widths()) for drawing in row]
     columns, starts = list(itertools.chain.from_iterable(widths)), [0, *itertools.accumulate(map(len, widths))]
     figure = Picture((sum(columns) + BESIDE_ALL * len(row), HEIGHT + 4), DOTS_PER_INCH)
-    FigureCanvasAgg(figure)
+    texts.Canvas(figure)
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=MARGIN, h_pad=MARGIN / 2, wspace=0, hspace=0))
     grid = figure.add_gridspec(3, len(columns), width_ratios=columns, height_ratios=[FLAT, HEIGHT, FLAT])
 
@@ -127,8 +126,8 @@ def save(make: Callable[[], Figure], path: Path, content: str = "") -> list[Path
         figure = make()
         try:
             # `savefig` draws twice.
-            FigureCanvasAgg(figure).print_png(png, metadata={"Content": content} if content else None)
-            with pdf_fonts.shared():
+            texts.Canvas(figure).print_png(png, metadata={"Content": content} if content else None)
+            with pdf_fonts.shared(), texts.kept_formulas():
                 FigureCanvasPdf(figure).print_pdf(pdf, metadata={"CreationDate": None})
         except Exception:
             for file in (png, pdf):

@@ -2,7 +2,7 @@
 
 A point is the mean over training seeds, and a band shows their spread. On lines of few points each training seed also
 stands as a faint marker, because runs differ by seed and a mean alone hides it. Published values are crosses in the
-series' colour, also of series of which nothing is measured yet.
+series' colour, upright ones for tails beside averages, also of series of which nothing is measured yet.
 
 Exact values, such as what no training can beat, are horizontal lines. The kind of the trials knows them
 (`Kind.exact_values`), of the very trials that a panel draws, so a line can never stand beside curves of another size of
@@ -12,7 +12,7 @@ the task. If the trials of a panel have tasks of several sizes, each exact value
 import abc
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -104,6 +104,15 @@ class Lines(Drawing[LinesT], abc.ABC):
     def published_values(self) -> list[float]:
         return [value for reference in self.published for value in reference.values.values()]
 
+    def _cross(self, reference: PublishedCurve) -> Literal["x", "+"]:
+        """The marker of published values: an upright cross for a tail whose series has an average as well."""
+        drawn = (self.panel.metrics(series) for series in self.declared if series.label == reference.series)
+        return "+" if any(average and tail == reference.metric for average, tail in drawn) else "x"
+
+    def _cross_label(self, reference: PublishedCurve, flipped: bool) -> str:
+        tail = self._cross(reference) == "+"
+        return f"{reference.label}, {self.tables.metric(reference.metric).label(flipped)}" if tail else reference.label
+
     def beside(self, reference: PublishedCurve) -> Iterator[Comparison]:
         line = self.part(reference.series)
         line = line[line["metric"] == reference.metric]
@@ -146,7 +155,8 @@ class Lines(Drawing[LinesT], abc.ABC):
         for reference in self.published:
             for x, value in sorted(reference.values.items()):
                 if reference.series in labels and (value > 0 or scale != "log"):
-                    style.cross(ax, self.place(x), value * y.factor, looks[reference.series][0])
+                    marker = self._cross(reference)
+                    style.cross(ax, self.place(x), value * y.factor, looks[reference.series][0], marker)
         for at, _, value in self.exact:
             ax.axhline(value, zorder=1.5, **self._exact_style(at, look))
         ax.set_yscale(scale)
@@ -175,8 +185,11 @@ class Lines(Drawing[LinesT], abc.ABC):
             ax.fill_between(x, low, high, color=shade, alpha=alpha, linewidth=0, zorder=2)
         if several and not dense:
             seeds = self.seeds[(self.seeds["series"] == label) & (self.seeds["metric"] == metric)]
+            # Where a series has both, single seeds of the average and of the tail lie among each other.
+            both = tail and self._has_average(label)
+            faint: dict[str, Any] = {"markerfacecolor": "none", "markeredgewidth": 0.7} if both else {}
             for at, size in (
-                (points["mean"].notna() & (points["count"] > 1), {"size": 2.6, "alpha": 0.35, "zorder": 3}),
+                (points["mean"].notna() & (points["count"] > 1), {"size": 2.6, "alpha": 0.35, "zorder": 3} | faint),
                 (points["mean"].isna(), {"size": 3.6, "zorder": 5, "markerfacecolor": "white", "markeredgewidth": 0.9}),
             ):
                 shown = seeds[seeds["x"].isin(points.loc[at, "x"])]
@@ -219,7 +232,8 @@ class Lines(Drawing[LinesT], abc.ABC):
                 entries.append(("average", Line2D([], [], **faint)))
             named = ", ".join(dict.fromkeys(self.tables.metric(metric).label(flipped) for metric in tails))
             entries.append((named, Line2D([], [], linestyle=DASHED, **faint)))
-        entries += [(label, mark("x")) for label in dict.fromkeys(each.label for each in self.published)]
+        crosses = {self._cross_label(each, flipped): self._cross(each) for each in self.published}
+        entries += [(label, mark(marker)) for label, marker in crosses.items()]
         return [*entries, *((label, Line2D([], [], **self._exact_style(at, look))) for at, label, _ in self.exact)]
 
     def seeds_remark(self) -> str:
@@ -233,9 +247,9 @@ class Lines(Drawing[LinesT], abc.ABC):
             spread = {"range": "lowest to highest seed", "std": "one standard deviation over seeds"}[self.panel.band]
             both = not self.dense and any(part["tail"].nunique() > 1 for _, part in self.frame.groupby("series"))
             parts.append(f"band{' of averages' * both}: {spread}")
-            parts += ["faint markers: single seeds"] * (not self.dense)
+            parts += ["faint markers: single seeds" + ", empty of a tail" * both] * (not self.dense)
         if self.points["mean"].isna().any():
-            parts.append("no mean where a percentile is 0 for one seed and 1 for another: empty markers")
+            parts.append("no mean where a tail is 0 for one seed and 1 for another: bold empty markers")
         return [*parts, *self.scale_remarks(), *self.choice_remarks()]
 
 

@@ -112,9 +112,10 @@ def seeds_above(axes: Axes, counts: Mapping[float, str], height: float | int, na
         above(axes, count, place, height, xycoords=axes.get_xaxis_transform(), gid=COUNT)
 
 
-def cross(axes: Axes, x: float, y: float, shade: str) -> None:
+def cross(axes: Axes, x: float, y: float, shade: str, marker: Literal["x", "+"] = "x") -> None:
     """Draw a published value; `layout` sets those apart that coincide, once the axes have their place."""
-    look = {"linestyle": "none", "marker": "x", "markersize": 5.5, "markeredgewidth": 1.3, "color": shade}
+    size = 5.5 if marker == "x" else 7  # an upright cross of the same size looks smaller
+    look = {"linestyle": "none", "marker": marker, "markersize": size, "markeredgewidth": 1.3, "color": shade}
     axes.plot([x], [y], zorder=6, clip_on=False, gid=PUBLISHED, **look)
 
 
