@@ -16,21 +16,31 @@ def example(annotation: Any, location: Iterable[Any], value: Any) -> str | None:
         fields = [record.model_fields[part] for record in records_in(annotation) if part in record.model_fields]
         annotation = fields[0].annotation if fields else annotation
     records = records_in(annotation)
-    if len(records) == 1:
-        (record,) = records
-        needed = [name for name, field in record.model_fields.items() if field.is_required()]
-        takes = next((name for name in needed or record.model_fields if _takes(record, name, value)), None)
-        names = needed or [takes or next(iter(record.model_fields))]
-        written = _mapping({name: value if name == takes else None for name in names})
-        others = [] if needed else [name for name in record.model_fields if name not in names]
-        return f"{written}, or another of {', '.join(others)}" if others else written
+    return _of_record(records[0], value) if len(records) == 1 else _of_one_of(records, value)
+
+
+def _of_record(record: type[BaseModel], value: Any) -> str:
+    """The mapping of a record with the value in the first field that takes it."""
+    needed = _needed(record)
+    takes = next((name for name in needed or record.model_fields if _takes(record, name, value)), None)
+    names = needed or [takes or next(iter(record.model_fields))]
+    written = _mapping({name: value if name == takes else None for name in names})
+    others = [] if needed else [name for name in record.model_fields if name not in names]
+    return f"{written}, or another of {', '.join(others)}" if others else written
+
+
+def _of_one_of(records: Iterable[type[BaseModel]], value: Any) -> str | None:
+    """The mapping of the record that the value names, or else the field that says which record it is."""
     tags = {tag: (key, record) for record in records for key, tag in tag_of(record)}
-    key, record = tags.get(value, (None, None)) if isinstance(value, str) else (None, None)
-    if record is None:
-        keys = {key for key, _ in tags.values()}
-        return f"{_mapping(dict.fromkeys(keys))}, one of {', '.join(tags)}" if len(keys) == 1 else None
-    more = [name for name, field in record.model_fields.items() if field.is_required() and name != key]
-    return _mapping({key: value} | dict.fromkeys(more))
+    if isinstance(value, str) and value in tags:
+        key, record = tags[value]
+        return _mapping({key: value} | dict.fromkeys(name for name in _needed(record) if name != key))
+    keys = {key for key, _ in tags.values()}
+    return f"{_mapping(dict.fromkeys(keys))}, one of {', '.join(tags)}" if len(keys) == 1 else None
+
+
+def _needed(record: type[BaseModel]) -> list[str]:
+    return [name for name, field in record.model_fields.items() if field.is_required()]
 
 
 def of_equation(value: Any) -> str | None:

@@ -64,11 +64,16 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
             case kind:
                 words = _EXPECTED.get(kind, re.sub(r"^\w+ should | after validation", "", detail["msg"]))
                 refused.setdefault(at.path, (at, location, []))[-1].append(words)
-    for path in [path for path in refused if any(other.startswith(f"{path}[") for other in refused)]:
-        del refused[path]  # pydantic does not count an item that it refuses
-    problems += [_of_type(at, location, words, annotation) for at, location, words in refused.values()]
+    problems += _of_types(refused, annotation)
     # A key that is missing because it was misspelt is one mistake, not two.
     return problems + [missing[location] for location in missing if location not in meant]
+
+
+def _of_types(refused: Mapping[str, tuple[Node, tuple[Any, ...], list[str]]], annotation: Any) -> list[Problem]:
+    """The problems of values that are of no expected type, by path; of a list and its items those of the items."""
+    # Pydantic does not count an item that it refuses, and refuses the list for its length.
+    lists = {path for path in refused if any(other.startswith(f"{path}[") for other in refused)}
+    return [_of_type(*value, annotation) for path, value in refused.items() if path not in lists]
 
 
 def _of_type(at: Node, location: tuple[Any, ...], words: list[str], annotation: Any) -> Problem:
