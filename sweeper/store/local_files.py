@@ -80,7 +80,8 @@ class LocalFiles(DurableFiles):
     def _list(self, folder: str, listed: dict[str, FileState]) -> list[str]:
         """Adds the files directly inside a folder to `listed`; returns the folders inside it."""
         try:
-            entries = sorted(os.scandir(folder), key=operator.attrgetter("name"))
+            with os.scandir(folder) as found:  # closed also after Ctrl-C
+                entries = sorted(found, key=operator.attrgetter("name"))
         except FileNotFoundError:
             return []
         folders, place = [], folder[len(self.root) + 1 :]
