@@ -88,30 +88,10 @@ def compiled(
     quickly = {"xla_backend_optimization_level": 1} if runs_once and vectorisation.in_turns() else {}
     try:
         with _device():
-            lowered = traced(function, trial, *arguments, **jit_options).lower()
-            with _after_others(lowered):
-                return executable(lowered, _options() | quickly)
+            return executable(traced(function, trial, *arguments, **jit_options).lower(), _options() | quickly)
     finally:
         plugins = (f"the {kind} '{plugin.name}'" for kind, plugin in trial.plug_ins)
         jax_settings.undone(" or ".join(plugins))
-
-
-@contextlib.contextmanager
-def _after_others(lowered: jax.stages.Lowered) -> Iterator[None]:
-    """Wait while another process of this machine compiles the program, which is then found in the folder of programs.
-
-    Workers that start together need the same programs at once. A program is a byte of one file, locked while it is
-    compiled, so that nothing is left by a process that dies.
-    """
-    folder = private_folder("compiling") if jax.config.values["jax_compilation_cache_dir"] else None
-    if folder is None:
-        yield
-        return
-    byte = int.from_bytes(hashlib.sha256(lowered.as_text().encode()).digest()[:6])
-    with (folder / "lock").open("w") as file:
-        with contextlib.suppress(OSError):  # a disk without locks
-            fcntl.lockf(file, fcntl.LOCK_EX, 1, byte)
-        yield
 
 
 def _options() -> dict[str, Any]:
@@ -137,12 +117,31 @@ def executable(lowered: jax.stages.Lowered, options: dict[str, Any] | None = Non
     them all.
     """
     options = options or {}
-    try:
-        return lowered.compile(compiler_options=options)
-    except jax.errors.JaxRuntimeError as error:
-        if "output tile sizes" not in str(error):
-            raise
-        return lowered.compile(compiler_options=options | {"xla_gpu_enable_triton_gemm": False})
+    with _after_others(lowered):
+        try:
+            return lowered.compile(compiler_options=options)
+        except jax.errors.JaxRuntimeError as error:
+            if "output tile sizes" not in str(error):
+                raise
+            return lowered.compile(compiler_options=options | {"xla_gpu_enable_triton_gemm": False})
+
+
+@contextlib.contextmanager
+def _after_others(lowered: jax.stages.Lowered) -> Iterator[None]:
+    """Wait while another process of this machine compiles the program, which is then found in the folder of programs.
+
+    Workers that start together need the same programs at once. A program is a byte of one file, locked while it is
+    compiled, so that nothing is left by a process that dies.
+    """
+    folder = private_folder("compiling") if jax.config.values["jax_compilation_cache_dir"] else None
+    if folder is None:
+        yield
+        return
+    byte = int.from_bytes(hashlib.sha256(lowered.as_text().encode()).digest()[:6])
+    with (folder / "lock").open("w") as file:
+        with contextlib.suppress(OSError):  # a disk without locks
+            fcntl.lockf(file, fcntl.LOCK_EX, 1, byte)
+        yield
 
 
 def kept(
