@@ -34,7 +34,7 @@ def example(annotation: Any, location: Iterable[Any], value: Any) -> str | None:
 
 
 def of_equation(value: Any) -> str | None:
-    """The mapping that an equation such as `q = 3` may have meant."""
+    """The mapping that an equation such as `width = 3` may have meant."""
     match = re.fullmatch(r"(\w+)\s*==?\s*([\w.+-]+)", value) if isinstance(value, str) else None
     return match and _mapping({match[1]: match[2]})
 
