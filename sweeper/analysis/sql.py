@@ -23,6 +23,7 @@ import pyarrow as pa
 from sweeper.analysis.views import VIEWS
 from sweeper.messages import UserError
 from sweeper.store.store import OUTCOMES, Store
+from sweeper.trial.entry_names import meant
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -78,8 +79,7 @@ class Questions:
                 return self._answer(sql, scratch, rows)
             except duckdb.Error as error:
                 if f"the stream registered as '{_STORED}' failed" not in str(error):
-                    hint = _SWEEPS if 'column "sweep" not found' in str(error).lower() else ""
-                    raise QueryError(f"{error}{hint}") from error
+                    raise QueryError(f"{error}{self._hint(str(error))}") from error
             # A file is damaged, or was replaced since the store was listed. The other trials are still there to be
             # asked.
             self._store.verify()
@@ -114,6 +114,15 @@ class Questions:
                 return _narrowed((relation if rows is None else relation.limit(rows)).to_arrow_table())
 
         return interruptible(fetched, connection.interrupt)
+
+    def _hint(self, message: str) -> str:
+        """The end of DuckDB's message on a column that is not there: what the views have instead."""
+        missing = re.search(r'column "(\w+)" not found', message, re.IGNORECASE)
+        if missing is None or missing[1].lower() == "sweep":
+            return _SWEEPS if missing else ""
+        # DuckDB compares whole names, and does not find experiment_width for width.
+        columns = dict.fromkeys(name for rows in self._rows.values() for name in rows.column_names)
+        return meant(missing[1], columns)
 
     def _make_outcomes(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Make the view `outcomes`: the lists of each trial side by side, one row for every input."""

@@ -220,7 +220,9 @@ def sentence(driver: Driver) -> str:
     heartbeat = driver.heartbeat
     where = f"on {heartbeat.process.host} (process {heartbeat.process.pid})"
     if not driver.lives:
-        carry = f"what it has committed stays; this command carries on: {heartbeat.command}"
+        # A program of Python that calls `sweeper.train` is no command of ours.
+        again = "the same program" if heartbeat.command.startswith("sweeper.") else "this command"
+        carry = f"what it has committed stays; {again} carries on: {heartbeat.command}"
         if driver.life == "dead":
             return f"{driver.sweep}: the driver {where} has died; {carry}"
         heard = "its age is unknown, as the store cannot be written"

@@ -42,6 +42,8 @@ def unknown(what: str, name: str, known: Sequence[str]) -> str | None:
 
 def curve_mistake(names: Names, name: str) -> str | None:
     """As `unknown`, of a training curve."""
+    if name not in names.curves and name in names.metrics:
+        return f"'{name}' is measured at the end of a training; with trial.evaluate_every it is a curve too"
     return unknown("training curve", name, names.curves)
 
 

@@ -152,6 +152,8 @@ def _advice(at: Node, expected: Sequence[str], annotation: Any) -> str:
             return "; write round(…)"
         if re.search(r"\.(log_)?(uniform|normal)\[\d\]$", at.path):
             return "; draw it with {int: [a, b]}"
+        if value.is_integer():
+            return f"; write {value:.0f}"
     if isinstance(value, str) and re.fullmatch(SCALARS["float"], value):
         return "; write it without quotes"
     several = isinstance(value, list) or (isinstance(value, str) and "," in value and not set(value) & set("([{"))

@@ -66,9 +66,26 @@ def attributed(plugin: object, method: str) -> Iterator[None]:
         raise
     except Exception as error:
         line = plugins.line_of_ours(traceback.extract_tb(error.__traceback__))
-        reason = one_line(message_of(error).partition("\n\n")[0])
+        reason = _of_traced(error) or one_line(message_of(error).partition("\n\n")[0])
         said = f"{place(plugin, method)} raises {type(error).__name__}: {reason}" + (f" ({line})" if line else "")
         raise ContractError(said) from error
+
+
+_NEEDS_A_VALUE = (
+    jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError,
+)  # fmt: skip
+
+
+def _of_traced(error: Exception) -> str | None:
+    """What to do about Python code that needs a value while a program is traced; None for any other error."""
+    if not isinstance(error, _NEEDS_A_VALUE):
+        return None
+    first, _, rest = message_of(error).partition("\n")
+    if field := re.search(r"\btrials?\.([\w.]*\w)", rest):
+        advice = f"{field[1]} is Traced: declare the field without Traced, or keep it out of every `if` and of int()"
+    else:
+        advice = "the value is known only while the program runs: write jnp.where or jax.lax.cond in place of `if`"
+    return f"{one_line(first).rstrip('.')}; {advice}"
 
 
 def check_array(plugin: object, method: str, what: str, value: Any, kind: type, **axes: int | None) -> None:

@@ -444,6 +444,15 @@ def test_what_pandas_cannot_hold_is_one_readable_message(results, statement):
         sql.frame(statement, results)
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("vertices", "'task_vertices'"), ("sucess", "'success'"), ("tsak_vertices", "'task_vertices'")],
+)
+def test_a_column_that_is_not_there_is_told_with_the_one_that_may_be_meant(results, written, meant):
+    with pytest.raises(QueryError, match=rf"did you mean .*{meant}"):
+        sql.frame(f"select {written} from trials", results)
+
+
 def test_no_scratch_folder_is_left(results, tmp_path, monkeypatch):
     monkeypatch.setattr(sql.tempfile, "tempdir", str(tmp_path))
     sql.frame("select * from trials", results)

@@ -148,7 +148,12 @@ def test_a_driver_that_died_on_this_machine_is_dead_for_certain(results):
     assert [driver.life for driver in status.drivers(results)] == ["dead"]
     first = lines(results)[0]
     assert first.startswith("quick: "), "its packs do not run"
-    assert first.endswith("python -m sweeper.run x.yaml"), "which carries on"
+    assert first.endswith("this command carries on: python -m sweeper.run x.yaml")
+
+
+def test_a_program_that_died_is_no_command_to_type(results):
+    beat(results, process=DEAD, command="sweeper.train x.yaml")
+    assert "the same program carries on" in lines(results)[0]
 
 
 @pytest.mark.parametrize("skew", [-86400, 0, 86400])

@@ -5,6 +5,7 @@ import pytest
 from sweeper.packs import conformance
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search_space import of_text
+from sweeper.training.kinds import kind_of
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import ContractError
 from tests.experiments.toy import TOY, project, toy_trial
@@ -46,6 +47,24 @@ def test_a_mistake_that_shapes_show(tmp_path, old, new, method):
     ):
         conformance.check_shapes([toy_trial()])
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("decision", "advice"),
+    [("self.rate > 1", "experiment.rate is Traced"), ("state['walked'] > 1", "jnp.where")],
+)
+def test_a_decision_that_needs_a_value_is_told_with_what_to_write(tmp_path, decision, advice):
+    text = TOY.replace("        key, use", f"        if {decision}: pass\n        key, use")
+    with project(tmp_path, toy=text), pytest.raises(ContractError) as refused:
+        conformance.check_shapes([toy_trial()])
+    assert advice in str(refused.value)
+    assert "jax.dev" not in str(refused.value)
+
+
+def test_a_check_has_steps_for_a_warm_up(tmp_path):
+    text = TOY.replace("        key, use", "        assert at.steps > 100\n        key, use")
+    with project(tmp_path, toy=text):
+        conformance.check_shapes(kind_of(toy_trial()).examples("experiment", "toy"))
 
 
 @pytest.mark.slow  # another process traces it too

@@ -103,6 +103,17 @@ def test_names_and_labels_that_no_trial_has_are_mistakes_with_their_place(space)
 
 
 @pytest.mark.slow
+def test_a_metric_is_a_curve_with_evaluate_every(space):
+    panel = "  - {kind: history, name: ends, metric: reward, split: m}\n"
+    with pytest.raises(SearchSpaceError) as caught:
+        space(SPACE + panel)
+    (problem,) = caught.value.problems
+    assert problem.path == "panels[8].metric"
+    assert "trial.evaluate_every" in problem.message
+    space(SPACE + panel, ["trial.evaluate_every=1"])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metric", "label", "right"),
     [

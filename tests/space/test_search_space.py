@@ -146,7 +146,7 @@ MISTAKES = {
     # values
     "negative q": ("[1, 2.5,", "[1, -2.5,", "trial.objective.q.choice[1]", "1, got -2.5"),
     "q that is not a number": ("[1, 2.5,", "[1, .nan,", "trial.objective.q.choice[1]", "nan"),
-    "float for an integer": ("steps: 300", "steps: 3e2", "trial.steps", "300.0"),
+    "float for an integer": ("steps: 300", "steps: 3e2", "trial.steps", "got 300.0; write 300"),
     "quoted number": (RATE, "'1e-3'", "trial.optimizer.learning_rate", "'1e-3'"),
     "boolean for an integer": ("m: 4", "m: true", "trial.objective.m", "true"),
     "no for a boolean": ("attention: softmax", "mlp: no", "variants[1].model.mlp", "'no'"),
