@@ -5,7 +5,7 @@ import pytest
 from sweeper.packs import conformance
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search_space import of_text
-from sweeper.training.kinds import kind_of
+from sweeper.training.kind import kind_of
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import ContractError
 from tests.experiments.toy import TOY, project, toy_trial

@@ -294,7 +294,7 @@ def test_the_copy_is_loaded_once(monkeypatch, tmp_path):
 def test_a_start_that_fails_meanwhile_ends_the_process_that_loads_the_copy(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with code_snapshot() as snapshot:
-        (snapshot.packages / "sweeper" / "packs" / "copied_code.py").write_text("import time; time.sleep(20)")
+        (snapshot.packages / "sweeper" / "packs" / "copy_check.py").write_text("import time; time.sleep(20)")
         begun, meanwhile = time.monotonic(), snapshot.loadable([coloring_trial()], fingerprint.captured(), {})
         with pytest.raises(ZeroDivisionError), meanwhile:
             raise ZeroDivisionError
