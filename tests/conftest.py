@@ -8,7 +8,9 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-import sweeper  # before numpy, so that variables which choose its kernels have no effect
+from sweeper import kernels  # before numpy, so that variables which choose its kernels have no effect
+
+kernels.removed.clear()  # a plan is to look the same on a machine that has such variables
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Ray's native part reads this once, at the first import of Ray in a process, and `sweeper.launch` may come after it.
