@@ -119,8 +119,14 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def signals():
-    """Puts the answers to signals back as they were: a command keeps its own until its process ends."""
+    """Puts the answers to signals back as they were: a command keeps its own until its process ends.
+
+    What `nohup` or a worker of an earlier test left ignored is heard: a command would go on ignoring it.
+    """
     before = {signum: signal.getsignal(signum) for signum in SIGNALS}
+    for signum, handler in before.items():
+        if handler == signal.SIG_IGN:
+            signal.signal(signum, signal.SIG_DFL)
     wakeup = signal.set_wakeup_fd(-1)
     signal.set_wakeup_fd(wakeup)
     yield
