@@ -116,7 +116,7 @@ class SweepProgress:
         if phases & {"evaluating", "done"}:
             return f"evaluating {counted(self.running, 'trial')}" if self.running else ""
         if not phases:
-            return "waiting for a free worker"
+            return "waiting for a worker"
         if "compiling" not in phases:
             return "workers start and import"
         compiling = {pack.started.program for pack in self.packs.values() if pack.progress.phase != "waiting"}

@@ -39,8 +39,8 @@ def test_a_log_gets_the_counts_every_ten_seconds():
     for now[0] in (1.0, 9.9, 10.0, 11.0, 19.0, 21.0):
         log.hear(events.Ticked())
     assert out.getvalue().splitlines() == [
-        "0/8 done · 0 running · 0 failed · waiting for a free worker for 10 s · 10 s so far · time left unknown",
-        "0/8 done · 0 running · 0 failed · waiting for a free worker for 21 s · 21 s so far · time left unknown",
+        "0/8 done · 0 running · 0 failed · waiting for a worker for 10 s · 10 s so far · time left unknown",
+        "0/8 done · 0 running · 0 failed · waiting for a worker for 21 s · 21 s so far · time left unknown",
     ]
 
 

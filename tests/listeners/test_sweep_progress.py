@@ -62,7 +62,7 @@ def test_rows_of_earlier_starts_count():
     progress.hear(events.SweepPlanned("test", trials=8, done=3, failed=1, programs={1: events.Program(1000)}))
     commit(progress, a="finished")
     assert (progress.done, progress.failed) == (4, 1)
-    assert progress.line().startswith("4/8 done · 0 running · 1 failed · waiting for a free worker")
+    assert progress.line().startswith("4/8 done · 0 running · 1 failed · waiting for a worker")
 
 
 def test_time_left_goes_by_what_this_start_has_trained(progress, clock):
@@ -120,7 +120,7 @@ def test_before_the_training_the_line_says_what_is_done_instead_and_for_how_long
             "test", trials=8, done=0, failed=0, programs={1: events.Program(1000), 2: events.Program(1000)}
         )
     )
-    assert progress.doing == "waiting for a free worker for 0 s", "another sweep of the start may have all of them"
+    assert progress.doing == "waiting for a worker for 0 s", "another sweep of the start may have all of them"
     for number, pack_id in enumerate((PACK, "other"), start=1):
         progress.hear(events.PackStarted(pack_id, "coloring", TRIALS, 250, program=number))
     clock.now = 7.0
