@@ -110,10 +110,9 @@ chaos: $(VENV)/runtime
 PACKAGES := while read -r word package _; do case $$word in \
   Collecting) printf '%s ' "$$package";; Installing) printf '\ninstalling\n';; esac; done
 
-# The environment is complete once its mark is newer than the lock it was installed from. Modules are compiled when they
-# are imported first, since a sweep imports few of them.
+# The environment is complete once its mark is newer than the lock it was installed from.
 $(VENV)/runtime: locks/runtime.lock | $(VENV)/bin/pip
-	$(BIN)/pip install --no-compile --disable-pip-version-check --require-hashes -r locks/runtime.lock | $(PACKAGES)
+	$(BIN)/pip install --disable-pip-version-check --require-hashes -r locks/runtime.lock | $(PACKAGES)
 	touch $@
 
 $(VENV)/dev: locks/dev.lock | $(VENV)/bin/pip
