@@ -43,7 +43,7 @@ Measured = dict[str, float]
 
 
 def reached(start: Start, results: Path) -> Iterator[str]:
-    """The phases that a start has reached by what it has printed, what runs, and what its store has."""
+    """The phases that a start has reached: its printed lines, its processes and its store tell."""
     planned = re.search(r"([\d,]+) to run$", start.text, re.MULTILINE)
     if planned:
         yield PLANNED

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import pyarrow as pa
 from pydantic import ValidationError
 
 from sweeper.messages import counted, duration
@@ -97,14 +98,19 @@ def _each(average: Callable[[Iterable[float]], float], timings: Iterable[Timing]
     return Timing(*map(average, zip(*timings, strict=True)))
 
 
+def _measured(trials: pa.Table, column: str) -> list[dict[str, Any]]:
+    """This column, the steps and both seconds of the rows that say what training and evaluation took."""
+    times = ["steps_done", "train_seconds", "evaluation_seconds"]
+    return [row for row in trials.select([column, *times]).to_pylist() if all(row[name] for name in times)]
+
+
 def _of_rows(store: Store, shapes: Collection[Any]) -> dict[Any, Timing]:
     rows: dict[Any, list[Timing]] = defaultdict(list)
-    for row in store.trials().select(["spec", "steps_done", "train_seconds", "evaluation_seconds"]).to_pylist():
-        if row["train_seconds"] and row["evaluation_seconds"] and row["steps_done"]:
-            # A plug-in may be gone, or have other fields.
-            with contextlib.suppress(plugins.PluginError, ValidationError):
-                own = shape(trial_of(json.loads(row["spec"])))
-                rows[own].append(Timing(row["train_seconds"] / row["steps_done"], row["evaluation_seconds"]))
+    for row in _measured(store.trials(), "spec"):
+        # A plug-in may be gone, or have other fields.
+        with contextlib.suppress(plugins.PluginError, ValidationError):
+            own = shape(trial_of(json.loads(row["spec"])))
+            rows[own].append(Timing(row["train_seconds"] / row["steps_done"], row["evaluation_seconds"]))
     return {key: _each(statistics.median, timings) for key, timings in rows.items() if key in shapes}
 
 
@@ -114,11 +120,9 @@ def step_seconds(store: Store, trials: Mapping[str, Trial]) -> dict[Any, float]:
     As listeners are told before a sweep begins, no other row is read; `estimate` reads all rows of the store.
     """
     seconds: dict[Any, list[float]] = defaultdict(list)
-    columns = ["trial_id", "steps_done", "train_seconds", "evaluation_seconds"]
-    for row in store.trials(trials).select(columns).to_pylist():
-        if row["train_seconds"] and row["evaluation_seconds"] and row["steps_done"]:
-            spent = row["train_seconds"] + row["evaluation_seconds"]
-            seconds[shape(trials[row["trial_id"]])].append(spent / row["steps_done"])
+    for row in _measured(store.trials(trials), "trial_id"):
+        spent = row["train_seconds"] + row["evaluation_seconds"]
+        seconds[shape(trials[row["trial_id"]])].append(spent / row["steps_done"])
     return {key: statistics.median(own) for key, own in seconds.items()}
 
 
