@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -79,18 +80,24 @@ def numbers_of(results: Path) -> dict[Key, Numbers]:
 class Sweep:
     """A disturbed sweep: its space, its store, and the finished rows at the last look, which must not change."""
 
-    def __init__(self, attack: "Attack", file: Path, results: Path, trials: int):
+    def __init__(self, attack: "Attack", file: Path, results: Path, trials: int, one_code: bool = True):
         self.attack, self.file, self.results, self.trials = attack, file, results, trials
         self.lost: set[str] = set()
         self.changed: set[str] = set()
         self.again, self.complete = 0, False
+        self._one_code = one_code  # whether a start counts the rows of all other starts as done
         self._rows: dict[str, dict] = {}
         self._before = 0  # trials that were finished when it was started last
+        self._known = frozenset[Any]()  # the files when it was started, or was seen to train
 
     def start(self, code: Path | None = None, address: str = "local", environment: Mapping[str, str] = {}) -> Start:
         """Start its command, with the code of a folder."""
-        self._before = self.look()
-        return self.attack.start(self.file, self.results, code, address, environment)
+        self._before, self._known = self.look(), self._files()
+        log = self.attack.new_path("log")
+        # Beside other work on the machine Ray's nice workers would get nothing done between two kills.
+        variables = {"RAY_worker_niceness": "0", **environment}
+        arguments = (str(self.file), "--results", str(self.results), "--address", address)
+        return Start(code or self.attack.checkout, log, *arguments, variables=variables)
 
     def look(self) -> int:
         """Compare the store with the last look; the number of trials that are finished now."""
@@ -104,49 +111,31 @@ class Sweep:
         return len(rows)
 
     @property
-    def files(self) -> int:
-        """Number of files of rows and checkpoints, which changes while packs train."""
-        return len(list(self.results.glob("trials/*/*/*.parquet"))) + len(self.checkpoints)
-
-    @property
     def checkpoints(self) -> list[Path]:
         return list(self.results.glob("checkpoints/*.ckpt"))
 
-    @property
-    def newest_checkpoint(self) -> float:
-        """Time of the latest checkpoint in seconds; 0 without a checkpoint."""
-        times = [0.0]
-        for path in self.checkpoints:
+    def _files(self) -> frozenset[Any]:
+        """Rows and checkpoints with their times, which change while packs train."""
+        found = set()
+        for path in (*self.results.glob("trials/*/*/*.parquet"), *self.checkpoints):
             with contextlib.suppress(FileNotFoundError):
-                times.append(path.stat().st_mtime)
-        return max(times)
+                found.add((path.name, path.stat().st_mtime_ns))
+        return frozenset(found)
 
-    def killed_at_checkpoints(self, times: int) -> Iterator[float]:
-        """Kill starts that have written a checkpoint, until `attack.hits` is `times` or the sweep has ended.
-
-        Yields the time of the newest checkpoint before each of them.
-        """
-        while self.attack.hits < times:
-            before, start = self.newest_checkpoint, self.start()
-            if not start.until(lambda before=before: self.newest_checkpoint > before):
-                break
-            self.kill(start)
-            yield before
-
-    def trains(self, start: Start, before: int | None = None, seconds: float = 2.0) -> bool:
+    def trains(self, start: Start, seconds: float = 2.0) -> bool:
         """Wait until a start has trained, and some seconds of at most `seconds`; False if the start ended first."""
-        before = self.files if before is None else before
-        return start.until(lambda: self.files != before) and start.sleep(self.attack.draw.uniform(0, seconds))
+        trained = start.until(lambda: self._files() != self._known)
+        trained = trained and start.sleep(self.attack.draw.uniform(0, seconds))
+        self._known = self._files()
+        return trained
 
     def kill(self, start: Start) -> None:
         """kill -9 of the driver, and a look: what was committed before the start is not planned again."""
         start.kill()
         counts = start.counts()
-        self.again += 0 if counts is None else max(0, self._before - counts[0])
-        self.attack.hits += 1
-        print(
-            f"  {self.attack.hits:3}: {self._before} committed before, planned {counts}, then {self.look()}", flush=True
-        )
+        if self._one_code and counts is not None:
+            self.again += max(0, self._before - counts[0])
+        self.attack.hit(f"{self._before} committed before, planned {counts}, then {self.look()}")
 
     def ends(self, *starts: Start, code: Path | None = None) -> bool:
         """Wait for starts, by default for a new one; whether all trials are finished then."""
@@ -170,6 +159,14 @@ class Attack:
         self.sweeps: list[Sweep] = []
         self._numbers = itertools.count()
 
+    def new_path(self, name: str) -> Path:
+        return self.folder / f"{name}-{next(self._numbers)}"
+
+    def hit(self, told: str) -> None:
+        """Count and tell that the fault was injected."""
+        self.hits += 1
+        print(f"  {self.hits:3}: {told}", flush=True)
+
     def space(self, packs: int = 4, seeds: int = 2, steps: int = 6000, name: str = "chaos", search: str = "") -> Path:
         """The file of a search space of `packs` times `seeds` trials."""
         file = self.folder / f"{name}.yaml"
@@ -177,52 +174,40 @@ class Attack:
         file.write_text(SPACE.format(name=name, exponents=exponents, seeds=seeds, steps=steps) + search)
         return file
 
-    def sweep(self, file: Path, trials: int, results: Path | None = None) -> Sweep:
+    def sweep(self, file: Path, trials: int = 8, results: Path | None = None, one_code: bool = True) -> Sweep:
         """A sweep with a store of its own, or in a folder."""
-        self.sweeps.append(Sweep(self, file, results or self.folder / f"results-{next(self._numbers)}", trials))
+        self.sweeps.append(Sweep(self, file, results or self.new_path("results"), trials, one_code))
         return self.sweeps[-1]
 
-    def start(
-        self, file: Path, results: Path, code: Path | None = None, address: str = "local",
-        environment: Mapping[str, str] = {},
-    ) -> Start:  # fmt: skip
-        """Start a search space, with the code of a folder."""
-        # Beside other work on the machine Ray's nice workers would get nothing done between two kills.
-        variables = {"RAY_worker_niceness": "0", **environment}
-        log, arguments = self.folder / f"log-{next(self._numbers)}", ("--results", str(results), "--address", address)
-        return Start(code or self.checkout, log, str(file), *arguments, variables=variables)
-
     def interrupted(
-        self, times: int, file: Path, begin: Callable[[Sweep], Start], code: Path | None = None
-    ) -> Iterator[Start]:
+        self, times: int, sweep: Callable[[], Sweep], begin: Callable[[Sweep], Start] = Sweep.start,
+        code: Path | None = None,
+    ) -> Iterator[Start]:  # fmt: skip
         """Kill starts, sweep after sweep; each is yielded before, when it has trained or was refused.
 
-        A sweep goes on by `begin`, and ends by the code of a folder. What later starts plan again is not counted, as
-        rows of other code do not count for them.
+        A sweep goes on by `begin`, and ends by the code of a folder.
         """
         while self.hits < times:
-            sweep = self.sweep(file, 8)
+            disturbed = sweep()
             while self.hits < times:
-                start = begin(sweep)
-                if not sweep.trains(start) and start.wait() == 0:
+                start = begin(disturbed)
+                if not disturbed.trains(start) and start.wait() == 0:
                     break
                 yield start
-                start.kill()
-                self.hits += 1
-                print(f"  {self.hits:3}: {sweep.look()} committed", flush=True)
-            sweep.ends(code=code)
+                disturbed.kill(start)
+            disturbed.ends(code=code)
 
     def undisturbed(self, file: Path, code: Path | None = None, environment: Mapping[str, str] = {}) -> Path:
         """Train a sweep without any fault, and learn its numbers; its store."""
-        results = self.folder / f"undisturbed-{len(list(self.folder.glob('undisturbed-*')))}"
-        start = self.start(file, results, code, environment=environment)
+        sweep = Sweep(self, file, self.new_path("undisturbed"), 0)
+        start = sweep.start(code, environment=environment)
         if start.wait() != 0:
             raise RuntimeError(f"the undisturbed sweep failed:\n{start.text}")
-        self.truth |= numbers_of(results)
-        return results
+        self.truth |= numbers_of(sweep.results)
+        return sweep.results
 
-    def finding(self, remark: str = "", complete: bool | None = None, other: int | None = None) -> Finding:
-        """What became of the sweeps; by default it was asked that all are complete, and all rows are held to the truth.
+    def finding(self, remark: str = "", complete: bool = True, other: int | None = None) -> Finding:
+        """What became of the sweeps, which must all be complete; all rows are held to the truth, without `other`.
 
         A row of several arithmetics is another sample, and says so.
         """
@@ -232,8 +217,7 @@ class Attack:
         return Finding(
             self.hits, sum(sweep.trials for sweep in sweeps), sum(len(sweep.lost) for sweep in sweeps),
             sum(sweep.doubled() for sweep in sweeps), sum(sweep.again + len(sweep.changed) for sweep in sweeps),
-            len(strange) if other is None else other,
-            all(sweep.complete for sweep in sweeps) if complete is None else complete, remark,
+            len(strange) if other is None else other, complete and all(sweep.complete for sweep in sweeps), remark,
         )  # fmt: skip
 
 

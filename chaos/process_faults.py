@@ -26,8 +26,7 @@ def killed(attack: Attack, times: int) -> Finding:
             victims[victim] += 1
             if victim == "worker":
                 send(signal.SIGKILL, [attack.draw.choice(workers)])
-                attack.hits += 1
-                print(f"  {attack.hits:3}: a worker killed with {sweep.look()} committed", flush=True)
+                attack.hit(f"a worker killed with {sweep.look()} committed")
             else:
                 sweep.kill(start)
                 start = sweep.start()
@@ -68,8 +67,7 @@ def nodes_killed(attack: Attack, times: int) -> Finding:
                 working.remove(victim)
                 working.append(cluster.join(num_cpus=1))
             hits[kind] += 1
-            attack.hits += 1
-            print(f"  {kind} killed with {sweep.look()} committed", flush=True)
+            attack.hit(f"{kind} killed with {sweep.look()} committed")
         sweep.ends(start)
     counts = ", ".join(f"{count} {name}s" for name, count in hits.items())
     return attack.finding(f"{counts}; {start.text.count('a worker died with')} packs went on elsewhere")
@@ -82,23 +80,22 @@ def terminated(attack: Attack, times: int) -> Finding:
     The driver answers with 143, unless Ray's native code sees its raylet die first, which ends the driver with 1 before
     Python can answer. The workers leave their checkpoints either way.
     """
-    sweep = attack.sweep(attack.space(steps=400_000), 8)
-    graces, codes, kept = [], [], []
+    sweep = attack.sweep(attack.space(steps=400_000))
+    graces, codes, kept = [], set(), []
     for _ in range(times):
-        before, start = sweep.newest_checkpoint, sweep.start()
-        start.until(lambda before=before: sweep.newest_checkpoint > before)
-        start.sleep(attack.draw.uniform(0, 5))
+        start = sweep.start()
+        sweep.trains(start, seconds=5)
         begun = time.monotonic()
         os.killpg(start.process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             start.wait(30)
         graces.append(time.monotonic() - begun)
         sweep.kill(start)
-        codes.append(start.process.returncode)
+        codes.add(start.process.returncode)
         kept.append(len(sweep.checkpoints))
+    sweep.complete = codes <= {143, 1} and min(kept) > 0  # the sweep is left unfinished
     return attack.finding(
-        f"exit codes {codes}, at most {max(graces):.1f} s to the end, at least {min(kept)} checkpoints left",
-        complete=set(codes) <= {143, 1} and min(kept) > 0,
+        f"exit codes {codes}, at most {max(graces):.1f} s to the end, at least {min(kept)} checkpoints left"
     )
 
 
@@ -108,7 +105,7 @@ def two_drivers(attack: Attack, times: int) -> Finding:
     file = attack.space(steps=2000)
     attack.undisturbed(file)
     for _ in range(times):
-        sweep = attack.sweep(file, 8)
-        attack.hits += 1
+        sweep = attack.sweep(file)
         sweep.ends(sweep.start(), sweep.start())
+        attack.hit(f"{sweep.look()} committed")
     return attack.finding()

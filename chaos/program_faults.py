@@ -79,7 +79,8 @@ def code_changed(attack: Attack, times: int) -> Finding:
         code.write(version)
         return sweep.start(code.folder)
 
-    for start in attack.interrupted(times, file, begin, code.folder):
+    starts = attack.interrupted(times, lambda: attack.sweep(file, one_code=False), begin, code.folder)
+    for start in starts:
         version = 1 - version
         if attack.draw.random() < 0.5:
             code.write(version)
@@ -94,12 +95,11 @@ def drivers_of_different_code(attack: Attack, times: int) -> Finding:
     file, codes = attack.space(), [EditedProject(attack, f"code-{version}", version) for version in range(len(POWERS))]
     _versions(attack, file, EditedProject(attack, "code"))
     for _ in range(times):
-        sweep, victim = attack.sweep(file, 8), attack.draw.randrange(2)
+        sweep, victim = attack.sweep(file), attack.draw.randrange(2)
         both = [sweep.start(code.folder) for code in codes]
         sweep.trains(both[victim])
         both[victim].kill()
-        attack.hits += 1
-        print(f"  {attack.hits:3}: {sweep.look()} committed", flush=True)
+        attack.hit(f"{sweep.look()} committed")
         both[victim] = sweep.start(codes[victim].folder)
         sweep.ends(*both)
     return attack.finding("one of the two killed each time, and started again")
@@ -113,7 +113,9 @@ def _resumed(attack: Attack, times: int, undisturbed: Sequence[Variables], envir
     file, following = attack.space(), itertools.cycle(environments)
     for environment in undisturbed:
         attack.undisturbed(file, environment=environment)
-    starts = attack.interrupted(times, file, lambda sweep: sweep.start(environment=next(following)))
+    starts = attack.interrupted(
+        times, lambda: attack.sweep(file, one_code=False), lambda sweep: sweep.start(environment=next(following))
+    )
     return sum(start.process.poll() is not None for start in starts)
 
 
@@ -143,8 +145,7 @@ def node_of_other_arithmetic(attack: Attack, times: int) -> Finding:
         while attack.hits < times and sweep.trains(start):
             if busy := nodes.trainers(attack.draw.choice(working)):
                 send(signal.SIGKILL, busy)
-                attack.hits += 1
-                print(f"  {attack.hits:3}: {sweep.look()} committed", flush=True)
+                attack.hit(f"{sweep.look()} committed")
         sweep.ends(start)
     return _of_arithmetics(attack)
 
@@ -155,4 +156,4 @@ def _of_arithmetics(attack: Attack) -> Finding:
     known = {key[1] for key in attack.truth}
     remark = f"{sum(' ' in each for each in told)} rows of two arithmetics, {len({*told} & known)} of one each"
     named = len(known) == 2 and {digest for each in told for digest in each.split()} <= known
-    return attack.finding(remark, complete=named and all(sweep.complete for sweep in attack.sweeps))
+    return attack.finding(remark, complete=named)

@@ -20,21 +20,22 @@ def halvings_that_share_trials(attack: Attack, times: int) -> Finding:
     files = [attack.space(1, 2, 3000, name, search) for name, search in searches.items()]
     expected = set.union(*(_winners(attack.undisturbed(file)) for file in files))
     truth = {key: value for key, value in attack.truth.items() if _whole(value)}
-    wrong, complete = 0, True
+    wrong = 0
     for _ in range(times):
-        first, second = (attack.sweep(file, 8, attack.folder / f"shared-{attack.hits}") for file in files)
+        results = attack.new_path("shared")
+        first, second = (attack.sweep(file, results=results) for file in files)
         both, victim = [first.start(), second.start()], attack.draw.randrange(2)
-        first.trains(both[victim], before=0, seconds=3)
+        first.trains(both[victim], seconds=3)
         both[victim].kill()
-        attack.hits += 1
         first.look()
         both[victim] = (first, second)[victim].start()
-        complete &= {start.wait() for start in both} == {0} and _winners(first.results) == expected
+        as_alone = {start.wait() for start in both} == {0} and _winners(results) == expected
+        first.complete = second.complete = as_alone
         first.look()
-        rows = numbers_of(first.results)
+        rows = numbers_of(results)
         wrong += sum(key in rows and _whole(rows[key]) and rows[key] != value for key, value in truth.items())
-        print(f"  {attack.hits:3}: winners {'as alone' if complete else 'WRONG'}, {wrong} of other bits", flush=True)
-    return attack.finding(complete=complete, other=wrong)
+        attack.hit(f"winners {'as alone' if as_alone else 'WRONG'}, {wrong} of other bits")
+    return attack.finding(other=wrong)
 
 
 def _winners(results: Path) -> set[tuple]:
@@ -53,7 +54,7 @@ def deletions_beside_everything(attack: Attack, times: int) -> Finding:
     file, came_back, complete = attack.space(steps=2000), 0, True
     attack.undisturbed(file)
     while attack.hits < times:
-        sweep = attack.sweep(file, 8)
+        sweep = attack.sweep(file)
         start = sweep.start()
         if not _commands_beside(sweep, start):
             attack.sweeps.remove(sweep)
@@ -65,9 +66,8 @@ def deletions_beside_everything(attack: Attack, times: int) -> Finding:
         for process in [_started(sweep, command) for command in attack.draw.sample(at_once, len(at_once))]:
             process.communicate()
         came_back += len(Store.open(sweep.results).committed()) + sum(path.exists() for path in doomed)
-        attack.hits += 1
-        print(f"  {attack.hits:3}: {came_back} deleted trials came back", flush=True)
-    return attack.finding(f"{came_back} deleted trials came back", complete=complete and not came_back)
+        attack.hit(f"{came_back} deleted trials came back")
+    return attack.finding(f"{came_back} deleted trials came back", complete and not came_back)
 
 
 def _commands_beside(sweep: Sweep, start: Start) -> bool:
@@ -78,7 +78,7 @@ def _commands_beside(sweep: Sweep, start: Start) -> bool:
     """
     commands = ["delete --unplanned --yes", "delete --status failed --yes", "delete chaos --yes",
                 "compact", "note chaos beside", "rename chaos other"]  # fmt: skip
-    start.until(lambda: sweep.files > 0)
+    sweep.trains(start, seconds=0)
     while start.process.poll() is None:
         command = sweep.attack.draw.choice(commands)
         if _command(sweep, command) and "chaos" in command and not command.startswith("note"):
@@ -108,9 +108,14 @@ def _command(sweep: Sweep, command: str) -> bool:
 @fault("results-moved", times=3)
 def results_moved(attack: Attack, times: int) -> Finding:
     """The results folder is renamed after a kill, and the sweep goes on there from its checkpoints."""
-    sweep = attack.sweep(attack.space(steps=60_000), 8)
-    attack.undisturbed(sweep.file)
-    for _ in sweep.killed_at_checkpoints(times):
-        sweep.results = sweep.results.rename(attack.folder / f"moved-{attack.hits}")
-    sweep.ends()
+    file = attack.space(steps=60_000)
+    attack.undisturbed(file)
+
+    def begin(sweep: Sweep) -> Start:
+        if sweep.results.exists():
+            sweep.results = sweep.results.rename(attack.new_path("moved"))
+        return sweep.start()
+
+    for _ in attack.interrupted(times, lambda: attack.sweep(file), begin):
+        pass
     return attack.finding()

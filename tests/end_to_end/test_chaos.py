@@ -9,24 +9,7 @@ import subprocess
 
 import pytest
 
-from chaos import storage_faults
 from chaos.__main__ import attacked
-from sweeper.store import local_files
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("fault", "times"), [("files-damaged", 5), ("clock-jumped", 12), ("listings-late", 25)])
-def test_no_promise_is_broken(fault, times, monkeypatch):
-    monkeypatch.setattr(storage_faults, "DAMAGED_TRIALS", 13)
-    finding = attacked(fault, times)
-    assert finding.kept, finding
-    assert finding.times == times
-
-
-@pytest.mark.slow
-def test_a_store_that_takes_what_it_does_not_see_for_free_breaks_a_promise(monkeypatch):
-    monkeypatch.setattr(local_files, "_linked", lambda *_: False)
-    assert not attacked("listings-late", 25).kept
 
 
 def _mounts() -> bool:
