@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from markupsafe import Markup
@@ -99,7 +100,12 @@ MAX_WORDS = 40  # different values of a facet
 PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
 """At 125 pixels to the inch the 8-point text of the figures is as large as that of the tables."""
 
-COLORS = 48  # of a figure on the page; its file has all
+LARGE_PART = 0.001  # of the pixels of a figure: the page keeps the colours of more
+ALIKE, SIMILAR = 2, 20
+"""Colours of large and of small parts nearer than this are one on the page, in YCbCr with half of the luma.
+
+The file of a figure has all colours. Two series of a palette are at least 26 apart.
+"""
 
 NO_SWEEP = "(none)"  # the sweep of trials that no sweep plans
 
@@ -535,10 +541,31 @@ def _image(file: Path) -> tuple[str, int, int]:
     small = io.BytesIO()
     with Image.open(file) as image:
         width, height = (round(pixels / PIXELS_PER_CSS_PIXEL) for pixels in image.size)
-        # Of all methods this one keeps the colours of small points apart.
-        few = image.convert("RGB").quantize(COLORS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-        few.convert("RGB").save(small, "WEBP", lossless=True, method=2)
+        with_few_colors(image.convert("RGB")).save(small, "WEBP", lossless=True, method=2)
     return "data:image/webp;base64," + base64.b64encode(small.getvalue()).decode(), width, height
+
+
+def with_few_colors(image: Image.Image) -> Image.Image:
+    """The image with at most 256 of its own colours, the most frequent ones first; all others become the nearest.
+
+    The quantizers of Pillow merge the faint colours of bands, and keep many shades of the edges of texts.
+    """
+    red, green, blue = np.moveaxis(np.asarray(image, np.int32), -1, 0)
+    codes = red << 16 | green << 8 | blue
+    counts = pd.Series(codes.ravel()).value_counts()
+    every = counts.index.to_numpy()
+    colors = np.stack([every >> 16, every >> 8 & 255, every & 255], axis=1).astype(np.uint8)
+    seen = np.asarray(Image.fromarray(colors[np.newaxis]).convert("YCbCr"))[0] * [0.5, 1, 1]
+    apart = np.where(counts > LARGE_PART * codes.size, ALIKE, SIMILAR) ** 2
+    kept, nearest, distance = list[Any](), np.zeros(len(every), np.uint8), np.full(len(every), np.inf)
+    while len(kept) < 256 and (distance > apart).any():
+        new = np.argmax(distance > apart)
+        to_it = ((seen - seen[new]) ** 2).sum(axis=1)
+        nearest[to_it < distance], distance = len(kept), np.minimum(distance, to_it)
+        kept.append(colors[new])
+    palette = np.zeros(1 << 24, np.uint8)
+    palette[every] = nearest
+    return Image.fromarray(np.array(kept)[palette[codes]])
 
 
 def _facets_of(trials: pd.DataFrame, sweep: str, facets: Sequence[str]) -> Facets:

@@ -9,7 +9,6 @@ This module alone turns values into text for people. Files for programs are writ
 import csv
 import datetime
 import itertools
-import json
 import logging
 import math
 import re
@@ -245,13 +244,14 @@ def html(
         facets: Of all of the table; None if the filter leaves it alone.
         rows: Facets of the rows, if these have other than those of their columns.
     """
+    from jinja2.utils import htmlsafe_json_dumps
     from markupsafe import Markup, escape
 
     def text(value: str) -> Markup:
         return escape(safe(value))
 
     def data(facets: Facets) -> str:
-        return f" data-facets='{escape(json.dumps(facets))}'"
+        return f" data-facets='{htmlsafe_json_dumps(facets)}'"
 
     note = frame.attrs["note"]
     if frame.empty:
@@ -314,10 +314,8 @@ def _range(low: float, high: float, mean: float, published: float) -> str:
     """A drawing of lowest, highest, measured and published, shares of its width."""
     low, high, mean, published = (round(3 + 94 * share, 1) for share in (low, high, mean, published))
     return (
-        '<svg class="range" viewBox="0 0 100 16" width="100" height="16" aria-hidden="true">'
-        '<line class="axis" x1="3" x2="97" y1="8" y2="8"/>'
-        f'<line class="span" x1="{low}" x2="{high}" y1="8" y2="8"/>'
-        f'<line class="published" x1="{published}" x2="{published}" y1="2" y2="14"/>'
+        '<svg class="range" viewBox="0 0 100 16" aria-hidden="true"><path d="M3 8H97"/>'
+        f'<path class="span" d="M{low} 8H{high}"/><path class="published" d="M{published} 2V14"/>'
         f'<circle cx="{mean}" cy="8" r="3"/></svg>'
     )
 

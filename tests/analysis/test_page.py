@@ -224,6 +224,19 @@ def test_small_points_of_a_figure_keep_their_colours(tmp_path):
     assert shown.getpixel((599, 599)) == pytest.approx((255, 255, 255), abs=3)
 
 
+def test_faint_bands_of_a_figure_keep_their_colours():
+    """Beside more colours than the page has, as the edges of lines give them."""
+    bands = [ImageColor.getrgb(shade) for shade in ("#f2d5da", "#d6ddf6", "#e9dcef", "#ececec", "#d3e4e2")]
+    figure = Image.effect_noise((600, 600), 100).convert("RGB")
+    figure.paste("white", (0, 0, 600, 550))
+    for place, shade in enumerate(bands):
+        figure.paste(shade, (20 * place, 0, 20 * place + 20, 40))
+    shown = page.with_few_colors(figure)
+    assert [shown.getpixel((20 * place + 10, 20)) for place in range(len(bands))] == bands
+    assert shown.getpixel((599, 0)) == (255, 255, 255)
+    assert len(shown.getcolors()) < 64
+
+
 def test_long_messages_are_clipped_in_the_middle():
     long = trials({"status": "failed", "error_message": "begin" + "x" * 10_000 + "end"})
     message = failed_trials(long)["message"][0]
