@@ -31,7 +31,6 @@ from urllib.request import url2pathname
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import safetensors.numpy
 
 from sweeper.events import Status
 from sweeper.messages import redacted
@@ -52,7 +51,7 @@ from sweeper.store.schema import (
 )
 from sweeper.store.seal import DamagedError, TrialSeal, seal_of, unsealed
 from sweeper.store.sweep_records import SweepRecord, read_records, write_record
-from sweeper.store.trial_file import TrialResult
+from sweeper.store.trial_file import TrialResult, network_weights
 from sweeper.trial.trial import Trial, trial_id
 
 if TYPE_CHECKING:
@@ -253,7 +252,7 @@ class Store:
 
     def weights(self, seal: TrialSeal) -> dict[str, np.ndarray]:
         """The weights of a committed trial's network by name, which can only be read; raises as `network` does."""
-        return safetensors.numpy.load(self.network(seal))
+        return network_weights(self.network(seal))
 
     def verify(self) -> list[str]:
         """Read all columns of all trials; the ids of those that are damaged, and now set aside.

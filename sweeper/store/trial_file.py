@@ -12,8 +12,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pyarrow as pa
+import safetensors
 import safetensors.numpy
 from safetensors import SafetensorError
 
@@ -272,6 +274,18 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 # Networks
 
 
+WEIGHT_TYPES: Mapping[str, Any] = {
+    **{"BOOL": np.bool_, "U8": np.uint8, "U16": np.uint16, "U32": np.uint32, "U64": np.uint64},
+    **{"I8": np.int8, "I16": np.int16, "I32": np.int32, "I64": np.int64},
+    **{"F16": np.float16, "F32": np.float32, "F64": np.float64, "C64": np.complex64},
+    **{"BF16": ml_dtypes.bfloat16, "F8_E4M3": ml_dtypes.float8_e4m3fn, "F8_E5M2": ml_dtypes.float8_e5m2},
+}
+"""The types that the weights of a network may have, by their names in a safetensors file.
+
+The library's own reader for numpy lacks the types of the last line.
+"""
+
+
 def network_bytes(weights: Mapping[str, np.ndarray]) -> bytes:
     """The weights of a network as a safetensors file; equal weights give equal bytes.
 
@@ -281,21 +295,30 @@ def network_bytes(weights: Mapping[str, np.ndarray]) -> bytes:
     tensors = {name: np.ascontiguousarray(values).reshape(np.shape(values)) for name, values in weights.items()}
     try:
         data = safetensors.numpy.save(tensors)
-        safetensors.numpy.load(data)
+        network_weights(data)
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
         raise ValueError(f"the network cannot be kept ({_LEFT_OUT}): {error}") from error
     return data
+
+
+def network_weights(network: bytes) -> dict[str, np.ndarray]:
+    """The weights in a safetensors file by name."""
+    return {
+        name: np.frombuffer(tensor["data"], WEIGHT_TYPES[tensor["dtype"]]).reshape(tensor["shape"])
+        for name, tensor in safetensors.deserialize(network)
+    }
 
 
 _LEFT_OUT = "resources.networks: false leaves it out"
 
 
 def check_network(weights: Collection[Any]) -> None:
-    """Refuse weights that are too large to be kept, or of a type that numpy lacks, with a `ValueError`.
+    """Refuse weights that are too large to be kept, or of none of `WEIGHT_TYPES`, with a `ValueError`.
 
     Only their shapes and types are looked at.
     """
-    if strange := [str(weight.dtype) for weight in weights if np.dtype(weight.dtype).kind not in "biufc"]:
+    known = {np.dtype(kept) for kept in WEIGHT_TYPES.values()}
+    if strange := [str(weight.dtype) for weight in weights if np.dtype(weight.dtype) not in known]:
         raise ValueError(f"a network with weights of type {strange[0]} cannot be kept ({_LEFT_OUT})")
     size = sum(math.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in weights)
     if size > LARGEST_NETWORK:

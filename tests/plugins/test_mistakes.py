@@ -273,6 +273,8 @@ def test_a_network_that_no_store_keeps_is_refused_at_planning_if_it_is_to_be_kep
 
     with monkeypatch.context() as patch:
         patch.setattr(type(trial.model), "build", narrow)
+        conformance.check_shapes([trial], to_keep=True)
+        patch.setattr(trial_file, "WEIGHT_TYPES", {"F32": jnp.float32})
         conformance.check_shapes([trial])
         with pytest.raises(ContractError, match=r"build: .*bfloat16.*resources\.networks"):
             conformance.check_shapes([trial], to_keep=True)

@@ -125,6 +125,16 @@ def test_a_network_is_read_back(local):
     assert {each.network for each in local.seals().values()} == {whole.network}, "equal networks have equal bytes"
 
 
+@pytest.mark.parametrize("kind", trial_file.WEIGHT_TYPES.values(), ids=trial_file.WEIGHT_TYPES)
+def test_a_network_of_any_type_of_weights_is_read_back(local, kind):
+    weights = {"w": np.asarray([[0, 1], [2, 3]]).astype(kind), "b": np.asarray(1, kind)}
+    local.commit(result(network=weights))
+    read = local.weights(local.seals()[FINISHED])
+    for name, values in weights.items():
+        assert (read[name].dtype, read[name].shape) == (values.dtype, values.shape)
+        assert read[name].tobytes() == values.tobytes()
+
+
 def test_what_has_no_network_is_an_error_of_its_own(local):
     for done in (result(network=None), failure({"seed": 1}), result({"seed": 2})):
         local.commit(done)
@@ -144,13 +154,13 @@ LARGE = np.broadcast_to(np.float32(0), (trial_file.LARGEST_NETWORK // 32, 2))  #
     "changes",
     [
         {"network": {str(number): LARGE for number in range(5)}},
-        {"network": {"w": np.zeros(3, ml_dtypes.bfloat16)}},
+        {"network": {"w": np.zeros(3, ml_dtypes.int4)}},
         {"outcomes": outcomes(12, extra=range(3))},
         {"timings": {"naps": 1.0}},
         {"status": "failed"},
         {"error": {"kind": "x", "message": "y", "step": None}},
     ],
-    ids=["a large network", "bfloat16", "outcomes of two lengths", "a timing", "no error", "an error"],
+    ids=["a large network", "int4", "outcomes of two lengths", "a timing", "no error", "an error"],
 )
 def test_what_cannot_be_kept_or_makes_no_sense_is_refused(local, changes):
     with pytest.raises(ValueError):
