@@ -628,7 +628,7 @@ def specifications() -> dict[str, Any]:
         """What the reader chooses in the legend; everything without a choice."""
         return alt.selection_point(fields=[field], bind="legend", name="legend")
 
-    legend = alt.Legend(title=None, orient="bottom", labelLimit=400, symbolOpacity=1, symbolType="circle")
+    legend = alt.Legend(title=None, orient="bottom", symbolOpacity=1, symbolType="circle")
     rows = alt.NamedData("rows")
     points = chosen("colour")
     explorer = (
