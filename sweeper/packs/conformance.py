@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jaxtyping import PyTree
@@ -135,15 +135,24 @@ def mistakes(trials: Sequence[Trial]) -> Iterator[str]:
 # Programs
 
 
-def _programs(trial: Trial) -> dict[str, tuple[Any, str]]:
-    """The plug-in and the digest of its program, constants included, for every method of the plug-ins of a trial."""
-    programs: dict[str, tuple[Any, str]] = {}
+class Program(NamedTuple):
+    """The program of a method of a plug-in."""
+
+    plugin: Any
+    digest: str  # constants included
+    effects: tuple[str, ...]  # names of what JAX keeps in order as it may change something, but for printing
+
+
+def _programs(trial: Trial) -> dict[str, Program]:
+    """The programs of all methods of the plug-ins of a trial."""
+    programs: dict[str, Program] = {}
 
     def traced(plugin: Any, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
         with vectorisation.built_for("cpu"), jax_settings.one_thread():
             program = compilation.traced(function, trial.for_programs(), *arguments)
             text = program.lower(lowering_platforms=("cpu",)).as_text()
-        programs[method] = plugin, hashlib.sha256(text.encode()).hexdigest()
+        effects = {str(effect) for effect in program.jaxpr.effects} - {"Debug", "OrderedDebug"}
+        programs[method] = Program(plugin, hashlib.sha256(text.encode()).hexdigest(), tuple(sorted(effects)))
         return program.out_info
 
     kind_of(trial).trace_programs(trial, traced)
@@ -151,13 +160,13 @@ def _programs(trial: Trial) -> dict[str, tuple[Any, str]]:
 
 
 def _digests(trial: Trial) -> dict[str, str]:
-    return {method: digest for method, (_, digest) in _programs(trial).items()}
+    return {method: program.digest for method, program in _programs(trial).items()}
 
 
 def _program_mistakes(
     trials: Sequence[Trial], elsewhere: Iterable["subprocess.Popen[bytes]"]
 ) -> list[ContractError | None]:
-    """What is wrong with programs that differ from trace to trace, as those with numpy's random numbers do."""
+    """What is wrong with programs that act outside, or differ from trace to trace, as numpy's random numbers do."""
     here = list(map(_programs, each(trials, "tracing programs")))
     traces: list[list[dict[str, str]]] = []
     with doing("tracing programs in other processes"):
@@ -170,9 +179,14 @@ def _program_mistakes(
     return [_difference(mine, others) for mine, *others in zip(here, *traces, strict=True)]
 
 
-def _difference(mine: dict[str, tuple[Any, str]], others: Sequence[dict[str, str]]) -> ContractError | None:
-    """The mistake of the first method whose program has another digest elsewhere."""
-    for method, (plugin, digest) in mine.items():
+def _difference(mine: dict[str, Program], others: Sequence[dict[str, str]]) -> ContractError | None:
+    """The mistake of the first method whose program has effects, or another digest elsewhere."""
+    for method, (plugin, digest, effects) in mine.items():
+        if effects:
+            found = f"a program with effects ({', '.join(effects)}), as io_callback has"
+            return broken(
+                plugin, method, found, "pure: a training that goes on from a checkpoint would not repeat them"
+            )
         if any(other.get(method) != digest for other in others):
             same = (
                 "the same: all randomness comes through keys and arguments, none from numpy.random, random or time; it "

@@ -78,6 +78,21 @@ def test_a_program_that_differs_from_trace_to_trace(tmp_path, noise):
         conformance.check_values([toy_trial()])
 
 
+@pytest.mark.slow  # another process traces it too
+def test_a_program_that_acts_outside_is_refused_unless_it_prints(tmp_path):
+    text = TOY.replace("import jax\n", "import jax\nimport numpy as np\nfrom jax.experimental import io_callback\n", 1)
+    drawn = "io_callback(lambda: np.float32(np.random.normal()), jax.ShapeDtypeStruct((), 'float32')) *"
+    with (
+        project(tmp_path, toy=text.replace("0.01 *", drawn)),
+        pytest.raises(ContractError, match=r"^experiments/toy\.py, line \d+: step gives .*io_callback"),
+    ):
+        conformance.check_values([toy_trial()])
+    with project(
+        tmp_path, toy=TOY.replace("        place = ", '        jax.debug.print("{}", move)\n        place = ')
+    ):
+        conformance.check_values([toy_trial()])
+
+
 AT_A_START = """
 from sweeper.packs import conformance
 from sweeper.trial import fingerprint
