@@ -26,6 +26,9 @@ pytestmark = [
 NODES = ("n1", "n2", "n3")
 AWAITS_A_NODE = "; waiting for one"
 
+ENDED = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT"}
+"""The states in which a job stays; there are more of those that it passes, such as SIGNALING."""
+
 CONFIGURATION = """\
 ClusterName=test
 SlurmctldHost=n1
@@ -138,7 +141,7 @@ class Slurm:
 
     def ended(self, *jobs: str) -> list[str]:
         """The last states of jobs, once they have one."""
-        self.until(lambda: not {self.state(job) for job in jobs} & {"PENDING", "RUNNING", "COMPLETING"})
+        self.until(lambda: {self.state(job) for job in jobs} <= ENDED)
         return [self.state(job) for job in jobs]
 
 
@@ -181,7 +184,7 @@ def test_a_job_at_the_end_of_its_time_leaves_checkpoints(slurm):
     (slurm.folder / "gate").touch()
     job = slurm.submit(
         "--cpus-per-task=2", "--time=4", "--signal=B:TERM@90", "clusters/slurm.sh", "space.yaml", str(slurm.results),
-        "--set", "trial.steps=1000000", "--set", "resources.checkpoint_seconds=3600",
+        "--set", "trial.steps=100000000", "--set", "resources.checkpoint_seconds=3600",
     )  # fmt: skip
     assert slurm.ended(job) != ["TIMEOUT"], slurm.logs()
     assert "interrupted with 4 trials to go" in slurm.logs()
@@ -226,7 +229,7 @@ def test_what_a_cancelled_worker_trained_is_trained_by_the_next(slurm):
 @pytest.mark.exhaustive
 def test_a_head_that_is_cancelled_leaves_checkpoints_and_no_worker_waits_for_it(slurm):
     (slurm.folder / "gate").touch()
-    head = slurm.head("--set", "trial.steps=1000000", "--set", "resources.checkpoint_seconds=3600")
+    head = slurm.head("--set", "trial.steps=100000000", "--set", "resources.checkpoint_seconds=3600")
     worker = slurm.worker(head, "n2")
     slurm.until(lambda: trained_on(slurm) == {"n2"})
     time.sleep(10)
