@@ -67,7 +67,7 @@ def _require_own(files: Set[Path]) -> None:
     if found := patches.foreign(modules, strange):
         listed = ", ".join(f"{name} was replaced by {value}" for name, value in found.items())
         raise PluginError(f"{listed}, which is no part of the plug-in: write it into its file, and start Python anew")
-    patches.remember(modules)
+    patches.of_plug_ins.see(modules)
 
 
 def note_numerics(code: CodeFiles, files: Iterable[File]) -> None:
