@@ -13,6 +13,7 @@ from sweeper.messages import UserError
 from sweeper.trial import patches, plugins
 from sweeper.trial.code_files import LIBRARIES, NUMERICS, CodeFiles, File
 from sweeper.trial.plugins import PluginError
+from sweeper.trial.project_files import stamp
 
 
 class OtherCodeError(UserError, RuntimeError):
@@ -88,14 +89,14 @@ class LoadedCode:
         self._modules = {"sweeper", *(modules[kind].get(name, "") for kind, name in used)} & _loaded.keys()
         files = {file.path for module in self._modules for file in _loaded[module]}
         self._places = sorted(files | {path.parent for path in files})
-        self._stamps: list[tuple[int, ...]] = []
+        self._stamps: list[list[int]] = []
 
     def require_unchanged(self) -> None:
         """An `OtherCodeError` that says which files were changed, added or removed since this process loaded them.
 
         Where no file was touched since the last look, the look is cheap.
         """
-        stamps = [_stamp(place) for place in self._places]
+        stamps = [stamp(place) for place in self._places]
         if stamps == self._stamps:
             return
         code, different = CodeFiles(), set[str]()
@@ -110,11 +111,3 @@ class LoadedCode:
                 "mixture; start again (in a notebook restart the kernel)"
             )
         self._stamps = stamps
-
-
-def _stamp(place: Path) -> tuple[int, ...]:
-    try:
-        status = place.stat()
-    except OSError:
-        return ()
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
