@@ -174,7 +174,7 @@ class CodeFiles:
             place = next(folder for folder in place.parents if folder.exists())
             self._zips.add(place)
         project = plugins.PROJECT
-        if names[0] in LIBRARIES or _library_folder(place) or not place.is_relative_to(project):
+        if names[0] in LIBRARIES or plugins.library_folder(place) or not place.is_relative_to(project):
             return self._below(place.parent, place)
         whole = project.joinpath(*place.relative_to(project).parts[:1])
         return self._below(project, whole) + _named(project, _modules(place.parent, names))
@@ -223,17 +223,13 @@ def _places(top: str) -> list[Path]:
     spec = spec or importlib.machinery.PathFinder.find_spec(top, [str(plugins.PROJECT)])
     file = spec.origin if spec and spec.has_location else None
     paths = [Path(place) for place in (spec and spec.submodule_search_locations) or [file] if place]
-    return [path for path in paths if not path.is_relative_to(plugins.STANDARD_LIBRARY) or _library_folder(path)]
-
-
-def _library_folder(path: Path) -> Path | None:
-    return next((folder for folder in path.parents if folder.name in plugins.LIBRARY_FOLDERS), None)
+    return [path for path in paths if not path.is_relative_to(plugins.STANDARD_LIBRARY) or plugins.library_folder(path)]
 
 
 @functools.cache  # a process that has loaded a library keeps it
 def _version_of_library(top: str, place: Path) -> str | None:
     """Version of a module or package that was installed from an archive; None if it is somebody's own code."""
-    if (folder := _library_folder(place)) is None:
+    if (folder := plugins.library_folder(place)) is None:
         return None
     installed = functools.partial(importlib.metadata.distributions, path=[str(folder)])
     library = next(iter(installed(name=top)), None)

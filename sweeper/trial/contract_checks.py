@@ -111,20 +111,17 @@ def check_name(plugin: object, method: str, name: Any, others: Iterable[str] = (
 
     `others` are names beside it. SQL does not see capitals, so no two may differ in these alone.
     """
-    from sweeper.trial.columns import (
-        METRICS,
-        OF_ENTRIES,
-        TAKEN,
-    )  # asks the kinds of trial, which are made of this module
+    from sweeper.trial import columns  # asks the kinds of trial, which are made of this module
 
+    must = None
     if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
-        raise broken(plugin, method, f"the name {name!r}", "a word of letters, digits and _, a letter first")
-    if name.lower() in TAKEN or name.lower().startswith(OF_ENTRIES):
-        raise broken(plugin, method, f"the name {name!r}", "another name: tables have, or may have, such a column")
-    for other in (*METRICS, *others):
-        if name != other and name.lower() == str(other).lower():
-            must = f"another name: it differs from {other!r} in capitals alone"
-            raise broken(plugin, method, f"the name {name!r}", must)
+        must = "a word of letters, digits and _, a letter first"
+    elif name.lower() in columns.TAKEN or name.lower().startswith(columns.OF_ENTRIES):
+        must = "another name: tables have, or may have, such a column"
+    elif alike := {other for other in map(str, (*columns.METRICS, *others)) if other.lower() == name.lower()} - {name}:
+        must = f"another name: it differs from {min(alike)!r} in capitals alone"
+    if must is not None:
+        raise broken(plugin, method, f"the name {name!r}", must)
 
 
 def check_batch(plugin: object, method: str, batch: PyTree, count: int | None = None) -> int:

@@ -62,7 +62,7 @@ def _require_own(files: Set[Path]) -> None:
             return False
         file = Path(function.__code__.co_filename)
         uncounted = file not in files and file.is_relative_to(plugins.PROJECT) and file.is_file()
-        library = file.is_relative_to(plugins.PACKAGE) or not {*file.parts}.isdisjoint(plugins.LIBRARY_FOLDERS)
+        library = file.is_relative_to(plugins.PACKAGE) or plugins.library_folder(file)
         return function.__globals__.get("__name__") == "__main__" or (uncounted and not library)
 
     if found := patches.foreign(modules, strange):

@@ -60,9 +60,6 @@ SHIPPED = PACKAGE if (PACKAGE / "tasks").is_dir() else ROOT
 An installed package has its plug-ins inside, where no other package can be in their way.
 """
 
-LIBRARY_FOLDERS = ("site-packages", "dist-packages")
-"""Names of the folders that packages are installed in."""
-
 STANDARD_LIBRARY = Path(os.__file__).parent
 
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -90,6 +87,11 @@ class Place(NamedTuple):
         with contextlib.suppress(ImportError, ValueError):  # as far as this can be known without running it
             file = getattr(importlib.util.find_spec(self.entry_point.module), "origin", None)
         return f"{file or self.entry_point.module} (entry point '{self.entry_point.name}')"
+
+
+def library_folder(path: Path) -> Path | None:
+    """The folder of installed packages that a path is in; None for what Python brings along, and somebody's own."""
+    return next((folder for folder in path.parents if folder.name in ("site-packages", "dist-packages")), None)
 
 
 def folders(kind: Kind) -> list[Path]:
@@ -267,7 +269,7 @@ def _forgotten(names: Iterable[str], own: str) -> list[Path]:
     files = []
     for name in names:
         file = Path(getattr(sys.modules[name], "__file__", None) or STANDARD_LIBRARY)
-        of_library = not {*file.parts}.isdisjoint(LIBRARY_FOLDERS) or file.is_relative_to(STANDARD_LIBRARY)
+        of_library = library_folder(file) or file.is_relative_to(STANDARD_LIBRARY)
         if (name.partition(".")[0] == own or not of_library) and not name.startswith("sweeper."):
             files.append(file)
             module, (parent, _, inner) = sys.modules.pop(name), name.rpartition(".")

@@ -89,6 +89,6 @@ def _imported() -> set[Path]:
     """
     names = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     files = {Path(name) for name in names if isinstance(name, str)}
-    installed = {file for file in files if not {*file.parts}.isdisjoint(plugins.LIBRARY_FOLDERS)}
+    installed = {file for file in files if plugins.library_folder(file)}
     own = {file for file in files - installed if not file.is_relative_to(plugins.STANDARD_LIBRARY)}
     return installed | own | {file.parent for file in own}
