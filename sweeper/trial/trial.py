@@ -24,7 +24,7 @@ from pydantic_core import from_json
 from sweeper.trial import loaded_code, plugins
 from sweeper.trial.kind_tables import Traits
 from sweeper.trial.kinds import Declared, declared_with, entry_of, kind_with
-from sweeper.trial.record import Spec, canonical, unwritten_fields
+from sweeper.trial.record import Spec, Unwritten, canonical, marks
 from sweeper.trial.remembered import remembered
 from sweeper.trial.start_from import StartFrom
 
@@ -271,8 +271,8 @@ def _unwritten_or_none(kind: plugins.Kind, name: str | None) -> dict[str, Any]:
 
 
 def _unwritten(record: type[Spec]) -> dict[str, Any]:
-    marks = unwritten_fields(record).items()
-    return {name: canonical(mark.at) for name, mark in marks if mark.same_as is None and mark.at is not None}
+    unwritten = marks(record, Unwritten).items()
+    return {name: canonical(mark.at) for name, mark in unwritten if mark.same_as is None and mark.at is not None}
 
 
 def traits_of(spec: str) -> Traits | None:
