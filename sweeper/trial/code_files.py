@@ -48,8 +48,7 @@ NUMERICS = ("sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.re
 NO_NUMERICS = (
     "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.store", "sweeper.trial.code_files",
     "sweeper.trial.contract_checks", "sweeper.trial.experiment_declared", "sweeper.trial.kinds",
-    "sweeper.trial.loaded_code", "sweeper.trial.patches", "sweeper.trial.plugins",
-    "sweeper.trial.kind_tables", "sweeper.trial.remembered",
+    "sweeper.trial.loaded_code", "sweeper.trial.patches", "sweeper.trial.plugins", "sweeper.trial.remembered",
     *(
         f"{module.rpartition('.')[0]}.{name}" for module in _OF_KINDS
         for name in ("advice", "checks", "declared", "figures")

@@ -22,8 +22,7 @@ from pydantic import BeforeValidator, ValidationError
 from pydantic_core import from_json
 
 from sweeper.trial import loaded_code, plugins
-from sweeper.trial.kind_tables import Traits
-from sweeper.trial.kinds import Declared, declared_with, entry_of, kind_with
+from sweeper.trial.kinds import Declared, Traits, declared_with, entry_of, kind_with
 from sweeper.trial.record import Spec, Unwritten, canonical, marks
 from sweeper.trial.remembered import remembered
 from sweeper.trial.start_from import StartFrom

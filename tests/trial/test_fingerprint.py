@@ -80,7 +80,7 @@ CHANGES = [
     ("sweeper/learned_algorithms/objective_contract.py", "] = 10", "] = 11", set(ALL)),
     ("sweeper/learned_algorithms/advice.py", "NEARLY = 0.98", "NEARLY = 0.97", set()),
     ("sweeper/learned_algorithms/declared.py", '"worst5"', '"mean"', set()),
-    ("sweeper/trial/kind_tables.py", "highest", "greatest", set()),
+    ("sweeper/trial/kinds.py", "highest", "greatest", set()),
     ("sweeper/learned_algorithms/figures/votes.py", "ERRORS = 2.0", "ERRORS = 3.0", set()),
     ("sweeper/trial/metrics.py", "0.05 * len", "0.06 * len", set(ALL)),
     ("sweeper/trial/trial.py", "NUMERICS_VERSION = 1", "NUMERICS_VERSION = 2", set(ALL)),
