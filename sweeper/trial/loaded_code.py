@@ -29,19 +29,10 @@ _loaded: dict[str, dict[File, str]] = {}
 
 @contextlib.contextmanager
 def noted(module: str) -> Iterator[None]:
-    """Note the files of a plug-in before this process loads it, in the context; after a failure it may be mended."""
+    """Note the files of a plug-in, as they are before this process loads it in the context."""
     code = CodeFiles()
-    new = code.reached([module]).files - _first.keys()
-    for file in new:
-        _first[file] = code.content(file).digest
-    try:
-        yield
-    except BaseException:
-        imported = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-        for file in new:
-            if str(file.path) not in imported:
-                del _first[file]
-        raise
+    code.reached([module])  # reads the files, each once
+    yield
     # Once loaded it may have changed `sys.path`, and its imports mean other files.
     files = code.reached([module]).files
     _note(module, code, files)
