@@ -92,7 +92,7 @@ class CodeFiles:
             for file in set(new) - files:
                 files.add(file)
                 content, of_sweeper = self.content(file), file.name.startswith("sweeper/")
-                # This package names whatever computes by its imports, and libraries count for every trial.
+                # In this package nothing counts but what it imports of itself: libraries count for every trial.
                 waiting += (name for name in content.imports if not of_sweeper or name.startswith("sweeper."))
                 words.update(() if of_sweeper else content.words)
             if waiting:
