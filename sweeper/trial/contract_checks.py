@@ -1,7 +1,6 @@
 """Checks of what plug-ins give against their contracts; a mistake is told with the line of the plug-in."""
 
 import contextlib
-import inspect
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from sweeper.messages import UserError, message_of, one_line
-from sweeper.trial import plugins
+from sweeper.trial import patches, plugins
 
 
 class ContractError(UserError, ValueError):
@@ -41,14 +40,12 @@ def place(plugin: object, method: str) -> str:
 
     Of a method that the contract makes of another one (`made_of`) it is the place of the other.
     """
-    defined: Any = getattr(type(plugin), method)
-    if isinstance(defined, property):
-        defined = defined.fget
+    defined = getattr(type(plugin), method)
     if (other := getattr(defined, "made_of", None)) is not None:
         return place(plugin, other)
-    defined = inspect.unwrap(defined)
-    code = defined.__code__
-    frame = traceback.FrameSummary(code.co_filename, code.co_firstlineno, method)
+    function = patches.function_of(defined)
+    assert function is not None, "methods of plug-ins are written in Python"
+    frame = traceback.FrameSummary(function.__code__.co_filename, function.__code__.co_firstlineno, method)
     return f"{plugins.line_of_ours([frame]) or f'{frame.filename}, line {frame.lineno}'}: {method}"
 
 
