@@ -168,22 +168,29 @@ def _code_of_plugins() -> dict[Path, Path]:
     return places
 
 
-@contextlib.contextmanager
-def contained() -> Iterator[None]:
+def contained() -> contextlib.AbstractContextManager[None]:
     """Turns what is no `Exception`, such as `sys.exit(0)` in a plug-in, into a `PluginError` with its place.
 
     It would have ended the process without a word. KeyboardInterrupt is Ctrl-C, whoever raises it.
     """
+
+    def told(error: BaseException) -> str:
+        place = line_of_ours(traceback.extract_tb(error.__traceback__))
+        return f"{place}: {type(error).__name__}: {one_line(message_of(error))}"
+
+    return _raised_by_plugin(told, but=(Exception, KeyboardInterrupt))
+
+
+@contextlib.contextmanager
+def _raised_by_plugin(told: Callable[[BaseException], str], but: tuple[type, ...] = ()) -> Iterator[None]:
+    """Turns what a plug-in raises into a `PluginError` that tells it; an answer to a signal stays what it is."""
     with signals_noted() as noted:
         try:
             yield
-        except (Exception, KeyboardInterrupt):
-            raise
         except BaseException as error:
-            if noted:
+            if isinstance(error, but) or (noted and not isinstance(error, Exception)):
                 raise
-            place = line_of_ours(traceback.extract_tb(error.__traceback__))
-            raise PluginError(f"{place}: {type(error).__name__}: {one_line(message_of(error))}") from error
+            raise PluginError(told(error)) from error
 
 
 # Imports
@@ -279,15 +286,10 @@ def _forgotten(names: Iterable[str], own: str) -> list[Path]:
 
 
 def _imported(kind: Kind, name: str, place: Place) -> Any:
-    with signals_noted() as noted:
-        try:
-            module = importlib.import_module(place.entry_point.module)
-            own = place.file is None or Path(module.__file__ or "").resolve() == place.file.resolve()
-            plugin = place.entry_point.load() if own else None
-        except BaseException as error:  # whatever the file does when it is run
-            if noted and not isinstance(error, Exception):
-                raise
-            raise PluginError(_import_failure(error, place)) from error
+    with _raised_by_plugin(functools.partial(_import_failure, place)):
+        module = importlib.import_module(place.entry_point.module)
+        own = place.file is None or Path(module.__file__ or "").resolve() == place.file.resolve()
+        plugin = place.entry_point.load() if own else None
     if not own:
         raise PluginError(
             f"{kind} '{name}' is {place.file}, but Python has {module.__file__} under the name {module.__name__}: "
@@ -296,7 +298,7 @@ def _imported(kind: Kind, name: str, place: Place) -> Any:
     return plugin
 
 
-def _import_failure(error: BaseException, place: Place) -> str:
+def _import_failure(place: Place, error: BaseException) -> str:
     message, places = printable(one_line(message_of(error))), _code_of_plugins()
     lines = [
         f"{frame.filename}, line {frame.lineno}"
