@@ -128,8 +128,8 @@ class CodeFiles:
 
         A bare plug-in name such as `maze` does not pull in its file.
         """
-        for folder in (plugins.PROJECT, *itertools.chain(*self._folders.values())):
-            base = folder if folder == plugins.PROJECT else folder.parent
+        of_plug_ins = ((folder.parent, folder) for folder in itertools.chain(*self._folders.values()))
+        for base, folder in ((plugins.PROJECT, plugins.PROJECT), *of_plug_ins):
             for path in self._project.inside(folder):
                 if base != folder and _is_plugin(path) and not path.name.startswith("_"):
                     yield from ((base, file, str(file.relative_to(folder))) for file in self._project.below(path))
