@@ -305,7 +305,7 @@ def _import_failure(place: Place, error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if any(Path(frame.filename).is_relative_to(folder) for folder in places)
     ]
-    if isinstance(error, SyntaxError):
+    if isinstance(error, SyntaxError) and error.filename is not None:
         lines.append(f"{error.filename}, line {error.lineno}")
     if isinstance(error, ModuleNotFoundError) and error.name and place.file is not None:
         package = place.entry_point.module.partition(".")[0]
