@@ -299,14 +299,14 @@ def _imported(kind: Kind, name: str, place: Place) -> Any:
 
 
 def _import_failure(place: Place, error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{error.filename}, line {error.lineno}: {error.msg}"
     message, places = printable(one_line(message_of(error))), _code_of_plugins()
     lines = [
         f"{frame.filename}, line {frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
         if any(Path(frame.filename).is_relative_to(folder) for folder in places)
     ]
-    if isinstance(error, SyntaxError) and error.filename is not None:
-        lines.append(f"{error.filename}, line {error.lineno}")
     if isinstance(error, ModuleNotFoundError) and error.name and place.file is not None:
         package = place.entry_point.module.partition(".")[0]
         if importlib.util.find_spec(f"{package}.{error.name.partition('.')[0]}") is not None:

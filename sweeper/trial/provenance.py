@@ -46,12 +46,11 @@ LOCKS = (
 """The files that lock dependencies; the first that a place has is its lock."""
 
 
-class Source(BaseModel):
+class State(BaseModel):
     """The state of the code in one place."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    version: str | None = None  # of an installed package, and of `sweeper`
     commit: str | None = None  # None where there is no git history, or git refuses to read it
     # Whether tracked files differ from the commit, or untracked ones or plug-ins that git ignores stand beside them;
     # results aside
@@ -59,14 +58,15 @@ class Source(BaseModel):
     lock_hash: str | None = None  # SHA-256 of the lock file, None where there is none
 
 
-class Provenance(BaseModel):
+class Source(State):
+    """The state of `sweeper`, or of a package with plug-ins."""
+
+    version: str | None = None
+
+
+class Provenance(State):
     """The code, packages and command line behind a result; `commit`, `dirty` and `lock_hash` are the project's."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    commit: str | None
-    dirty: bool | None
-    lock_hash: str | None
     # The other places of code by name: `sweeper`, and packages with plug-ins; empty in records of older programs
     sources: dict[str, Source] = {}
     versions: dict[str, str]  # version by package, and of `python`
@@ -90,17 +90,14 @@ class Provenance(BaseModel):
 def capture(command: str, project: Path | None = None) -> Provenance:
     """Provenance of this process, whose command line to type again (`command_line`) is given."""
     state = functools.cache(_state)  # the project may be the checkout of this package
-    own, platform_code = state(project or plugins.PROJECT), state(plugins.ROOT)
     version = importlib.import_module("sweeper").__version__  # the package is above this room
-    sources = {"sweeper": platform_code.model_copy(update={"version": version})}
+    sources = {"sweeper": Source(**dict(state(plugins.ROOT)), version=version)}
     for name, package in plugins.packages().items():
         folder = _edited_in(package)
-        sources[name] = (state(folder) if folder else Source()).model_copy(update={"version": package.version})
+        sources[name] = Source(**(dict(state(folder)) if folder else {}), version=package.version)
     installed = (next(iter(importlib.metadata.distributions(name=name)), None) for name in PACKAGES)
     return Provenance(
-        commit=own.commit,
-        dirty=own.dirty,
-        lock_hash=own.lock_hash,
+        **dict(state(project or plugins.PROJECT)),
         sources=sources,
         versions={"python": platform.python_version(), **{each.name: each.version for each in installed if each}},
         command=command,
@@ -140,11 +137,11 @@ def without_folders(text: str) -> str:
     return shlex.join(_ABSOLUTE.sub("", word) for word in words)
 
 
-def _state(place: Path) -> Source:
+def _state(place: Path) -> State:
     locks = (place / name for name in LOCKS)
     lock = next((file for file in locks if file.is_file() and os.access(file, os.R_OK)), None)
     commit, dirty = _git_state(place)
-    return Source(
+    return State(
         commit=commit, dirty=dirty, lock_hash=None if lock is None else hashlib.sha256(lock.read_bytes()).hexdigest()
     )
 
