@@ -22,7 +22,7 @@ from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import Node
 from sweeper.tables import value_text
 from sweeper.trial.entry_names import column_name, varying
-from sweeper.trial.kind_tables import Goal
+from sweeper.trial.kinds import Goal
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import with_unwritten
 

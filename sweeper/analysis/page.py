@@ -83,7 +83,7 @@ from sweeper.trial.entry_names import (
     most_telling,
     varying,
 )
-from sweeper.trial.kind_tables import Goal
+from sweeper.trial.kinds import Goal
 from sweeper.trial.trial import traits_of
 
 TEMPLATE = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from sweeper.analysis.results import current, goals_of, named_frame, with_variab
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_note
 from sweeper.messages import counted
 from sweeper.store.store import Store, SweepRecord
-from sweeper.trial.kind_tables import Goal
+from sweeper.trial.kinds import Goal
 from sweeper.trial.metrics import equal_but_rounding
 
 SHOWN_SETTINGS = 20  # largest number of settings that are shown to people

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store, SweepRecord
-from sweeper.trial.kind_tables import Goal
+from sweeper.trial.kinds import Goal
 from sweeper.trial.remembered import remembered
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from sweeper.store.store import CURVES, TRIALS, Store
 from sweeper.trial import plugins
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import LEADING, column_name, decoded, entries, is_number
-from sweeper.trial.kind_tables import Goal, KindTables
-from sweeper.trial.kinds import declared_with, kind_with
+from sweeper.trial.kinds import Goal, KindTables, declared_with, kind_with
 from sweeper.trial.metrics import metric_named
 from sweeper.trial.trial import Trial, numerics_version, plugin_version, traits_of, trial_id
 

@@ -4,8 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from sweeper.learned_algorithms.metrics import FAILED_INPUTS, LOSS, SUCCESS, estimate_of, is_share, metric_named
-from sweeper.trial.kind_tables import Goal, KindTables, Traits
-from sweeper.trial.kinds import Declared
+from sweeper.trial.kinds import Declared, Goal, KindTables, Traits
 from sweeper.trial.metrics import Metric
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from sweeper.space.optuna_options import OptunaOptions
 from sweeper.space.problems import Problem
 from sweeper.space.yaml_tree import Node, entry_at
 from sweeper.trial.field_types import ListOf
-from sweeper.trial.kind_tables import Goal
-from sweeper.trial.kinds import kind_with
+from sweeper.trial.kinds import Goal, kind_with
 from sweeper.trial.record import Spec
 
 if TYPE_CHECKING:

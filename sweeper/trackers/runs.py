@@ -17,7 +17,7 @@ from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
 from sweeper.trial.entry_names import NAMELESS, decoded, entries, named_values, varying
-from sweeper.trial.kind_tables import Goal
+from sweeper.trial.kinds import Goal
 
 CHUNK = 200  # trials whose curves are read at once
 LONGEST_LABEL = 100  # characters

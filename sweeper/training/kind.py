@@ -47,7 +47,7 @@ class Names(NamedTuple):
 
 
 class Kind(abc.ABC, Generic[T]):
-    """A kind of trial; what tables show of it is declared (`sweeper.trial.kind_tables`)."""
+    """A kind of trial; what tables show of it is declared (`sweeper.trial.kinds`)."""
 
     record: type[T]
     """What its trials are."""

@@ -20,15 +20,15 @@ trial. Two processes agree if they have loaded the plug-in, which may change `sy
 What a method adds to `sys.path` when it runs is not looked for.
 """
 
+import contextlib
 import functools
 import importlib.machinery
 import importlib.metadata
 import importlib.util
 import itertools
 import json
-import os
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -48,8 +48,7 @@ NUMERICS = ("sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.re
 NO_NUMERICS = (
     "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.store", "sweeper.trial.code_files",
     "sweeper.trial.contract_checks", "sweeper.trial.experiment_declared", "sweeper.trial.kinds",
-    "sweeper.trial.loaded_code", "sweeper.trial.patches", "sweeper.trial.plugins",
-    "sweeper.trial.kind_tables", "sweeper.trial.remembered",
+    "sweeper.trial.loaded_code", "sweeper.trial.patches", "sweeper.trial.plugins", "sweeper.trial.remembered",
     *(
         f"{module.rpartition('.')[0]}.{name}" for module in _OF_KINDS
         for name in ("advice", "checks", "declared", "figures")
@@ -78,12 +77,7 @@ class CodeFiles:
     def __init__(self) -> None:
         self._project = ProjectFiles(plugins.PROJECT)
         self._folders = {f"{kind}s": plugins.folders(kind) for kind in plugins.KINDS}
-        ours = (*itertools.chain(*self._folders.values()), plugins.PACKAGE)
-        self._names = [
-            *((f"{folder}{os.sep}", f"{folder.name}/") for folder in ours),
-            (f"{plugins.PROJECT}{os.sep}", ""),
-        ]
-        self._entries = {path: set(source_meaning.words(name)) for path, name in self._nameable()}
+        self._entries = {(base, path): set(source_meaning.words(name)) for base, path, name in self._nameable()}
         self._own = {module.partition(".")[0] for kind in plugins.KINDS for module in plugins.modules(kind).values()}
         self._zips = set[Path]()  # from which something is imported
         self._read: dict[File, Meaning] = {}
@@ -93,31 +87,24 @@ class CodeFiles:
         waiting, seen = list(modules), set[str]()
         files, libraries = set(known), dict[str, str]()
         words, entries = set[str](), dict(self._entries)
-        packages = (module.split(".")[1:] for module in modules if module.startswith("sweeper."))
-        new = self._below(*(plugins.PACKAGE.joinpath(*names) for names in packages))
+        new = list[File]()
         while True:
             for file in set(new) - files:
                 files.add(file)
-                imports, texts = self._naming(file)
-                waiting += imports
-                words.update(texts)
+                content, of_sweeper = self.content(file), file.name.startswith("sweeper/")
+                # In this package nothing counts but what it imports of itself: libraries count for every trial.
+                waiting += (name for name in content.imports if not of_sweeper or name.startswith("sweeper."))
+                words.update(() if of_sweeper else content.words)
             if waiting:
                 if (module := waiting.pop()) not in seen:
                     seen.add(module)
                     new, found = self._imported(module)
                     libraries |= found
-            elif named := [path for path, name in entries.items() if name <= words]:
-                new = self._below(*named)
-                entries = {path: name for path, name in entries.items() if path not in named}
+            elif named := [entry for entry, name in entries.items() if name <= words]:
+                new = [file for base, path in named for file in self._below(base, path)]
+                entries = {entry: name for entry, name in entries.items() if entry not in named}
             else:
                 return Reached(files - known, libraries)
-
-    def _naming(self, file: File) -> tuple[Sequence[str], Sequence[str]]:
-        """The modules, and the words in texts, by which a file brings others; this package names all by its imports."""
-        content = self.content(file)
-        if file.name.startswith("sweeper/"):
-            return [name for name in content.imports if name.startswith("sweeper.")], ()
-        return content.imports, content.words
 
     def digest(self, reached: Reached) -> str:
         """Digest of the names and contents of files, and of the versions of libraries."""
@@ -136,84 +123,73 @@ class CodeFiles:
                 self._read[file] = Meaning(source_meaning.digest_of_file(file.path), (), ())
         return self._read[file]
 
-    def _nameable(self) -> Iterator[tuple[Path, str]]:
-        """What a text may name, and how: files and folders of the project, those beside plug-ins, files of plug-ins.
+    def _nameable(self) -> Iterator[tuple[Path, Path, str]]:
+        """What a text may name, after the folder of its name: files and folders of the project and beside plug-ins.
 
         A bare plug-in name such as `maze` does not pull in its file.
         """
-        for path in self._project.inside(plugins.PROJECT):
-            if path != plugins.PACKAGE:
-                yield path, _stem(path)
-        for folder in itertools.chain(*self._folders.values()):
+        of_plug_ins = ((folder.parent, folder) for folder in itertools.chain(*self._folders.values()))
+        for base, folder in ((plugins.PROJECT, plugins.PROJECT), *of_plug_ins):
             for path in self._project.inside(folder):
-                if path.name.startswith("_") or not _is_plugin(path):
-                    if path.name != "__init__.py":
-                        yield path, _stem(path)
-                else:
-                    yield from ((file, str(file.relative_to(folder))) for file in self._project.below(path))
+                if base != folder and _is_plugin(path) and not path.name.startswith("_"):
+                    yield from ((base, file, str(file.relative_to(folder))) for file in self._project.below(path))
+                elif path != plugins.PACKAGE and (base == folder or path.name != "__init__.py"):
+                    yield base, path, path.stem if path.suffix == ".py" else path.name
 
-    def _below(self, *paths: Path) -> list[File]:
-        return [File(self._name(file), file) for path in paths for file in self._project.below(path)]
-
-    def _name(self, file: Path) -> str:
-        text = str(file)
-        for folder, name in self._names:
-            if text.startswith(folder):
-                return name + text[len(folder) :].replace(os.sep, "/")
-        raise ValueError(f"{file} is no file of ours")
+    def _below(self, base: Path, path: Path) -> list[File]:
+        return _named(base, self._project.below(path))
 
     def _imported(self, module: str) -> tuple[list[File], dict[str, str]]:
         """What an import of a module brings: files, and libraries with their versions."""
         top, *rest = module.split(".")
-        if top == "sweeper":
-            return self._of_sweeper(module), {}
-        if top in self._folders:
-            modules = [file for folder in self._folders[top] for file in self._modules(folder, rest)]
-            return self._beside(self._folders[top], rest) + modules, {}
         files, libraries = list[File](), dict[str, str]()
-        for place in _places(top):
-            if top not in self._own and (version := _version_of_library(top, place)) is not None:
-                libraries[top] = version
-            else:
-                own = top not in LIBRARIES and _library_folder(place) is None
-                files += self._at(place, of_project=own)
-                if own and place.is_relative_to(plugins.PROJECT):
-                    files += self._modules(place.parent, [top, *rest])
+        if top == "sweeper":
+            # `sweeper/__init__.py` computes nothing; it imports the rooms of `import sweeper`.
+            if module.startswith(NUMERICS) or not module.startswith(NO_NUMERICS):
+                files += _named(plugins.ROOT, _modules(plugins.PACKAGE, rest))
+            if module in NUMERICS:
+                files += self._below(plugins.ROOT, plugins.PACKAGE.joinpath(*rest))
+        elif top in self._folders:
+            for folder in self._folders[top]:
+                files += _named(folder.parent, [*self._beside(folder, rest), *_modules(folder, rest)])
+        else:
+            for place in _places(top):
+                if top not in self._own and (version := _version_of_library(top, place)) is not None:
+                    libraries[top] = version
+                else:
+                    files += self._at(place, [top, *rest])
         return files, libraries
 
-    def _of_sweeper(self, module: str) -> list[File]:
-        if module.startswith(NO_NUMERICS) and not module.startswith(NUMERICS):
-            return []
-        # `sweeper/__init__.py` computes nothing; it imports the rooms of `import sweeper`.
-        return self._modules(plugins.PACKAGE, module.split(".")[1:])
+    def _beside(self, folder: Path, names: list[str]) -> Iterator[Path]:
+        """Of a folder with plug-ins the files of a module, and every file that is no Python and in no other plug-in."""
+        for path in self._project.inside(folder):
+            whole = not names or path.stem in (names[0], "__init__")
+            if whole or not _is_plugin(path):
+                yield from (file for file in self._project.below(path) if whole or file.suffix != ".py")
 
-    def _modules(self, folder: Path, names: list[str]) -> list[File]:
-        """The files of a module in a folder, and of the packages in between; whether git ignores them or not."""
-        paths = [folder.joinpath(*names[:length]) for length in range(1, len(names) + 1)]
-        files = [file for path in paths for file in (path / "__init__.py", path.with_suffix(".py"))]
-        return [File(self._name(file), file) for file in files if file.is_file()]
-
-    def _beside(self, folders: Iterable[Path], names: list[str]) -> list[File]:
-        """Of folders with plug-ins the files of a module, and every file that is no Python and in no other plug-in."""
-        files = list[File]()
-        for path in itertools.chain(*map(self._project.inside, folders)):
-            if not names or path.stem in (names[0], "__init__"):
-                files += self._below(path)
-            elif not _is_plugin(path):
-                files += [file for file in self._below(path) if file.path.suffix != ".py"]
-        return files
-
-    def _at(self, place: Path, of_project: bool) -> list[File]:
-        """The files of a module or package that is somebody's own; in the project all of the folder that it is in."""
+    def _at(self, place: Path, names: list[str]) -> list[File]:
+        """The files of a module that is somebody's own; in the project all of the folder that it is in."""
         if not place.exists():
             place = next(folder for folder in place.parents if folder.exists())
             self._zips.add(place)
-        if of_project and place.is_relative_to(plugins.PROJECT):
-            return self._below(plugins.PROJECT.joinpath(*place.relative_to(plugins.PROJECT).parts[:1]))
-        return [File(file.relative_to(place.parent).as_posix(), file) for file in self._project.below(place)]
+        project = plugins.PROJECT
+        if names[0] in LIBRARIES or plugins.library_folder(place) or not place.is_relative_to(project):
+            return self._below(place.parent, place)
+        whole = project.joinpath(*place.relative_to(project).parts[:1])
+        return self._below(project, whole) + _named(project, _modules(place.parent, names))
 
 
 _FORKS = tuple(f"{name}/" for name in LIBRARIES)
+
+
+def _named(base: Path, paths: Iterable[Path]) -> list[File]:
+    return [File(path.relative_to(base).as_posix(), path) for path in paths]
+
+
+def _modules(folder: Path, names: list[str]) -> list[Path]:
+    """The files of a module in a folder, and of the packages in between; whether git ignores them or not."""
+    paths = [folder.joinpath(*names[:length]) for length in range(1, len(names) + 1)]
+    return [file for path in paths for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
 
 
 def _of_module(name: str, source: bytes) -> Meaning:
@@ -222,18 +198,15 @@ def _of_module(name: str, source: bytes) -> Meaning:
 
 def _of_zip(path: Path) -> Meaning:
     """What the files in a zip say together; other times of the files in it, or another order, say the same."""
+    said = dict[str, Meaning]()
     with zipfile.ZipFile(path) as archive:
-        content = {name: archive.read(name) for name in sorted(archive.namelist())}
-    meanings = {name: _of_module(name, data) for name, data in content.items() if name.endswith(".py")}
-    others = {name: source_meaning.digest(data) for name, data in content.items() if name not in meanings}
-    digests = others | {name: meaning.digest for name, meaning in meanings.items()}
-    imports = itertools.chain.from_iterable(meaning.imports for meaning in meanings.values())
-    words = itertools.chain.from_iterable(meaning.words for meaning in meanings.values())
-    return Meaning(source_meaning.digest(json.dumps(digests, sort_keys=True).encode()), tuple(imports), tuple(words))
-
-
-def _stem(path: Path) -> str:
-    return path.stem if path.suffix == ".py" else path.name
+        for name in sorted(archive.namelist()):
+            data, no_python = archive.read(name), not name.endswith(".py")
+            said[name] = Meaning(source_meaning.digest(data), (), ()) if no_python else _of_module(name, data)
+    digests = json.dumps({name: meaning.digest for name, meaning in said.items()})
+    imports = itertools.chain.from_iterable(meaning.imports for meaning in said.values())
+    words = itertools.chain.from_iterable(meaning.words for meaning in said.values())
+    return Meaning(source_meaning.digest(digests.encode()), tuple(imports), tuple(words))
 
 
 def _is_plugin(path: Path) -> bool:
@@ -242,36 +215,28 @@ def _is_plugin(path: Path) -> bool:
 
 def _places(top: str) -> list[Path]:
     """Where Python finds a module or package, which is not imported for this; nowhere what Python brings along."""
-    if not top:  # of a relative import that leads out of all packages
-        return []
-    try:
+    spec = None
+    with contextlib.suppress(ImportError, ValueError):  # of a module that was not imported but made
         spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):  # of a module that was not imported but made
-        spec = None
     # A command whose first folder is that of a script does not search the project. Workers do.
     spec = spec or importlib.machinery.PathFinder.find_spec(top, [str(plugins.PROJECT)])
-    if spec is None:
-        return []
-    places = spec.submodule_search_locations or ([spec.origin] if spec.has_location else [])
-    paths = [Path(place) for place in places if place]
-    return [path for path in paths if not path.is_relative_to(plugins.STANDARD_LIBRARY) or _library_folder(path)]
-
-
-def _library_folder(path: Path) -> Path | None:
-    return next((folder for folder in path.parents if folder.name in plugins.LIBRARY_FOLDERS), None)
+    file = spec.origin if spec and spec.has_location else None
+    paths = [Path(place) for place in (spec and spec.submodule_search_locations) or [file] if place]
+    return [path for path in paths if not path.is_relative_to(plugins.STANDARD_LIBRARY) or plugins.library_folder(path)]
 
 
 @functools.cache  # a process that has loaded a library keeps it
 def _version_of_library(top: str, place: Path) -> str | None:
     """Version of a module or package that was installed from an archive; None if it is somebody's own code."""
-    folder = _library_folder(place)
-    try:
-        library = importlib.metadata.distribution(top)
-    except importlib.metadata.PackageNotFoundError:  # a name such as yaml, of PyYAML; the search takes .2 s
-        names = importlib.metadata.packages_distributions().get(top) if folder else None
-        library = importlib.metadata.distribution(names[0]) if names else None
-    if library is None or Path(str(library.locate_file(""))) != folder:
+    if (folder := plugins.library_folder(place)) is None:
         return None
-    origin = json.loads(library.read_text("direct_url.json") or "{}")
+    installed = functools.partial(importlib.metadata.distributions, path=[str(folder)])
+    library = next(iter(installed(name=top)), None)
+    if library is None:  # a name such as yaml, of PyYAML; the search takes .2 s
+        names = importlib.metadata.packages_distributions().get(top, ())
+        library = next((each for name in names for each in installed(name=name)), None)
+    origin = json.loads((library and library.read_text("direct_url.json")) or "{}")
+    if library is None or "dir_info" in origin:
+        return None
     exact = origin.get("vcs_info", {}).get("commit_id") or origin.get("archive_info", {}).get("hash")
-    return None if "dir_info" in origin else " ".join(filter(None, [library.version, exact]))
+    return " ".join(filter(None, [library.version, exact]))

@@ -1,7 +1,6 @@
 """Checks of what plug-ins give against their contracts; a mistake is told with the line of the plug-in."""
 
 import contextlib
-import inspect
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from sweeper.messages import UserError, message_of, one_line
-from sweeper.trial import plugins
+from sweeper.trial import patches, plugins
 
 
 class ContractError(UserError, ValueError):
@@ -41,14 +40,12 @@ def place(plugin: object, method: str) -> str:
 
     Of a method that the contract makes of another one (`made_of`) it is the place of the other.
     """
-    defined: Any = getattr(type(plugin), method)
-    if isinstance(defined, property):
-        defined = defined.fget
+    defined = getattr(type(plugin), method)
     if (other := getattr(defined, "made_of", None)) is not None:
         return place(plugin, other)
-    defined = inspect.unwrap(defined)
-    code = defined.__code__
-    frame = traceback.FrameSummary(code.co_filename, code.co_firstlineno, method)
+    function = patches.function_of(defined)
+    assert function is not None, "methods of plug-ins are written in Python"
+    frame = traceback.FrameSummary(function.__code__.co_filename, function.__code__.co_firstlineno, method)
     return f"{plugins.line_of_ours([frame]) or f'{frame.filename}, line {frame.lineno}'}: {method}"
 
 
@@ -111,20 +108,17 @@ def check_name(plugin: object, method: str, name: Any, others: Iterable[str] = (
 
     `others` are names beside it. SQL does not see capitals, so no two may differ in these alone.
     """
-    from sweeper.trial.columns import (
-        METRICS,
-        OF_ENTRIES,
-        TAKEN,
-    )  # asks the kinds of trial, which are made of this module
+    from sweeper.trial import columns  # asks the kinds of trial, which are made of this module
 
+    must = None
     if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
-        raise broken(plugin, method, f"the name {name!r}", "a word of letters, digits and _, a letter first")
-    if name.lower() in TAKEN or name.lower().startswith(OF_ENTRIES):
-        raise broken(plugin, method, f"the name {name!r}", "another name: tables have, or may have, such a column")
-    for other in (*METRICS, *others):
-        if name != other and name.lower() == str(other).lower():
-            must = f"another name: it differs from {other!r} in capitals alone"
-            raise broken(plugin, method, f"the name {name!r}", must)
+        must = "a word of letters, digits and _, a letter first"
+    elif name.lower() in columns.TAKEN or name.lower().startswith(columns.OF_ENTRIES):
+        must = "another name: tables have, or may have, such a column"
+    elif alike := {other for other in map(str, (*columns.METRICS, *others)) if other.lower() == name.lower()} - {name}:
+        must = f"another name: it differs from {min(alike)!r} in capitals alone"
+    if must is not None:
+        raise broken(plugin, method, f"the name {name!r}", must)
 
 
 def check_batch(plugin: object, method: str, batch: PyTree, count: int | None = None) -> int:

@@ -9,7 +9,6 @@ Values: numbers are numbers, also the infinities and NaN that JSON spells out, a
 A setting is what trials share that are equal in all entries but the training seed.
 """
 
-import collections
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,10 +59,7 @@ def entries(spec: str) -> Mapping[str, Any]:
 
 def entries_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     """As `entries`, of a specification as nested mappings."""
-    record = {}
-    for part, value in with_unwritten(spec).items():
-        leaves = leaf_values(value, f"{part}.") if isinstance(value, Mapping) else [(part, value)]
-        record |= {path: decoded(leaf) for path, leaf in leaves}
+    record = {path: decoded(value) for path, value in leaf_values(with_unwritten(spec))}
     left_out = declared_with(spec).tables.meaningless(traits_of_entries(spec))
     return {path: value for path, value in record.items() if path not in left_out}
 
@@ -142,21 +138,17 @@ def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
     The entries of a plug-in depend on its name. Such an entry differs if a specification with the same name lacks it.
     """
-    values: dict[str, set[Any]] = {}
-    having: collections.Counter[tuple[str, Any]] = collections.Counter()
-    for record in records:
-        for path, value in record.items():
-            values.setdefault(path, set()).add(value)
-            having[path, _owner(record, path)] += 1
-    parts = {path.partition(".")[0] for path in values}
-    named = collections.Counter((part, record.get(f"{part}.name")) for record in records for part in parts)
-    differing = {path for path, seen in values.items() if len(seen) > 1}
-    for (path, owner), count in having.items():
-        everyone = len(records) if owner is None else named[path.partition(".")[0], owner]
-        if count < everyone:
-            differing.add(path)
-    places = {path: place for place, path in enumerate(values)}
-    return sorted(differing, key=lambda path: (*_rank(path), not path.endswith(".name"), places[path]))
+    paths = dict.fromkeys(path for record in records for path in record)
+
+    def differs(path: str) -> bool:
+        having = [record for record in records if path in record]
+        if len(having) < len(records):
+            owners = {_owner(record, path) for record in having}
+            if any(path not in record and not owners.isdisjoint({None, _owner(record, path)}) for record in records):
+                return True
+        return len({record[path] for record in having}) > 1
+
+    return sorted(filter(differs, paths), key=lambda path: (*_rank(path), not path.endswith(".name")))
 
 
 def most_telling(paths: Sequence[str], records: Sequence[Mapping[str, Any]], most: int) -> list[str]:

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sweeper.trial.kind_tables import Goal, KindTables, Traits
-from sweeper.trial.kinds import Declared
+from sweeper.trial.kinds import Declared, Goal, KindTables, Traits
 
 
 class ExperimentTables(KindTables):

@@ -13,6 +13,7 @@ from sweeper.messages import UserError
 from sweeper.trial import patches, plugins
 from sweeper.trial.code_files import LIBRARIES, NUMERICS, CodeFiles, File
 from sweeper.trial.plugins import PluginError
+from sweeper.trial.project_files import stamp
 
 
 class OtherCodeError(UserError, RuntimeError):
@@ -28,19 +29,10 @@ _loaded: dict[str, dict[File, str]] = {}
 
 @contextlib.contextmanager
 def noted(module: str) -> Iterator[None]:
-    """Note the files of a plug-in before this process loads it, in the context; after a failure it may be mended."""
+    """Note the files of a plug-in, as they are before this process loads it in the context."""
     code = CodeFiles()
-    new = code.reached([module]).files - _first.keys()
-    for file in new:
-        _first[file] = code.content(file).digest
-    try:
-        yield
-    except BaseException:
-        imported = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-        for file in new:
-            if str(file.path) not in imported:
-                del _first[file]
-        raise
+    code.reached([module])  # reads the files, each once
+    yield
     # Once loaded it may have changed `sys.path`, and its imports mean other files.
     files = code.reached([module]).files
     _note(module, code, files)
@@ -61,13 +53,13 @@ def _require_own(files: Set[Path]) -> None:
             return False
         file = Path(function.__code__.co_filename)
         uncounted = file not in files and file.is_relative_to(plugins.PROJECT) and file.is_file()
-        library = file.is_relative_to(plugins.PACKAGE) or not {*file.parts}.isdisjoint(plugins.LIBRARY_FOLDERS)
+        library = file.is_relative_to(plugins.PACKAGE) or plugins.library_folder(file)
         return function.__globals__.get("__name__") == "__main__" or (uncounted and not library)
 
     if found := patches.foreign(modules, strange):
         listed = ", ".join(f"{name} was replaced by {value}" for name, value in found.items())
         raise PluginError(f"{listed}, which is no part of the plug-in: write it into its file, and start Python anew")
-    patches.remember(modules)
+    patches.of_plug_ins.see(modules)
 
 
 def note_numerics(code: CodeFiles, files: Iterable[File]) -> None:
@@ -88,14 +80,14 @@ class LoadedCode:
         self._modules = {"sweeper", *(modules[kind].get(name, "") for kind, name in used)} & _loaded.keys()
         files = {file.path for module in self._modules for file in _loaded[module]}
         self._places = sorted(files | {path.parent for path in files})
-        self._stamps: list[tuple[int, ...]] = []
+        self._stamps: list[list[int]] = []
 
     def require_unchanged(self) -> None:
         """An `OtherCodeError` that says which files were changed, added or removed since this process loaded them.
 
         Where no file was touched since the last look, the look is cheap.
         """
-        stamps = [_stamp(place) for place in self._places]
+        stamps = [stamp(place) for place in self._places]
         if stamps == self._stamps:
             return
         code, different = CodeFiles(), set[str]()
@@ -110,11 +102,3 @@ class LoadedCode:
                 "mixture; start again (in a notebook restart the kernel)"
             )
         self._stamps = stamps
-
-
-def _stamp(place: Path) -> tuple[int, ...]:
-    try:
-        status = place.stat()
-    except OSError:
-        return ()
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

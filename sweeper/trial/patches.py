@@ -34,30 +34,14 @@ _INSIDE = ("__code__", "__defaults__", "__kwdefaults__")  # of a function, and m
 _inside = operator.attrgetter(*_INSIDE)
 
 
-class _Owner(NamedTuple):
+class _Seen(NamedTuple):
     """What has named parts: a module, a class, a registry, or an object that is called, such as `jax.nn.relu`."""
 
-    value: Any
+    owner: Any
     name: str
-
-    @property
-    def parts(self) -> Mapping[Any, Any]:
-        return self.value if isinstance(self.value, dict) else vars(self.value)
-
-
-class _Change(NamedTuple):
-    owner: _Owner
-    name: Any
-    before: Any  # `_MISSING` if it had none of its own
-    now: Any
-
-    def undo(self) -> None:
-        if isinstance(self.owner.value, dict):
-            self.owner.value[self.name] = self.before
-        elif self.before is _MISSING:
-            delattr(self.owner.value, self.name)
-        else:
-            setattr(self.owner.value, self.name, self.before)
+    parts: Mapping[Any, Any]  # as they are now
+    before: dict[Any, Any]  # those that count, as they were
+    size: int  # how many parts there were
 
 
 class Attributes:
@@ -70,63 +54,62 @@ class Attributes:
         A None does not count, since a module may fill it later.
         """
         self._everything = everything
-        self._held: dict[int, tuple[_Owner, dict[Any, Any]]] = {}  # by id: registries have no hash
-        self._sizes: dict[int, int] = {}  # number of attributes of a class
+        self._seen: dict[int, _Seen] = {}  # by id: registries have no hash
         self._functions: dict[types.FunctionType, tuple[Any, ...]] = {}
 
     def see(self, modules: Iterable[types.ModuleType]) -> None:
         """Remember modules, and what is in them: the classes that their packages define, registries, objects."""
-        waiting = [_Owner(module, _name(module)) for module in modules]
-        for owner in waiting:
-            if owner.value in self:
+        waiting: list[tuple[Any, str]] = [(module, _name(module)) for module in modules]
+        for owner, owner_name in waiting:
+            if owner in self:
                 continue
-            held = {name: value for name, value in list(owner.parts.items()) if self._counts(owner.value, name, value)}
-            self._held[id(owner.value)] = owner, held
-            if isinstance(owner.value, type):
-                self._sizes[id(owner.value)] = len(owner.parts)
-            for name, value in held.items():
+            parts = owner if isinstance(owner, dict) else vars(owner)
+            before = {name: value for name, value in list(parts.items()) if self._counts(owner, name, value)}
+            self._seen[id(owner)] = _Seen(owner, owner_name, parts, before, len(parts))
+            for name, value in before.items():
                 if type(value) is types.FunctionType:
                     self._functions[value] = _inside(value)
                 elif isinstance(value, type):
-                    if _package(value) == _package(owner.value):
-                        waiting.append(_Owner(value, _name(value)))
-                elif isinstance(owner.value, types.ModuleType) and _has_parts(value):
-                    waiting.append(_Owner(value, f"{owner.name}.{name}"))
+                    if _name(value).partition(".")[0] == owner_name.partition(".")[0]:
+                        waiting.append((value, _name(value)))
+                elif isinstance(owner, types.ModuleType) and _has_parts(value):
+                    waiting.append((value, f"{owner_name}.{name}"))
 
     def __contains__(self, value: object) -> bool:
-        return id(value) in self._held
+        return id(value) in self._seen
 
     def changed(self) -> dict[str, str]:
         """What stands in the place of what was replaced, in words, by the name of the attribute."""
-        functions = {_name(function): "other code or defaults" for function, _ in self._rewritten()}
-        return {f"{each.owner.name}.{each.name}": _words(each.now) for each in self._replaced()} | functions
+        replaced = {f"{seen.name}.{name}": _words(seen.parts.get(name, _MISSING)) for seen, name in self._replaced()}
+        return replaced | {_name(function): "other code or defaults" for function in self._rewritten()}
 
     def put_back(self) -> None:
-        for change in list(self._replaced()):
-            change.undo()
-        for function, inside in list(self._rewritten()):
-            for part, value in zip(_INSIDE, inside, strict=True):
+        for seen, name in list(self._replaced()):
+            if isinstance(seen.owner, dict):
+                seen.owner[name] = seen.before[name]
+            elif name in seen.before:
+                setattr(seen.owner, name, seen.before[name])
+            else:
+                delattr(seen.owner, name)
+        for function in list(self._rewritten()):
+            for part, value in zip(_INSIDE, self._functions[function], strict=True):
                 setattr(function, part, value)
 
-    def _replaced(self) -> Iterator[_Change]:
-        for owner, held in self._held.values():
-            now = owner.parts
-            if not all(map(operator.is_, map(now.get, held), held.values())):
-                for name, value in held.items():
-                    if now.get(name, _MISSING) is not value:
-                        yield _Change(owner, name, value, now.get(name, _MISSING))
-            if isinstance(owner.value, type) and len(now) != self._sizes[id(owner.value)]:
-                # A new attribute in front of one that was inherited; any other is nobody's yet.
-                for name, value in list(now.items()):
-                    inherited = any(name in vars(base) for base in owner.value.__mro__[1:])
-                    if inherited and name not in held and self._counts(owner.value, name, value):
-                        yield _Change(owner, name, _MISSING, value)
+    def _replaced(self) -> Iterator[tuple[_Seen, Any]]:
+        """Owner and name of each part that is not as before, or stands in front of an inherited one."""
+        for seen in self._seen.values():
+            owner, _, parts, before, size = seen
+            if not all(map(operator.is_, map(parts.get, before), before.values())):
+                yield from ((seen, name) for name, value in before.items() if parts.get(name, _MISSING) is not value)
+            if isinstance(owner, type) and len(parts) != size:
+                for name, value in list(parts.items()):
+                    inherited = any(name in vars(base) for base in owner.__mro__[1:])  # any other is nobody's yet
+                    if inherited and name not in before and self._counts(owner, name, value):
+                        yield seen, name
 
-    def _rewritten(self) -> Iterator[tuple[types.FunctionType, tuple[Any, ...]]]:
+    def _rewritten(self) -> Iterator[types.FunctionType]:
         if not all(map(operator.eq, map(_inside, self._functions), self._functions.values())):
-            for function, inside in self._functions.items():
-                if _inside(function) != inside:
-                    yield function, inside
+            yield from (function for function, inside in self._functions.items() if _inside(function) != inside)
 
     def _counts(self, owner: Any, name: Any, value: Any) -> bool:
         if isinstance(owner, types.ModuleType):
@@ -142,22 +125,28 @@ def _has_parts(value: Any) -> bool:
     return isinstance(value, dict) or (callable(value) and hasattr(value, "__dict__"))
 
 
-_libraries, _plugins = Attributes(), Attributes(everything=True)
+_libraries, of_plug_ins = Attributes(), Attributes(everything=True)
 _before_us: dict[str, str] = {}  # what was found replaced in libraries when they were seen first
 
 
 def changed() -> dict[str, str]:
     """What stands in the place of what was replaced, in words, by the name of the attribute."""
-    found = _libraries.changed() | _plugins.changed()
+    found = _libraries.changed() | of_plug_ins.changed()
     new = [module for module in of_packages(*LIBRARIES) if module not in _libraries]
     _libraries.see(new)
-    _before_us.update(foreign(new, _of_no_library))
+    _before_us.update(foreign(new))
     return found | _before_us
 
 
 def in_sweeper() -> dict[str, str]:
     """What a notebook or a plug-in has put into `sweeper`, in words, by the name of the attribute."""
-    return foreign(of_packages("sweeper"), _of_no_library)
+    return foreign(of_packages("sweeper"))
+
+
+def put_back() -> None:
+    """Undo all replacements since they were imported."""
+    _libraries.put_back()
+    of_plug_ins.put_back()
 
 
 def _of_no_library(value: Any) -> bool:
@@ -165,26 +154,20 @@ def _of_no_library(value: Any) -> bool:
     return isinstance(module, str) and module.startswith(FOREIGN)
 
 
-def put_back() -> None:
-    """Undo all replacements since they were imported."""
-    _libraries.put_back()
-    _plugins.put_back()
+def foreign(modules: Iterable[types.ModuleType], strange: Callable[[Any], bool] = _of_no_library) -> dict[str, str]:
+    """What is `strange` in modules and in the classes that these define, in words, by the name of the attribute.
 
-
-def remember(modules: Iterable[types.ModuleType]) -> None:
-    """Remember the modules of a plug-in that was loaded now."""
-    _plugins.see(modules)
-
-
-def foreign(modules: Iterable[types.ModuleType], strange: Callable[[Any], bool]) -> dict[str, str]:
-    """What is `strange` in modules and in the classes that these define, in words, by the name of the attribute."""
-    return {
-        f"{_name(owner)}.{name}": _words(value)
-        for module in modules
-        for owner in (module, *_classes(module))
-        for name, value in list(vars(owner).items())
-        if strange(value)
-    }
+    Strange in a library, and in this package, is what a notebook or a plug-in defines.
+    """
+    found = dict[str, str]()
+    for module in modules:
+        values = list(vars(module).values())
+        classes = [value for value in values if isinstance(value, type) and value.__module__ == module.__name__]
+        for owner in (module, *classes):
+            for name, value in list(vars(owner).items()):
+                if strange(value):
+                    found[f"{_name(owner)}.{name}"] = _words(value)
+    return found
 
 
 def of_packages(*names: str) -> list[types.ModuleType]:
@@ -201,16 +184,6 @@ def function_of(value: Any) -> types.FunctionType | None:
     except ValueError:  # wrappers in a circle
         return None
     return value if isinstance(value, types.FunctionType) else None
-
-
-def _classes(module: types.ModuleType) -> list[type]:
-    values = list(vars(module).values())
-    return [value for value in values if isinstance(value, type) and value.__module__ == module.__name__]
-
-
-def _package(value: Any) -> str:
-    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
-    return str(name).partition(".")[0]
 
 
 def _name(value: Any) -> str:

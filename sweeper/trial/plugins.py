@@ -22,24 +22,22 @@ Workers are other processes, perhaps on other machines. They learn the project's
 `SWEEPER_PROJECT`, or run in a copy of that folder.
 """
 
+import collections
 import contextlib
 import functools
-import importlib
-import importlib.machinery
 import importlib.metadata
 import importlib.util
-import inspect
-import json
+import itertools
 import os
 import re
 import sys
 import traceback
-import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.machinery import ModuleSpec
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
-from urllib.parse import urlsplit
 
 from sweeper.interruption import signals_noted
 from sweeper.messages import UserError, instead, message_of, one_line, printable
@@ -56,14 +54,11 @@ PACKAGE = Path(__file__).resolve().parent.parent
 ROOT = PACKAGE.parent
 """The checkout; of an installed package the folder that packages are installed in."""
 
-IS_CHECKOUT = not (PACKAGE / "tasks").is_dir()
-"""An installed package has its plug-ins inside, where no other package can be in their way."""
+SHIPPED = PACKAGE if (PACKAGE / "tasks").is_dir() else ROOT
+"""Folder whose `tasks/`, `models/`, `objectives/`, `optimizers/` and `experiments/` are shipped.
 
-SHIPPED = ROOT if IS_CHECKOUT else PACKAGE
-"""Folder whose `tasks/`, `models/`, `objectives/`, `optimizers/` and `experiments/` are shipped."""
-
-LIBRARY_FOLDERS = ("site-packages", "dist-packages")
-"""Names of the folders that packages are installed in."""
+An installed package has its plug-ins inside, where no other package can be in their way.
+"""
 
 STANDARD_LIBRARY = Path(os.__file__).parent
 
@@ -82,13 +77,21 @@ class PluginError(UserError, ValueError):
 class Place(NamedTuple):
     """Where a plug-in is."""
 
-    file: Path | None  # its file; None for an entry point
-    entry_point: importlib.metadata.EntryPoint | None  # the entry point of an installed package; None for a file
+    entry_point: EntryPoint  # its module and class; made here for a file
+    file: Path | None  # its file in a folder of plug-ins; None in an installed package
 
     def __str__(self) -> str:
-        if self.entry_point is None:
+        if self.file is not None:
             return str(self.file)
-        return f"{_file_of(self.entry_point) or self.entry_point.module} (entry point '{self.entry_point.name}')"
+        file = None
+        with contextlib.suppress(ImportError, ValueError):  # as far as this can be known without running it
+            file = getattr(importlib.util.find_spec(self.entry_point.module), "origin", None)
+        return f"{file or self.entry_point.module} (entry point '{self.entry_point.name}')"
+
+
+def library_folder(path: Path) -> Path | None:
+    """The folder of installed packages that a path is in; None for what Python brings along, and somebody's own."""
+    return next((folder for folder in path.parents if folder.name in ("site-packages", "dist-packages")), None)
 
 
 def folders(kind: Kind) -> list[Path]:
@@ -104,19 +107,93 @@ def names(kind: Kind) -> list[str]:
 
 def modules(kind: Kind) -> dict[str, str]:
     """The module of every plug-in of a kind, by name; of a name that exists more than once, the first place."""
-    return {
-        name: f"{kind}s.{name}" if place.entry_point is None else place.entry_point.module
-        for name, (place, *_) in _places(kind).items()
-    }
+    return {name: place.entry_point.module for name, (place, *_) in _places(kind).items()}
 
 
 def places() -> dict[str, list[str]]:
     """All places of every plug-in, by its kind and name, as texts that are others for another plug-in."""
-    return {
-        f"{kind} {name}": [str(place.file or place.entry_point) for place in found]
-        for kind in KINDS
-        for name, found in _places(kind).items()
-    }
+    return {f"{kind} {name}": list(map(repr, found)) for kind in KINDS for name, found in _places(kind).items()}
+
+
+def packages() -> dict[str, importlib.metadata.Distribution]:
+    """The installed packages that bring plug-ins, by name."""
+    brought = (entry_point.dist for kind in KINDS for entry_point in _entry_points(kind))
+    return {package.name: package for package in brought if package is not None}
+
+
+def _places(kind: Kind) -> dict[str, list[Place]]:
+    places = collections.defaultdict[str, list[Place]](list)
+    for folder in folders(kind):
+        for file in sorted([*folder.glob("[!_]*.py"), *folder.glob("*/__init__.py")]):
+            name = file.parent.name if file.stem == "__init__" else file.stem
+            places[name].append(Place(EntryPoint(name, f"{kind}s.{name}:{kind.capitalize()}", ""), file))
+    for entry_point in _entry_points(kind):
+        places[entry_point.name].append(Place(entry_point, None))
+    return places
+
+
+def _entry_points(kind: Kind) -> EntryPoints:
+    return _all_entry_points(tuple(sys.path)).select(group=f"sweeper.{kind}s")
+
+
+@functools.cache
+def _all_entry_points(path: tuple[str, ...]) -> EntryPoints:
+    """The entry points of all packages on `sys.path`: reading them takes .01 s and more, and a start asks ten times."""
+    return cast("EntryPoints", importlib.metadata.entry_points())
+
+
+# Code of plug-ins
+
+
+def line_of_ours(frames: Iterable[traceback.FrameSummary]) -> str | None:
+    """File and line of the last of the frames that is in a plug-in's folder or in this package."""
+    parents = {PACKAGE: ROOT} | _code_of_plugins()
+    places = [
+        f"{Path(frame.filename).relative_to(parent)}, line {frame.lineno}"
+        for frame in frames
+        for folder, parent in parents.items()
+        if Path(frame.filename).is_relative_to(folder)
+    ]
+    return places[-1] if places else None
+
+
+def _code_of_plugins() -> dict[Path, Path]:
+    """Folders and files with code of plug-ins, each with the folder from which its path is told."""
+    places = {folder: folder.parent for kind in KINDS for folder in folders(kind)}
+    for kind in KINDS:
+        for entry_point in _entry_points(kind):
+            module = sys.modules.get(entry_point.module.partition(".")[0])
+            files = [*getattr(module, "__path__", []), getattr(module, "__file__", None)]
+            places |= {Path(file): Path(file).parent for file in files if file}
+    return places
+
+
+def contained() -> contextlib.AbstractContextManager[None]:
+    """Turns what is no `Exception`, such as `sys.exit(0)` in a plug-in, into a `PluginError` with its place.
+
+    It would have ended the process without a word. KeyboardInterrupt is Ctrl-C, whoever raises it.
+    """
+
+    def told(error: BaseException) -> str:
+        place = line_of_ours(traceback.extract_tb(error.__traceback__))
+        return f"{place}: {type(error).__name__}: {one_line(message_of(error))}"
+
+    return _raised_by_plugin(told, but=(Exception, KeyboardInterrupt))
+
+
+@contextlib.contextmanager
+def _raised_by_plugin(told: Callable[[BaseException], str], but: tuple[type, ...] = ()) -> Iterator[None]:
+    """Turns what a plug-in raises into a `PluginError` that tells it; an answer to a signal stays what it is."""
+    with signals_noted() as noted:
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, but) or (noted and not isinstance(error, Exception)):
+                raise
+            raise PluginError(told(error)) from error
+
+
+# Imports
 
 
 _watches: list[Callable[[str], contextlib.AbstractContextManager[None]]] = []
@@ -134,118 +211,30 @@ def load(kind: Kind, name: str) -> type:
     It is a `PluginError` if there is no such name (the message lists the known names and the nearest), or two plug-ins
     have it; if the file cannot be imported, or changes settings of JAX; or if its class lacks methods.
     """
-    place = _place(kind, name)
-    _make_packages()  # again, as the project's folders may be newer than this process
-    with contextlib.ExitStack() as watching:
-        for watch in _watches:
-            watching.enter_context(watch(modules(kind)[name]))
-        plugin = _imported_without_changes(kind, name, place)
-    if not isinstance(plugin, type):
-        raise PluginError(f"{place}: {kind} '{name}' is no class")
-    _check(kind, plugin, name, place)
-    return plugin
-
-
-def line_of_ours(frames: Iterable[traceback.FrameSummary]) -> str | None:
-    """File and line of the last of the frames that is in a plug-in's folder or in this package."""
-    parents = {PACKAGE: ROOT} | _code_of_plugins()
-    places = [
-        f"{Path(frame.filename).relative_to(parent)}, line {frame.lineno}"
-        for frame in frames
-        for folder, parent in parents.items()
-        if Path(frame.filename).is_relative_to(folder)
-    ]
-    return places[-1] if places else None
-
-
-@contextlib.contextmanager
-def contained() -> Iterator[None]:
-    """Turns what is no `Exception`, such as `sys.exit(0)` in a plug-in, into a `PluginError` with its place.
-
-    It would have ended the process without a word. KeyboardInterrupt is Ctrl-C, whoever raises it.
-    """
-    with signals_noted() as noted:
-        try:
-            yield
-        except (Exception, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            if noted:
-                raise
-            place = line_of_ours(traceback.extract_tb(error.__traceback__))
-            raise PluginError(f"{place}: {type(error).__name__}: {one_line(message_of(error))}") from error
-
-
-def _code_of_plugins() -> dict[Path, Path]:
-    """Folders and files with code of plug-ins, each with the folder from which its path is told."""
-    places = {folder: folder.parent for kind in KINDS for folder in folders(kind)}
-    for kind in KINDS:
-        for entry_point in _entry_points(tuple(sys.path)).select(group=f"sweeper.{kind}s"):
-            module = sys.modules.get(entry_point.module.partition(".")[0])
-            files = [*getattr(module, "__path__", []), getattr(module, "__file__", None)]
-            places |= {Path(file): Path(file).parent for file in files if file}
-    return places
-
-
-def _places(kind: Kind) -> dict[str, list[Place]]:
-    places: dict[str, list[Place]] = {}
-    for folder in folders(kind):
-        for file in sorted([*folder.glob("*.py"), *folder.glob("*/__init__.py")]):
-            name = file.parent.name if file.stem == "__init__" else file.stem
-            if file.parent.name != f"{kind}s" or not file.stem.startswith("_"):
-                places.setdefault(name, []).append(Place(file, None))
-    for entry_point in _entry_points(tuple(sys.path)).select(group=f"sweeper.{kind}s"):
-        places.setdefault(entry_point.name, []).append(Place(None, entry_point))
-    return places
-
-
-@functools.cache
-def _entry_points(path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
-    """The entry points of all packages on `sys.path`: reading them takes .01 s and more, and a start asks ten times."""
-    return cast("importlib.metadata.EntryPoints", importlib.metadata.entry_points())
-
-
-def packages() -> dict[str, Path | None]:
-    """The installed packages that bring plug-ins, each with the folder of its code if that is somebody's own."""
-    from urllib.request import url2pathname  # imports what speaks with servers
-
-    found: dict[str, Path | None] = {}
-    for kind in KINDS:
-        for entry_point in _entry_points(tuple(sys.path)).select(group=f"sweeper.{kind}s"):
-            if (package := entry_point.dist) is not None:
-                origin = json.loads(package.read_text("direct_url.json") or "{}")
-                own = origin.get("dir_info", {}).get("editable", False)
-                found[package.name] = Path(url2pathname(urlsplit(origin["url"]).path)) if own else None
-    return found
-
-
-def _place(kind: Kind, name: str) -> Place:
     places = _places(kind)
     if name not in places:
         raise PluginError(f"unknown {kind} '{name}'{instead(name, sorted(places))}")
     if len(places[name]) > 1:
         raise PluginError(f"{kind} '{name}' exists more than once: {' and '.join(map(str, places[name]))}")
-    return places[name][0]
+    (place,) = places[name]
+    _make_packages()  # again, as the project's folders may be newer than this process
+    with contextlib.ExitStack() as watching:
+        for watch in _watches:
+            watching.enter_context(watch(place.entry_point.module))
+        plugin = _imported_without_changes(kind, name, place)
+    if mistake := _mistake(kind, name, plugin):
+        raise PluginError(f"{place}: {mistake}")
+    return plugin
 
 
-def _file_of(entry_point: importlib.metadata.EntryPoint) -> str | None:
-    """File of an entry point's module, as far as this can be known without running it."""
-    try:
-        spec = importlib.util.find_spec(entry_point.module)
-    except (ImportError, ValueError):
-        return None
-    return spec.origin if spec else None
-
-
-def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
+def _imported_without_changes(kind: Kind, name: str, place: Place) -> Any:
     """The plug-in, if its import leaves the settings of JAX alone that decide numbers."""
     from sweeper.trial import jax_settings, patches  # imports JAX, as plug-ins do
 
-    present, module = set(sys.modules), modules(kind)[name]
     files, message = _refused.get(place, ({}, ""))
-    if files and all(_content(file) == content for file, content in files.items()):
+    if files and files == _contents(files):
         raise PluginError(message)
-    before, own = jax_settings.changed(), patches.Attributes()
+    present, before, own = set(sys.modules), jax_settings.changed(), patches.Attributes()
     own.see(patches.of_packages("sweeper"))
     plugin = None
     try:
@@ -255,15 +244,14 @@ def _imported_without_changes(kind: Kind, name: str, place: Place) -> object:
         if (after := jax_settings.changed() | own.changed()) != before:
             jax_settings.put_back()
             own.put_back()
-        failed = plugin is None or after != before
-        forgotten = _forgotten(set(sys.modules) - present, module.partition(".")[0]) if failed else []
+        if plugin is None or after != before:
+            forgotten = _forgotten(set(sys.modules) - present, place.entry_point.module.partition(".")[0])
+            files = _contents(forgotten)
     if after != before:
         listed = ", ".join(f"{setting} to {value!r}" for setting, value in after.items())
-        message = (
-            f"{place}: the import of the {kind} '{name}' sets {listed}, for all trials of the process; remove that"
-        )
-        _refused[place] = {file: _content(file) for file in forgotten}, message
-        raise PluginError(message)
+        message = f"the import of the {kind} '{name}' sets {listed}, for all trials of the process; remove that"
+        _refused[place] = files, f"{place}: {message}"
+        raise PluginError(f"{place}: {message}")
     return plugin
 
 
@@ -274,8 +262,8 @@ A library that has changed it stays imported, and changes nothing a second time.
 """
 
 
-def _content(file: Path) -> bytes | None:
-    return file.read_bytes() if file.is_file() else None
+def _contents(files: Iterable[Path]) -> dict[Path, bytes | None]:
+    return {file: file.read_bytes() if file.is_file() else None for file in files}
 
 
 def _forgotten(names: Iterable[str], own: str) -> list[Path]:
@@ -288,7 +276,7 @@ def _forgotten(names: Iterable[str], own: str) -> list[Path]:
     files = []
     for name in names:
         file = Path(getattr(sys.modules[name], "__file__", None) or STANDARD_LIBRARY)
-        of_library = not {*file.parts}.isdisjoint(LIBRARY_FOLDERS) or file.is_relative_to(STANDARD_LIBRARY)
+        of_library = library_folder(file) or file.is_relative_to(STANDARD_LIBRARY)
         if (name.partition(".")[0] == own or not of_library) and not name.startswith("sweeper."):
             files.append(file)
             module, (parent, _, inner) = sys.modules.pop(name), name.rpartition(".")
@@ -297,30 +285,22 @@ def _forgotten(names: Iterable[str], own: str) -> list[Path]:
     return files
 
 
-def _imported(kind: Kind, name: str, place: Place) -> object:
-    with signals_noted() as noted:
-        try:
-            if place.entry_point is not None:
-                return place.entry_point.load()
-            module = importlib.import_module(f"{kind}s.{name}")
-        except SyntaxError as error:
-            raise PluginError(f"{error.filename}, line {error.lineno}: {error.msg}") from error
-        except BaseException as error:  # whatever the file does when it is run
-            if noted and not isinstance(error, Exception):
-                raise
-            raise PluginError(_import_failure(error, place)) from error
-    assert place.file is not None
-    if Path(module.__file__ or "").resolve() != place.file.resolve():
+def _imported(kind: Kind, name: str, place: Place) -> Any:
+    with _raised_by_plugin(functools.partial(_import_failure, place)):
+        module = importlib.import_module(place.entry_point.module)
+        own = place.file is None or Path(module.__file__ or "").resolve() == place.file.resolve()
+        plugin = place.entry_point.load() if own else None
+    if not own:
         raise PluginError(
             f"{kind} '{name}' is {place.file}, but Python has {module.__file__} under the name {module.__name__}: "
             f"rename one of the two"
         )
-    if not hasattr(module, kind.capitalize()):
-        raise PluginError(f"{place.file} defines no class '{kind.capitalize()}'")
-    return getattr(module, kind.capitalize())
+    return plugin
 
 
-def _import_failure(error: BaseException, place: Place) -> str:
+def _import_failure(place: Place, error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{error.filename}, line {error.lineno}: {error.msg}"
     message, places = printable(one_line(message_of(error))), _code_of_plugins()
     lines = [
         f"{frame.filename}, line {frame.lineno}"
@@ -328,38 +308,35 @@ def _import_failure(error: BaseException, place: Place) -> str:
         if any(Path(frame.filename).is_relative_to(folder) for folder in places)
     ]
     if isinstance(error, ModuleNotFoundError) and error.name and place.file is not None:
-        sibling = f"{place.file.parent if place.file.stem != '__init__' else place.file.parent.parent}/{error.name}"
-        if Path(f"{sibling}.py").is_file() or Path(sibling, "__init__.py").is_file():
-            message += f"; {error.name} lies beside it: from {Path(sibling).parent.name}.{error.name} import …"
+        package = place.entry_point.module.partition(".")[0]
+        if importlib.util.find_spec(f"{package}.{error.name.partition('.')[0]}") is not None:
+            message += f"; {error.name} lies beside it: from {package}.{error.name} import …"
     return f"{lines[-1] if lines else place}: {type(error).__name__}: {message}"
 
 
-def _check(kind: Kind, plugin: Any, name: str, place: Place) -> None:
-    """Refuse a class that is none of its kind, that lacks methods, or that calls itself by another name than its file,
-    under which its trials would not be found."""
-    if getattr(plugin, "KIND", None) != kind:
-        raise PluginError(f"{place}: class '{plugin.__name__}' is no subclass of {_contract(kind)}")
-    if re.fullmatch(IDENTIFIER, name) is None:
-        raise PluginError(f"{place}: {name!r} names no {kind}: letters, digits and _ of ASCII, no digit first")
+def _mistake(kind: Kind, name: str, plugin: Any) -> str | None:
+    """What is wrong with a plug-in that is no class of its kind, lacks methods, or has names that tables cannot hold.
+
+    Under another name than that of its file its trials would not be found.
+    """
     from sweeper.trial.columns import COLUMNS  # asks the kinds of trial, which are made of this module
 
-    lower: dict[str, str] = {}
+    if not isinstance(plugin, type) or getattr(plugin, "KIND", None) != kind:
+        return f"the {kind} '{name}' is no subclass of {_contract(kind)}"
+    if re.fullmatch(IDENTIFIER, name) is None:
+        return f"{name!r} names no {kind}: letters, digits and _ of ASCII, no digit first"
+    for one, other in itertools.combinations(plugin.model_fields, 2):
+        if one.lower() == other.lower():
+            return f"fields {one!r} and {other!r} differ in capitals alone, which SQL ignores"
     for field in plugin.model_fields:
-        if (other := lower.setdefault(field.lower(), field)) != field:
-            raise PluginError(f"{place}: fields {other!r} and {field!r} differ in capitals alone, which SQL ignores")
         if (column := f"{kind}_{field}".lower()) in COLUMNS:
-            raise PluginError(f"{place}: the field {field!r} needs another name: tables have another column {column!r}")
-    if inspect.isabstract(plugin):
-        missing = ", ".join(sorted(plugin.__abstractmethods__))
-        raise PluginError(f"{place}: class '{plugin.__name__}' lacks {missing}; {_contract(kind)} says what each is")
-
-    field = plugin.model_fields.get("name")
-    declared = None if field is None else field.default
-    if field is None or declared != name or name not in typing.get_args(field.annotation):
-        raise PluginError(
-            f"{place}: the {kind} '{name}' declares the name {declared!r}, which is not that of its "
-            f'{"entry point" if place.file is None else "file"}; write name: Literal["{name}"] = "{name}"'
-        )
+            return f"the field {field!r} needs another name: tables have another column {column!r}"
+    if missing := ", ".join(sorted(getattr(plugin, "__abstractmethods__", ()))):
+        return f"class '{plugin.__name__}' lacks {missing}; {_contract(kind)} says what each is"
+    declared = plugin.model_fields["name"]
+    if declared.default != name or name not in typing.get_args(declared.annotation):
+        return f'the {kind} \'{name}\' declares the name {declared.default!r}; write name: Literal["{name}"] = "{name}"'
+    return None
 
 
 def _contract(kind: Kind) -> str:
@@ -375,8 +352,7 @@ def _make_packages() -> None:
     for kind in KINDS:
         name = f"{kind}s"
         if name not in sys.modules:
-            sys.modules[name] = types.ModuleType(name, f"The {name} of the project and of sweeper.")
-            sys.modules[name].__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+            sys.modules[name] = importlib.util.module_from_spec(ModuleSpec(name, None, is_package=True))
         # Whoever imported a module of this name before keeps it; its own files come first, and `load` checks.
         package = sys.modules[name]
         package.__path__ = list(dict.fromkeys([*getattr(package, "__path__", []), *map(str, folders(kind))]))

@@ -70,6 +70,15 @@ class ProjectFiles:
                 yield from self._walk(str(inner), above | {real})
 
 
+def stamp(path: Path) -> list[int]:
+    """What changes when a file or folder is touched: times in nanoseconds, size, number; nothing if it is gone."""
+    try:
+        status = path.stat()
+    except OSError:
+        return []
+    return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]
+
+
 def is_store(folder: Path) -> bool:
     """Whether a folder is a results store."""
     if os.path.isdir(folder / _UNFINISHED):

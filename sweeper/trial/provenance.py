@@ -5,7 +5,6 @@ this process, because they may run from a copy of the checkout without history. 
 left out.
 """
 
-import contextlib
 import datetime
 import functools
 import hashlib
@@ -13,13 +12,15 @@ import importlib
 import importlib.metadata
 import json
 import logging
+import os
 import platform
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
@@ -45,12 +46,11 @@ LOCKS = (
 """The files that lock dependencies; the first that a place has is its lock."""
 
 
-class Source(BaseModel):
+class State(BaseModel):
     """The state of the code in one place."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    version: str | None = None  # of an installed package, and of `sweeper`
     commit: str | None = None  # None where there is no git history, or git refuses to read it
     # Whether tracked files differ from the commit, or untracked ones or plug-ins that git ignores stand beside them;
     # results aside
@@ -58,14 +58,15 @@ class Source(BaseModel):
     lock_hash: str | None = None  # SHA-256 of the lock file, None where there is none
 
 
-class Provenance(BaseModel):
+class Source(State):
+    """The state of `sweeper`, or of a package with plug-ins."""
+
+    version: str | None = None
+
+
+class Provenance(State):
     """The code, packages and command line behind a result; `commit`, `dirty` and `lock_hash` are the project's."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    commit: str | None
-    dirty: bool | None
-    lock_hash: str | None
     # The other places of code by name: `sweeper`, and packages with plug-ins; empty in records of older programs
     sources: dict[str, Source] = {}
     versions: dict[str, str]  # version by package, and of `python`
@@ -89,32 +90,29 @@ class Provenance(BaseModel):
 def capture(command: str, project: Path | None = None) -> Provenance:
     """Provenance of this process, whose command line to type again (`command_line`) is given."""
     state = functools.cache(_state)  # the project may be the checkout of this package
-    own = state(project or plugins.PROJECT)
-    packages = {name: state(folder) if folder else Source() for name, folder in plugins.packages().items()}
-    installed = _installed_versions(packages)
     version = importlib.import_module("sweeper").__version__  # the package is above this room
+    sources = {"sweeper": Source(**dict(state(plugins.ROOT)), version=version)}
+    for name, package in plugins.packages().items():
+        folder = _edited_in(package)
+        sources[name] = Source(**(dict(state(folder)) if folder else {}), version=package.version)
+    installed = (next(iter(importlib.metadata.distributions(name=name)), None) for name in PACKAGES)
     return Provenance(
-        commit=own.commit,
-        dirty=own.dirty,
-        lock_hash=own.lock_hash,
-        sources={
-            "sweeper": state(plugins.ROOT).model_copy(update={"version": version}),
-            **{name: each.model_copy(update={"version": installed.get(name)}) for name, each in packages.items()},
-        },
-        versions={"python": platform.python_version(), **_installed_versions(PACKAGES)},
+        **dict(state(project or plugins.PROJECT)),
+        sources=sources,
+        versions={"python": platform.python_version(), **{each.name: each.version for each in installed if each}},
         command=command,
         captured=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         code=fingerprint.captured(),
     )
 
 
-def _installed_versions(packages: Iterable[str]) -> dict[str, str]:
-    """Version by package; packages that are not installed are left out."""
-    versions = {}
-    for name in packages:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    return versions
+def _edited_in(package: importlib.metadata.Distribution) -> Path | None:
+    """The folder of the code of a package that is somebody's own."""
+    from urllib.request import url2pathname  # imports what speaks with servers
+
+    origin = json.loads(package.read_text("direct_url.json") or "{}")
+    own = origin.get("dir_info", {}).get("editable", False)
+    return Path(url2pathname(urlsplit(origin["url"]).path)) if own else None
 
 
 def command_line(argv: Sequence[str]) -> str:
@@ -139,17 +137,13 @@ def without_folders(text: str) -> str:
     return shlex.join(_ABSOLUTE.sub("", word) for word in words)
 
 
-def _state(place: Path) -> Source:
-    lock = next((place / name for name in LOCKS if (place / name).is_file()), None)
+def _state(place: Path) -> State:
+    locks = (place / name for name in LOCKS)
+    lock = next((file for file in locks if file.is_file() and os.access(file, os.R_OK)), None)
     commit, dirty = _git_state(place)
-    return Source(commit=commit, dirty=dirty, lock_hash=None if lock is None else _sha256(lock))
-
-
-def _sha256(file: Path) -> str | None:
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError:  # it cannot be read
-        return None
+    return State(
+        commit=commit, dirty=dirty, lock_hash=None if lock is None else hashlib.sha256(lock.read_bytes()).hexdigest()
+    )
 
 
 def _git_state(place: Path) -> tuple[str | None, bool | None]:
@@ -160,9 +154,8 @@ def _git_state(place: Path) -> tuple[str | None, bool | None]:
         # A folder without history inside somebody else's repository must not take the commit of that repository.
         if not git(place, "ls-files", "--", ".").strip():
             return None, None
-        checkout = Path(git(place, "rev-parse", "--show-toplevel").strip())
-        commit = git(place, "rev-parse", "HEAD").strip()
-        untold = _untold(checkout, place)
+        folder, commit = git(place, "rev-parse", "--show-toplevel", "HEAD").splitlines()
+        untold = _untold(checkout := Path(folder), place)
         how = ("--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=none", "--no-renames")
         status = git(checkout, "status", *how)
     except (OSError, subprocess.SubprocessError) as error:

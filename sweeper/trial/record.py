@@ -50,7 +50,14 @@ class SameAs:
     So a rate that falls and a constant rate, whose final value equals its first, are lanes of one program.
     """
 
-    field: str
+    same_as: str
+
+
+@functools.cache
+def marks(record: "type[Spec]", *kinds: type) -> dict[str, Any]:
+    """The marks of some kinds in a record, by the name of their field."""
+    fields = record.model_fields.items()
+    return {name: mark for name, field in fields for mark in field.metadata if isinstance(mark, kinds)}
 
 
 class Spec(BaseModel):
@@ -68,7 +75,7 @@ class Spec(BaseModel):
         _no_trees_yet.append(cls)
         if cls.traced_fields() or "jax" in sys.modules:
             _make_trees()
-        for name, mark in unwritten_fields(cls).items():
+        for name, mark in marks(cls, Unwritten).items():
             if (default := cls.model_fields[name].get_default()) != mark.at:
                 raise TypeError(
                     f"{cls.__name__}.{name} is not written at {mark.at!r}, so this must be its default, not {default!r}"
@@ -76,16 +83,16 @@ class Spec(BaseModel):
 
     @model_validator(mode="after")
     def _completed(self) -> Self:
-        for name, other in _same_as(type(self)).items():
-            if getattr(self, name) is None:
+        for name, mark in marks(type(self), SameAs, Unwritten).items():
+            if mark.same_as is not None and getattr(self, name) is None:
                 # The record is frozen for its users; a validator is the one place where it may still be completed.
-                object.__setattr__(self, name, getattr(self, other))
+                object.__setattr__(self, name, getattr(self, mark.same_as))
         return self
 
     @classmethod
     def traced_fields(cls) -> list[str]:
         """Names of the fields that are leaves, in the order of declaration."""
-        return [name for name, field in cls.model_fields.items() if TRACED in field.metadata]
+        return list(marks(cls, _TracedMarker))
 
 
 _no_trees_yet: list[type[Spec]] = []
@@ -95,34 +102,13 @@ _no_trees_yet: list[type[Spec]] = []
 def _make_trees() -> None:
     import jax  # takes most of a second, and records of stores and resources have no leaf
 
+    def with_keys(spec: Spec) -> tuple[Any, Any]:
+        children, (names, static) = _flatten(spec)
+        return tuple(zip(map(jax.tree_util.GetAttrKey, names), children, strict=True)), (names, static)
+
     while _no_trees_yet:
         cls = _no_trees_yet.pop()
-        jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, _unflattener(cls), _flatten)
-
-
-@functools.cache
-def _fields(cls: type[Spec]) -> tuple[str, ...]:
-    return tuple(cls.model_fields)
-
-
-@functools.cache
-def _traced_fields(cls: type[Spec]) -> frozenset[str]:
-    return frozenset(cls.traced_fields())
-
-
-@functools.cache
-def unwritten_fields(cls: type[Spec]) -> dict[str, Unwritten]:
-    """The fields of a record that are not written while they mean "as before", by name."""
-    return {
-        name: mark for name, field in cls.model_fields.items() for mark in field.metadata if isinstance(mark, Unwritten)
-    }
-
-
-@functools.cache
-def _same_as(cls: type[Spec]) -> dict[str, str]:
-    marks = [(name, mark) for name, field in cls.model_fields.items() for mark in field.metadata]
-    named = {name: mark.field for name, mark in marks if isinstance(mark, SameAs)}
-    return named | {name: mark.same_as for name, mark in unwritten_fields(cls).items() if mark.same_as is not None}
+        jax.tree_util.register_pytree_with_keys(cls, with_keys, functools.partial(_unflatten, cls), _flatten)
 
 
 def canonical(value: Any) -> Any:
@@ -151,37 +137,22 @@ def canonical(value: Any) -> Any:
 
 def _written(spec: Spec) -> dict[str, Any]:
     """The fields of a record as plain data, without those that mean "as before"."""
-    every = {name: canonical(getattr(spec, name)) for name in _fields(type(spec))}
+    every = {name: canonical(getattr(spec, name)) for name in type(spec).model_fields}
     as_before = {
         name: canonical(mark.at) if mark.same_as is None else every[mark.same_as]
-        for name, mark in unwritten_fields(type(spec)).items()
+        for name, mark in marks(type(spec), Unwritten).items()
     }
     return {name: value for name, value in every.items() if name not in as_before or value != as_before[name]}
 
 
-def _split(spec: Spec) -> tuple[dict[str, Any], tuple[tuple[str, Any], ...]]:
-    traced, values = _traced_fields(type(spec)), {name: getattr(spec, name) for name in _fields(type(spec))}
-    children = {name: value for name, value in values.items() if name in traced or isinstance(value, Spec)}
-    return children, tuple((name, value) for name, value in values.items() if name not in children)
-
-
 def _flatten(spec: Spec) -> tuple[tuple[Any, ...], Any]:
-    children, static = _split(spec)
+    traced, values = marks(type(spec), _TracedMarker), {name: getattr(spec, name) for name in type(spec).model_fields}
+    children = {name: value for name, value in values.items() if name in traced or isinstance(value, Spec)}
+    static = tuple((name, value) for name, value in values.items() if name not in children)
     return tuple(children.values()), (tuple(children), static)
 
 
-def _flatten_with_keys(spec: Spec) -> tuple[tuple[tuple[Any, Any], ...], Any]:
-    from jax.tree_util import GetAttrKey
-
-    children, static = _split(spec)
-    pairs = tuple((GetAttrKey(name), value) for name, value in children.items())
-    return pairs, (tuple(children), static)
-
-
-def _unflattener(cls: Any) -> Any:
-    def unflatten(aux: Any, children: Any) -> Spec:
-        names, static = aux
-        # Leaves may be tracers or arrays with a lane axis, which no validator accepts.
-        return cls.model_construct(**dict(zip(names, children, strict=True)), **dict(static))
-
-    return unflatten
+def _unflatten(cls: type[Spec], aux: Any, children: Any) -> Spec:
+    names, static = aux
+    # Leaves may be tracers or arrays with a lane axis, which no validator accepts.
+    return cls.model_construct(**dict(zip(names, children, strict=True)), **dict(static))

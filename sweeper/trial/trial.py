@@ -12,6 +12,7 @@ Invariant: `trial_of(canonical(trial))` equals `trial`.
 """
 
 import abc
+import contextlib
 import functools
 import hashlib
 import json
@@ -22,9 +23,8 @@ from pydantic import BeforeValidator, ValidationError
 from pydantic_core import from_json
 
 from sweeper.trial import loaded_code, plugins
-from sweeper.trial.kind_tables import Traits
-from sweeper.trial.kinds import Declared, declared_with, entry_of, kind_with
-from sweeper.trial.record import Spec, canonical, unwritten_fields
+from sweeper.trial.kinds import Declared, Traits, declared_with, entry_of, kind_with
+from sweeper.trial.record import Spec, Unwritten, canonical, marks
 from sweeper.trial.remembered import remembered
 from sweeper.trial.start_from import StartFrom
 
@@ -146,14 +146,6 @@ def _plug_ins(record: Spec, place: str = "") -> Iterator[tuple[str, plugins.Kind
             yield from _plug_ins(value, f"{place}{name}.")
 
 
-@functools.cache  # to look for a plug-in that is not there takes 20 ms
-def _plugin_or_none(kind: plugins.Kind, name: str) -> type[Spec] | None:
-    try:
-        return plugins.load(kind, name)
-    except plugins.PluginError:
-        return None
-
-
 plugins.when_loaded(loaded_code.noted)
 
 NUMERICS_VERSION = 1
@@ -217,19 +209,23 @@ def first_part(spec: str) -> Any:
 
     It is None if this checkout does not have the plug-in, or not with these fields.
     """
-    entries = from_json(spec)
+    return part_of(*_first(from_json(spec)))
+
+
+def _first(entries: Mapping[str, Any]) -> tuple[plugins.Kind, str]:
+    """The kind of the plug-in that is the first part of a specification, and its entries as JSON with sorted keys."""
     part, kind = next(iter(declared_with(entries).parts.items()))
-    return part_of(kind, json.dumps(entries.get(part, {}), sort_keys=True))
+    return kind, json.dumps(entries.get(part, {}), sort_keys=True)
 
 
 @functools.lru_cache(2**14)  # the checks of a plug-in may take seconds
 def part_of(kind: plugins.Kind, entries: str) -> Any:
     """The record of a plug-in with these entries, as JSON with sorted keys; None as for `first_part`."""
     fields = json.loads(entries)
-    record = _plugin_or_none(kind, fields.get("name", ""))
     try:
-        return record and record.model_validate(fields)
-    except ValidationError:
+        record: Any = plugins.load(kind, fields.get("name", ""))
+        return record.model_validate(fields)
+    except (plugins.PluginError, ValidationError):
         return None
 
 
@@ -262,7 +258,7 @@ def _unwritten_of_plugin(kind: plugins.Kind, name: str) -> dict[str, Any]:
     return _unwritten(plugins.load(kind, name))
 
 
-@functools.cache  # to look for a plug-in that is not there takes 20 ms
+@functools.cache  # a store has thousands of rows
 def _unwritten_or_none(kind: plugins.Kind, name: str | None) -> dict[str, Any]:
     try:
         return _unwritten_of_plugin(kind, name or plugins.DEFAULTS[kind])
@@ -271,8 +267,8 @@ def _unwritten_or_none(kind: plugins.Kind, name: str | None) -> dict[str, Any]:
 
 
 def _unwritten(record: type[Spec]) -> dict[str, Any]:
-    marks = unwritten_fields(record).items()
-    return {name: canonical(mark.at) for name, mark in marks if mark.same_as is None and mark.at is not None}
+    unwritten = marks(record, Unwritten).items()
+    return {name: canonical(mark.at) for name, mark in unwritten if mark.same_as is None and mark.at is not None}
 
 
 def traits_of(spec: str) -> Traits | None:
@@ -282,11 +278,8 @@ def traits_of(spec: str) -> Traits | None:
 
 def traits_of_entries(entries: Mapping[str, Any]) -> Traits | None:
     """As `traits_of`, of a specification as nested mappings; None without a part that is a plug-in."""
-    for part, kind in declared_with(entries).parts.items():
-        try:
-            return _traits(entry_of(entries), kind, json.dumps(entries.get(part, {}), sort_keys=True))
-        except plugins.PluginError:
-            break
+    with contextlib.suppress(plugins.PluginError, StopIteration):
+        return _traits(entry_of(entries), *_first(entries))
     return None
 
 

@@ -27,7 +27,7 @@ from sweeper.analysis.training_curves import distinct
 from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import TRIALS, Store
 from sweeper.tables import table
-from sweeper.trial.kind_tables import Goal
+from sweeper.trial.kinds import Goal
 from tests.experiments.toy import TOY, project, toy_trial
 from tests.filled_stores import commit, swept
 from tests.results import PROVENANCE, STARTED, failure, result

@@ -1,7 +1,6 @@
 """What the walks of `random_walk` declare."""
 
-from sweeper.trial.kind_tables import Goal, KindTables
-from sweeper.trial.kinds import Declared
+from sweeper.trial.kinds import Declared, Goal, KindTables
 
 
 class WalkTables(KindTables):

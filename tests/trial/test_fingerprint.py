@@ -80,7 +80,7 @@ CHANGES = [
     ("sweeper/learned_algorithms/objective_contract.py", "] = 10", "] = 11", set(ALL)),
     ("sweeper/learned_algorithms/advice.py", "NEARLY = 0.98", "NEARLY = 0.97", set()),
     ("sweeper/learned_algorithms/declared.py", '"worst5"', '"mean"', set()),
-    ("sweeper/trial/kind_tables.py", "highest", "greatest", set()),
+    ("sweeper/trial/kinds.py", "highest", "greatest", set()),
     ("sweeper/learned_algorithms/figures/votes.py", "ERRORS = 2.0", "ERRORS = 3.0", set()),
     ("sweeper/trial/metrics.py", "0.05 * len", "0.06 * len", set(ALL)),
     ("sweeper/trial/trial.py", "NUMERICS_VERSION = 1", "NUMERICS_VERSION = 2", set(ALL)),
@@ -408,6 +408,40 @@ def test_a_task_that_changes_the_path_is_not_taken_for_an_edit(changes_path):
     _edited(changes_path / "util.py")()
     with pytest.raises(OtherCodeError, match=r"^util\.py: changed after"):
         code.require_unchanged()
+
+
+EDITS = """
+from pathlib import Path
+from typing import Literal
+from tasks import coloring
+from tasks._size import SIZE
+
+{statement}
+
+class Task(coloring.Task):
+    name: Literal["mine"] = "mine"
+"""
+
+
+def _mine(project: Path, size: int, statement: str) -> None:
+    (project / "tasks" / "_size.py").write_text(f"SIZE = {size}\n")
+    (project / "tasks" / "mine.py").write_text(EDITS.format(statement=statement))
+
+
+def test_what_is_mended_after_it_could_not_be_loaded_is_no_edit(project):
+    _mine(project, 1, "1 / 0")
+    with pytest.raises(plugins.PluginError, match="ZeroDivisionError"):
+        plugins.load("task", "mine")
+    _mine(project, 2, "assert SIZE == 2")
+    plugins.load("task", "mine")
+    LoadedCode([("task", "mine")]).require_unchanged()
+
+
+def test_what_is_edited_while_it_is_loaded_is_an_edit(project):
+    _mine(project, 1, "Path(__file__).with_name('_size.py').write_text('SIZE = 3')")
+    plugins.load("task", "mine")
+    with pytest.raises(OtherCodeError, match=r"^tasks/_size\.py: "):
+        LoadedCode([("task", "mine")]).require_unchanged()
 
 
 FINGERPRINT = """

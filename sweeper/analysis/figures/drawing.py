@@ -24,7 +24,7 @@ from sweeper.messages import typed
 from sweeper.panels.axes import Color
 from sweeper.panels.panel import Panel
 from sweeper.panels.series import Series
-from sweeper.trial.kind_tables import KindTables
+from sweeper.trial.kinds import KindTables
 
 WIDTH = 2.75  # width of axes in inches, unless a kind gives another
 MOST_DIFFERENT = 4  # most entries that a footer names where trials that differ are merged; the notes name all

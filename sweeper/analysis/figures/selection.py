@@ -18,7 +18,7 @@ from sweeper.panels.panel import Panel
 from sweeper.panels.series import Best, CurveSeries, Series, Where
 from sweeper.tables import values_text
 from sweeper.trial.entry_names import column_name, entries, meant, value_order, varying
-from sweeper.trial.kind_tables import Goal
+from sweeper.trial.kinds import Goal
 from sweeper.trial.start_from import OF_A_SEED
 
 
