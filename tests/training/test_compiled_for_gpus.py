@@ -83,10 +83,10 @@ def _last(space: str) -> TrialSpec:
 
 
 MEASURED = {
-    ("coloring", "stride"): (8_448, 9.4),
-    ("recall", "stride"): (12_854, 1_193.5),
+    ("coloring", "stride"): (7_955, 20.9),
+    ("recall", "stride"): (11_965, 1_228.8),
     ("gridworld_small", "generation"): (498, 654.9),
-    ("gridworld_imitation", "stride"): (15_466, 608.9),
+    ("gridworld_imitation", "stride"): (14_177, 610.7),
     ("ski_rental", "generation"): (64, 11.9),
 }
 """Kernels, and memory in MB, of a program of each task; a fifth more or less of either is an error."""
@@ -144,7 +144,7 @@ def test_every_program_of_every_shipped_space_compiles_for_a_gpu():
 @pytest.mark.long
 @needs_compiler
 def test_many_lanes_need_few_more_kernels():
-    """A step of colouring has 84 kernels with 8 lanes, and 103 with 64."""
+    """A step of colouring has 79 kernels with 8 lanes, and 96 with 64."""
     trial = canonical(_last("coloring"))
     few, many = _compiled([Request(trial, "stride", lanes=lanes) for lanes in (8, 64)])
     assert many.run.kernels <= 1.25 * few.run.kernels
@@ -242,7 +242,8 @@ def test_steps_and_evaluation_for_a_gpu_give_the_numbers_of_those_for_a_cpu(task
     for platform in ("cpu", "cuda"):
         with vectorisation.built_for(platform):
             state = gradient.start(stacked)
-            state, curve = gradient.stride(stacked, state, 10)
+            state, _ = gradient.stride(stacked, state, 4)
+            state, curve = gradient.stride(stacked, state, 6)
             network = jax.tree.map(lambda leaf: np.asarray(leaf)[1], state.network)
             metrics, columns = evaluation.evaluate(trials[1], network)
         results[platform] = jax.tree.map(np.asarray, (state.network, curve, metrics, columns["loss"]))
