@@ -83,7 +83,7 @@ def _last(space: str) -> TrialSpec:
 
 
 MEASURED = {
-    ("coloring", "stride"): (7_955, 20.9),
+    ("coloring", "stride"): (6_655, 30.0),
     ("recall", "stride"): (11_965, 1_228.8),
     ("gridworld_small", "generation"): (498, 654.9),
     ("gridworld_imitation", "stride"): (14_177, 610.7),
@@ -144,7 +144,7 @@ def test_every_program_of_every_shipped_space_compiles_for_a_gpu():
 @pytest.mark.long
 @needs_compiler
 def test_many_lanes_need_few_more_kernels():
-    """A step of colouring has 79 kernels with 8 lanes, and 96 with 64."""
+    """A step of colouring has 66 kernels with 8 lanes, and 72 with 64."""
     trial = canonical(_last("coloring"))
     few, many = _compiled([Request(trial, "stride", lanes=lanes) for lanes in (8, 64)])
     assert many.run.kernels <= 1.25 * few.run.kernels
