@@ -100,12 +100,16 @@ class LayerNorm(nnx.Module):
         return (x - mean) * jax.lax.rsqrt(variance + 1e-6) * self.scale[...] + self.bias[...]
 
 
-Memory = Float[Array, "head token key_and_value"]
-"""What one block keeps of tokens: the key of each, then its value."""
+Memory = Float[Array, "head token key_and_value"] | Float[Array, "key_or_value token feature"]
+"""What one block keeps of tokens: the key of each, then its value. For an accelerator the keys of all heads come before
+their values, and the memories of all blocks are one array, so that they are read in one piece and written at once."""
 
 
 class Attention(nnx.Module):
     """Multi-head attention without biases, linear or softmax."""
+
+    joined: nnx.Variable | None = None
+    """The matrices of keys, values and queries side by side, in a network for steps."""
 
     def __init__(self, sizes: Model, key: PRNGKeyArray, factor: float):
         self.sizes = sizes
@@ -124,6 +128,9 @@ class Attention(nnx.Module):
 
     def step(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " width"], Memory]:
         """The output for one token that attends to itself and to the tokens of `past` that its masks let through."""
+        return (self._step_in_turns if vectorisation.in_turns() else self._step_at_once)(h, past)
+
+    def _step_in_turns(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " width"], Memory]:
         query, key, value = self._projected(h)
         own = jnp.concatenate([key, value], axis=-1)[:, None]
         seen = [*past, (own, jnp.ones(1, bool))]
@@ -138,6 +145,22 @@ class Attention(nnx.Module):
             part = shares[:, None, start : start + len(mask)]
             mixed, start = mixed + vectorisation.product(part, memory[..., size:])[:, 0], start + len(mask)
         return mixed.reshape(-1) @ self.output[...], own
+
+    def _step_at_once(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " width"], Memory]:
+        """As `_step_in_turns`, with one memory: XLA reads the parts of this one where they are."""
+        heads = self.sizes.heads
+        projected = h @ (self.side_by_side() if self.joined is None else self.joined[...])
+        own, query = jnp.split(projected.reshape(3 * heads, -1), [2 * heads])
+        own = own[:, None]
+        keys, values = jnp.split(jnp.concatenate([*(memory for memory, _ in past), own], axis=1), 2)
+        mask = jnp.concatenate([*(mask for _, mask in past), jnp.ones(1, bool)])
+        scores = vectorisation.product(keys, query[..., None])[..., 0]
+        mixed = vectorisation.product(self._shares(self._masked(scores, mask))[:, None], values)
+        return mixed.reshape(-1) @ self.output[...], own
+
+    def side_by_side(self) -> Float[Array, "width projected"]:
+        """The matrices of keys, values and queries as one."""
+        return jnp.concatenate([self.key[...], self.value[...], self.query[...]], axis=1)
 
     def _projected(self, h: Float[Array, "*token width"]) -> list[Float[Array, "*token head feature"]]:
         """Queries, keys and values."""
@@ -255,17 +278,31 @@ class Transformer(nnx.Module, contracts.StepwiseNetwork, contracts.PolynomialNet
             h = block(h, mask)
         return self._logits(h)
 
-    def step(
-        self, h: Float[Array, " width"], past: contracts.Past
-    ) -> tuple[Float[Array, " output"], tuple[Memory, ...]]:
+    def for_steps(self) -> "Transformer":
+        if vectorisation.in_turns():
+            return self
+        network = jax.tree.map(lambda leaf: leaf, self)
+        for block in network.blocks:
+            block.attention.joined = nnx.Variable(block.attention.side_by_side())
+        return network
+
+    def step(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " output"], contracts.Memory]:
         owns = []
         for index, block in enumerate(self.blocks):
             h, own = block.step(h, [(memory[index], mask) for memory, mask in past])
             owns.append(own)
-        return self._logits(h), tuple(owns)
+        if vectorisation.in_turns():
+            return self._logits(h), tuple(owns)
+        h = h if self.norm is None else self.norm(h)
+        # As a sum, which needs no kernel of its own.
+        logits = (h[:, None] * self.readout.weight[...]).sum(axis=0) + self.readout.bias[...]
+        return logits, jnp.stack(owns)
 
-    def empty_memory(self, tokens: int) -> tuple[Memory, ...]:
-        return (jnp.zeros((self.sizes.heads, tokens, 2 * self.sizes.key_size)),) * len(self.blocks)
+    def empty_memory(self, tokens: int) -> contracts.Memory:
+        blocks, heads, size = len(self.blocks), self.sizes.heads, self.sizes.key_size
+        if vectorisation.in_turns():
+            return (jnp.zeros((heads, tokens, 2 * size)),) * blocks
+        return jnp.zeros((blocks, 2 * heads, tokens, size))
 
     def _logits(self, h: Float[Array, "*token width"]) -> Float[Array, "*token output"]:
         return self.readout(h if self.norm is None else self.norm(h))

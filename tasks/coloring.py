@@ -208,7 +208,13 @@ def _tables(polynomial: contracts.Polynomial, h: Float[Array, "seed vertex width
     """Expand both layers for the embedded tokens h.
 
     With S the score and Z the update matrix of block one, it gives vertex v with neighbours a and b the state
-    h_v + s[v, a] u_a + s[v, b] u_b, where s = h S h^T and u = h Z. So the score of block two on the path b v a x,
+    h_v + s[v, a] u_a + s[v, b] u_b, where s = h S h^T and u = h Z.
+    """
+    return (_tables_in_turns if vectorisation.in_turns() else _tables_at_once)(polynomial, h)
+
+
+def _tables_in_turns(polynomial: contracts.Polynomial, h: Float[Array, "seed vertex width"]) -> Tables:
+    """The tables by few operations: the score of block two on the path b v a x,
 
         (h_v + s[v, a] u_a + s[v, b] u_b) S' (h_a + s[a, v] u_v + s[a, x] u_x)^T,
 
@@ -216,14 +222,11 @@ def _tables(polynomial: contracts.Polynomial, h: Float[Array, "seed vertex width
     is applied to every term alone.
     """
     first, second = polynomial.layers
-    u = vectorisation.product(h, first.update())
+    u = h @ first.update()
     diagonal = jnp.arange(h.shape[1])
 
     def pairs(x: Array, matrix: Array, y: Array) -> Float[Array, "vertex vertex seed"]:
-        left = vectorisation.product(x, matrix)
-        if vectorisation.in_turns():
-            return jnp.einsum("svw,saw->vas", left, y)
-        return jnp.moveaxis((left[:, :, None] * y[:, None]).sum(axis=-1), 0, -1)
+        return jnp.einsum("svw,saw->vas", x @ matrix, y)
 
     s = pairs(h, first.score(), h)
     hh, hu, uh, uu = (pairs(x, second.score(), y) for x, y in itertools.product((h, u), repeat=2))
@@ -238,16 +241,35 @@ def _tables(polynomial: contracts.Polynomial, h: Float[Array, "seed vertex width
     weight, bias = polynomial.readout, polynomial.bias
 
     def read(x: Array, matrix: Array) -> Float[Array, "vertex color seed"]:
-        if vectorisation.in_turns():
-            return jnp.einsum("svw,wc->vcs", x, matrix)
-        return jnp.moveaxis(vectorisation.product(x, matrix), 0, -1)
+        return jnp.einsum("svw,wc->vcs", x, matrix)
 
     from_a = s[:, :, None] * read(u, weight)[None]  # [v, a]
     near = (read(h, weight) + bias[:, None])[:, None, None] + from_a[:, :, None] + from_a[:, None, :]
-    sent_h, sent_u = (read(x, vectorisation.product(second.update(), weight)) for x in (h, u))
+    sent_h, sent_u = (read(x, second.update() @ weight) for x in (h, u))
     to_v = sent_h[None] + back[:, :, None] * sent_u[:, None]  # [v, a]
     value = to_v[:, :, None] + (s[:, :, None] * sent_u[None])[None]  # [v, a, x]
     return Tables(near, score, value)
+
+
+def _tables_at_once(polynomial: contracts.Polynomial, h: Float[Array, "seed vertex width"]) -> Tables:
+    """The tables by few kernels: the state of v is x[v, a] + x[v, b], with x[v, a] = h_v / 2 + s[v, a] u_a."""
+    first, second = polynomial.layers
+    h = jnp.moveaxis(h, 0, -1)  # [vertex, width, seed]
+    u, left = (vectorisation.product(matrix.T, h) for matrix in (first.update(), first.score()))
+    s = (left[:, None] * h).sum(axis=2)
+    x = h[:, None] / 2 + s[:, :, None] * u
+    message = vectorisation.product(second.update(), polynomial.readout)
+    matrices = jnp.concatenate([polynomial.readout, message, second.score()], axis=1)
+    read, sent, query = jnp.split(vectorisation.product(matrices.T, x), (COLORS, 2 * COLORS), axis=2)
+
+    def of_v(y: Float[Array, "vertex vertex feature seed"]) -> Float[Array, "vertex vertex vertex feature seed"]:
+        return y[:, :, None] + y[:, None]  # [v, a, b]
+
+    def of_a(y: Float[Array, "vertex vertex feature seed"]) -> Float[Array, "vertex vertex vertex feature seed"]:
+        return jnp.swapaxes(y, 0, 1)[:, :, None] + y  # [v, a, x]
+
+    score = (of_v(query)[:, :, :, None] * of_a(x)[:, :, None]).sum(axis=4)
+    return Tables(of_v(read) + polynomial.bias[:, None], score, of_a(sent))
 
 
 def _path_logits(tables: Tables, paths: Integer[Array, "*batch 5"]) -> Float[Array, "*batch color seed"]:
@@ -255,6 +277,10 @@ def _path_logits(tables: Tables, paths: Integer[Array, "*batch 5"]) -> Float[Arr
     # Read by index, and so exact on every device. Products with one-hot matrices would round the entries where a GPU's
     # matrix products do (`tasks/recall` asks for the highest precision there).
     y, b, v, a, x = jnp.moveaxis(paths, -1, 0)
+    if not vectorisation.in_turns():  # a look-up for both neighbours, since the derivative of each takes kernels
+        v, near = v[..., None], tables.near[v, a, b]
+        ab, ba, xy = (jnp.stack(pair, axis=-1) for pair in ((a, b), (b, a), (x, y)))
+        return near + (tables.score[v, ab, ba, xy][..., None, :] * tables.value[v, ab, xy]).sum(axis=-3)
     from_a = tables.score[v, a, b, x][..., None, :] * tables.value[v, a, x]
     from_b = tables.score[v, b, a, y][..., None, :] * tables.value[v, b, y]
     return tables.near[v, a, b] + from_a + from_b

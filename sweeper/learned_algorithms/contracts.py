@@ -93,6 +93,10 @@ Past = Sequence[tuple[Memory, Bool[Array, "_token"]]]
 class StepwiseNetwork(EmbeddingNetwork):
     """A network that can read a sequence token by token, with a memory."""
 
+    def for_steps(self) -> "StepwiseNetwork":
+        """This network for the steps of a loop, with what all of them would compute from its weights alone."""
+        return self
+
     @abc.abstractmethod
     def empty_memory(self, tokens: int) -> Memory:
         """An empty memory of `tokens` tokens, filled with zeros; a mask must hide each place until it is written."""

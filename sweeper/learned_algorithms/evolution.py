@@ -125,12 +125,19 @@ def individual(
     trial: TrialSpec, distribution: Distribution, step: Int[Array, ""], pair: Int[Array, ""], sign: Float[Array, ""]
 ) -> Network:
     """One individual of the population of generation `step`, of one trial; `sign` is 1 or -1 within the pair."""
+    return _unravel(trial)(_weights(trial, distribution, step, pair, sign))
+
+
+def _weights(
+    trial: TrialSpec, distribution: Distribution, step: Int[Array, ""], pair: Int[Array, ""], sign: Float[Array, ""]
+) -> Float[Array, " weight"]:
+    """The weights of `individual`."""
     key, size = _streams(trial, step).population, distribution.center.size
     if _strategy(trial).MIRRORED:
         noise = sign * jax.random.normal(jax.random.fold_in(key, pair), (size,))
     else:
         noise = jax.random.normal(jax.random.fold_in(key, 2 * pair + (sign < 0)), (size,))
-    return _unravel(trial)(distribution.center + distribution.std * noise)
+    return distribution.center + distribution.std * noise
 
 
 def generation_pairs(trial: TrialSpec, step: Int[Array, ""]) -> tuple[PyTree, PyTree]:
@@ -306,37 +313,40 @@ def _block(
 def _generation(trial: TrialSpec, state: EvolutionState) -> tuple[EvolutionState, GenerationCurve]:
     half = _population(trial) // 2
     pairs, signs = jnp.tile(jnp.arange(half), 2), jnp.repeat(jnp.array([1.0, -1.0]), half)
-    drawn = jax.vmap(functools.partial(individual, trial, state.distribution(), state.step))(pairs, signs)
-    networks = jax.tree.map(lambda many, centre: jnp.concatenate([many, centre[None]]), drawn, state.network)
+    distribution = state.distribution()
+    drawn = jax.vmap(functools.partial(_weights, trial, distribution, state.step))(pairs, signs)
+    networks = jax.vmap(_unravel(trial))(jnp.concatenate([drawn, distribution.center[None]]))
     pairs_of_step = generation_pairs(trial, state.step)
     assessed = functools.partial(_assessed, trial, state.objective, state.step, pairs_of_step)
     objectives, batches, broken = jax.vmap(assessed)(networks)
     batch, broken_centre = jax.tree.map(lambda leaf: leaf[-1], (batches, broken))
-    return _moved(trial, state, objectives[:-1].reshape(2, half), batch, broken_centre)
+    population = jax.vmap(_unravel(trial))(drawn)
+    return _moved(trial, state, population, objectives[:-1].reshape(2, half), batch, broken_centre)
 
 
 def _tell(
     trial: TrialSpec, state: EvolutionState, objectives: Float[Array, "sign pair"]
 ) -> tuple[EvolutionState, GenerationCurve]:
     batch, _, broken = batch_of(trial, state.network, *generation_pairs(trial, state.step), state.step)
-    return _moved(trial, state, objectives, batch, broken)
+
+    def half(sign: float) -> Network:
+        drawn = functools.partial(individual, trial, state.distribution(), state.step, sign=jnp.float32(sign))
+        return jax.vmap(drawn)(jnp.arange(_population(trial) // 2))
+
+    population = jax.tree.map(lambda *halves: jnp.concatenate(halves), half(1.0), half(-1.0))
+    return _moved(trial, state, population, objectives, batch, broken)
 
 
 def _moved(
     trial: TrialSpec,
     state: EvolutionState,
+    population: Network,
     objectives: Float[Array, "sign pair"],
     batch: Batch,
     broken: Int[Array, ""],
 ) -> tuple[EvolutionState, GenerationCurve]:
-    """The state after a generation, from the objectives of its individuals and the losses of its centre."""
+    """The state after a generation, from its individuals, their objectives and the losses of its centre."""
     pairs = _population(trial) // 2
-
-    def half(sign: float) -> Network:
-        drawn = functools.partial(individual, trial, state.distribution(), state.step, sign=jnp.float32(sign))
-        return jax.vmap(drawn)(jnp.arange(pairs))
-
-    population = jax.tree.map(lambda *halves: jnp.concatenate(halves), half(1.0), half(-1.0))
     finite = jnp.where(jnp.isfinite(objectives), objectives, jnp.inf)[:, :pairs].reshape(-1)
     strategy = _strategy(trial).tell(
         trial.keys().training, trial.steps, state.step, trained(population), finite, state.strategy

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from sweeper.learned_algorithms import policy_gradient
 from sweeper.learned_algorithms.contracts import Network
@@ -79,11 +79,19 @@ def _init(trial: TrialSpec, network: Network | None) -> TrainState:
     return TrainState(network, optimizer, jnp.int32(0), jnp.int32(0), trial.objective.initial_state(trial.task))
 
 
+def _drawn(trial: TrialSpec, step: Int[Array, ""]) -> PyTree:
+    """What is drawn for a step: inputs, seeds r, and what else its trainer draws."""
+    key = jax.random.fold_in(trial.keys().training, step)
+    if trial.optimizer.TRAINER == "policy_gradient":
+        return policy_gradient.drawn(trial, key)
+    return drawn_pairs(trial, *jax.random.split(key))
+
+
 def _value(
-    trial: TrialSpec, key: PRNGKeyArray, step: Int[Array, ""], state: PyTree, network: Network
+    trial: TrialSpec, pairs: tuple[PyTree, PyTree], step: Int[Array, ""], state: PyTree, network: Network
 ) -> tuple[Float[Array, ""], tuple[StepCurve, PyTree, Int[Array, ""]]]:
     """The objective of a step; and its curve, the objective's next state, and a number of `objective.FAILURES`."""
-    inputs, seeds = drawn_pairs(trial, *jax.random.split(key))
+    inputs, seeds = pairs
     batch, mean_loss, broken = batch_of(trial, network, inputs, seeds, step)
     state = next_state(trial, batch, state)
     loss = trial.objective.value(batch, state)
@@ -118,13 +126,12 @@ def _joined(
 
 
 def _step(
-    trial: TrialSpec, network: Callable[[Any], Network], state: TrainState
+    trial: TrialSpec, network: Callable[[Any], Network], drawn: PyTree, state: TrainState
 ) -> tuple[TrainState, StepCurve | PolicyCurve]:
     import optax
 
     value_of = policy_gradient.sampled_value if trial.optimizer.TRAINER == "policy_gradient" else _value
-    key = jax.random.fold_in(trial.keys().training, state.step)
-    of_step = functools.partial(value_of, trial, key, state.step, state.objective)
+    of_step = functools.partial(value_of, trial, drawn, state.step, state.objective)
     weights = trained(state.network)
     value = jax.value_and_grad(lambda weights: of_step(network(with_trained(state.network, weights))), has_aux=True)
     (loss, (curve, objective_state, broken)), gradient = value(weights)
@@ -149,8 +156,23 @@ def advance(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainSta
 
     def run(trial: TrialSpec, state: TrainState) -> tuple[TrainState, StepCurve | PolicyCurve]:
         joined, network, split = _joined(trial, state)
-        moved, curve = jax.lax.scan(lambda state, _: _step(trial, network, state), joined, length=length)
-        return split(moved), jax.tree.map(jnp.mean, curve)
+        step = functools.partial(_step, trial, network)
+        if vectorisation.in_turns():
+            moved, curve = jax.lax.scan(lambda state, _: step(_drawn(trial, state.step), state), joined, length=length)
+            return split(moved), jax.tree.map(jnp.mean, curve)
+
+        # For an accelerator all steps are drawn at once, and curves are summed up as they come: each step has a few
+        # kernels less. A lane that has failed goes on with what is drawn; only its curve depends on that.
+        drawn = jax.vmap(functools.partial(_drawn, trial))(state.step + jnp.arange(length))
+
+        def one_step(carry: Any, drawn: Any) -> tuple[Any, None]:
+            moved, curve = step(drawn, carry[0])
+            return (moved, jax.tree.map(jnp.add, carry[1], curve)), None
+
+        curve = jax.eval_shape(lambda: step(_drawn(trial, state.step), joined)[1])
+        start = joined, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), curve)
+        (moved, total), _ = jax.lax.scan(one_step, start, drawn)
+        return split(moved), jax.tree.map(lambda leaf: leaf / length, total)
 
     return over_lanes(run, trials, state)
 

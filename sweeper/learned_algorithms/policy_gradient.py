@@ -76,15 +76,24 @@ def entropy(episodes: Episodes) -> Float[Array, ""]:
     return (episodes.taken * episodes.entropy).sum(axis=-1).mean()
 
 
+def drawn(trial: TrialSpec, key: PRNGKeyArray) -> tuple[PyTree, PyTree, PRNGKeyArray]:
+    """The inputs and seeds r of a step, and the key of its sampled decisions."""
+    inputs_key, seeds_key, decisions_key = jax.random.split(key, 3)
+    return *drawn_pairs(trial, inputs_key, seeds_key), decisions_key
+
+
 def sampled_value(
-    trial: TrialSpec, key: PRNGKeyArray, step: Int[Array, ""], state: PyTree, network: Network
+    trial: TrialSpec,
+    drawn: tuple[PyTree, PyTree, PRNGKeyArray],
+    step: Int[Array, ""],
+    state: PyTree,
+    network: Network,
 ) -> tuple[Float[Array, ""], tuple[PolicyCurve, PyTree, Int[Array, ""]]]:
     """The objective of a step less the bonus; and its curve, the objective's next state, a number of `FAILURES`."""
     sample = trial.task.abilities().episodes
     optimizer: Any = trial.optimizer  # the plug-in `policy_gradient`
     assert sample is not None
-    inputs_key, seeds_key, decisions_key = jax.random.split(key, 3)
-    inputs, seeds = drawn_pairs(trial, inputs_key, seeds_key)
+    inputs, seeds, decisions_key = drawn
     episodes = sample(network, inputs, seeds, decisions_key)
     left = share_left(optimizer.schedule, step / trial.steps)
     begin, end = MARGINAL_ENTROPY_FALLS

@@ -9,8 +9,11 @@ The corner is cell 0 and never holds the treasure.
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
+
+from sweeper.trial import vectorisation
 
 START = 0
 """The lower left corner."""
@@ -70,7 +73,11 @@ def initial() -> State:
 
 def neighbour(grid: Grid, cell: Int[Array, "*batch"], action: Int[Array, "*batch"]) -> Int[Array, "*batch"]:
     """The cell that an action leads to; at a wall the same."""
-    row, column = cell // grid.width, cell % grid.width
+    if vectorisation.in_turns():
+        row, column = cell // grid.width, cell % grid.width
+    else:  # cells are not negative, and what `//` does for others would be a kernel of its own
+        width = jnp.asarray(grid.width, cell.dtype)
+        row, column = jax.lax.div(cell, width), jax.lax.rem(cell, width)
     row = jnp.clip(row + (action == 1) - (action == 3), 0, grid.height - 1)
     column = jnp.clip(column + (action == 2) - (action == 0), 0, grid.width - 1)
     return row * grid.width + column

@@ -108,11 +108,15 @@ def trajectory_durations(walk: Trajectory) -> Durations:
 
 def durations(grid: Grid, network: StepwiseNetwork, noise: Float[Array, "seed noise"]) -> Durations:
     """Both episodes of every treasure and seed, with shared work; the pair is (cell, seed), the corner left out."""
+    network = network.for_steps()
     tokens = embedded(grid, network, noise)
     placed = network.placed(jnp.arange(2 * grid.horizon))
-    first = _first_episodes(grid, network, tokens, placed)
-    second_episodes = _second_episodes_in_turns if vectorisation.in_turns() else _second_episodes_at_once
-    second = second_episodes(grid, network, tokens, placed, first)
+    if vectorisation.in_turns():
+        first = _first_episodes_in_turns(grid, network, tokens, placed)
+        second = _second_episodes_in_turns(grid, network, tokens, placed, first)
+    else:
+        first = _first_episodes_at_once(grid, network, tokens, placed)
+        second = _second_episodes_at_once(grid, network, tokens, placed, first)
     visits = jnp.stack([first.visit, second])[:, :, 1:].swapaxes(1, 2)
     return Durations(jnp.minimum(visits, grid.horizon), visits <= grid.horizon)
 
@@ -131,7 +135,7 @@ class _FirstEpisodes(NamedTuple):
     memory: Memory
 
 
-def _first_episodes(
+def _first_episodes_in_turns(
     grid: Grid, network: StepwiseNetwork, tokens: Tokens, placed: Float[Array, "position width"]
 ) -> _FirstEpisodes:
     seeds, never = len(tokens.noise), grid.horizon + 1
@@ -152,11 +156,32 @@ def _first_episodes(
     memory = jax.tree.map(lambda room: jnp.zeros((seeds, *room.shape)), network.empty_memory(grid.horizon))
     visit = jnp.full((seeds, grid.cells), never, jnp.int32).at[:, START].set(0)
     start = jnp.int32(0), tokens.noise, _FirstEpisodes(visit, jnp.full(seeds, START, jnp.int32), memory)
-    if vectorisation.in_turns():
-        return jax.lax.while_loop(unfinished, one_step, start)[2]
-    # An accelerator would wait for the host at each step to know whether to go on. Once all cells are visited, further
-    # steps change nothing that is read.
-    return jax.lax.fori_loop(0, grid.horizon, lambda _, carry: one_step(carry), start)[2]
+    return jax.lax.while_loop(unfinished, one_step, start)[2]
+
+
+def _first_episodes_at_once(
+    grid: Grid, network: StepwiseNetwork, tokens: Tokens, placed: Float[Array, "position width"]
+) -> _FirstEpisodes:
+    """As `_first_episodes_in_turns`, but always for `horizon` steps.
+
+    To know whether to go on, each step would wait for the host. Once all cells are visited, further steps change
+    nothing that is read.
+    """
+    seeds, horizon = len(tokens.noise), grid.horizon
+
+    def one_step(t: Int[Array, ""], carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        at, walked, memory = carry
+        h = jnp.where(t == 0, tokens.noise, tokens.reached[0, at]) + placed[t]
+        step = jax.vmap(lambda h, memory: network.step(h, [(memory, jnp.arange(horizon) < t)]))
+        logits, own = step(h, memory)
+        reached = environment.neighbour(grid, at, _best(logits))
+        return reached, _updated(walked, at[..., None, None], t), written(memory, own, t)
+
+    memory = jax.tree.map(lambda room: jnp.zeros((seeds, *room.shape)), network.empty_memory(horizon))
+    begin = jnp.full(seeds, START, jnp.int32), jnp.zeros((seeds, horizon, 1), jnp.int32), memory
+    last, walked, memory = jax.lax.fori_loop(0, horizon, one_step, begin)
+    walked = jnp.concatenate([walked, last[:, None, None]], axis=1)
+    return _FirstEpisodes(_first_visits(walked == jnp.arange(grid.cells)), last, memory)
 
 
 class _Slots(NamedTuple):
@@ -238,14 +263,14 @@ def _second_episodes_at_once(
     The branch of a cell that was met in the first episode looks for this cell. The branch of the corner gives the first
     visits of all cells that were not met. The branches of these cells are not read.
     """
-    seeds, cells, horizon, never = len(tokens.noise), grid.cells, grid.horizon, grid.horizon + 1
-    unmet, own_cell = first.visit == never, jnp.arange(cells)
+    seeds, cells, horizon = len(tokens.noise), grid.cells, grid.horizon
+    unmet, own_cell = first.visit == horizon + 1, jnp.arange(cells)
     start = jnp.minimum(first.visit, horizon).at[:, START].set(horizon)
     known = jnp.arange(horizon) < start[..., None]
     first_token = first_tokens(tokens, first.last)
 
     def one_step(t: Int[Array, ""], carry: tuple[Any, ...]) -> tuple[Any, ...]:
-        at, visit, memory = carry
+        at, walked, memory = carry
         h = jnp.where(t == 0, first_token, tokens.reached[0, at]) + placed[start + t]
 
         def step(h: Any, known: Any, memory: Memory, earlier: Memory) -> tuple[Any, Memory]:
@@ -253,14 +278,30 @@ def _second_episodes_at_once(
 
         of_seed = jax.vmap(step, in_axes=(0, 0, 0, None))
         logits, own = jax.vmap(of_seed)(h, known, memory, first.memory)
-        at = environment.neighbour(grid, at, jnp.argmax(logits, axis=-1))
-        reached = jnp.where(unmet, at[:, START, None] == own_cell, (at == own_cell) & (own_cell != START))
-        visit = jnp.where(reached & (visit == never), t + 1, visit)
-        return at, visit, written(memory, own, t)
+        reached = environment.neighbour(grid, at, _best(logits))
+        return reached, _updated(walked, at[..., None, None], t), written(memory, own, t)
 
     memory = jax.tree.map(lambda room: jnp.zeros((seeds, cells, *room.shape)), network.empty_memory(horizon))
-    begin = jnp.full((seeds, cells), START, jnp.int32), jnp.full((seeds, cells), never, jnp.int32), memory
-    return jax.lax.fori_loop(0, horizon, one_step, begin)[1]
+    begin = jnp.full((seeds, cells), START, jnp.int32), jnp.zeros((seeds, cells, horizon, 1), jnp.int32), memory
+    last, walked, _ = jax.lax.fori_loop(0, horizon, one_step, begin)
+    walked = jnp.concatenate([walked[..., 0], last[..., None]], axis=2)
+    found = (jnp.swapaxes(walked, 1, 2) == own_cell) & (own_cell != START)
+    return _first_visits(jnp.where(unmet[:, None], walked[:, START, :, None] == own_cell, found))
+
+
+def _best(logits: Float[Array, "*branch action"]) -> Int[Array, "*branch"]:
+    """The argmax of few logits, by comparisons, which need no kernel of their own."""
+    best, action = logits[..., 0], jnp.zeros(logits.shape[:-1], jnp.int32)
+    for other in range(1, logits.shape[-1]):
+        better = logits[..., other] > best
+        best, action = jnp.where(better, logits[..., other], best), jnp.where(better, other, action)
+    return action
+
+
+def _first_visits(visited: Bool[Array, "seed step cell"]) -> Int[Array, "seed cell"]:
+    """The first step by which each cell is visited, step 0 being the start; one more than there are if none is."""
+    steps = visited.shape[1]
+    return jnp.where(visited, jnp.arange(steps)[:, None], steps).min(axis=1)
 
 
 def first_tokens(tokens: Tokens, last: Int[Array, " seed"]) -> Float[Array, "seed cell width"]:

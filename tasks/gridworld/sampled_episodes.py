@@ -136,6 +136,7 @@ def _log_shares(
 
 def _walks(grid: Grid, network: StepwiseNetwork, noise: Float[Array, "seed noise"], key: PRNGKeyArray) -> _Walks:
     seeds, cells, horizon, never = len(noise), grid.cells, grid.horizon, grid.horizon + 1
+    network = network.for_steps()
     tokens, placed = embedded(grid, network, noise), network.placed(jnp.arange(2 * horizon))
     first_key, second_key = jax.random.split(key)
     clock, own_cell = jnp.arange(horizon), jnp.arange(cells)

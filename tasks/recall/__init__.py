@@ -22,7 +22,8 @@ from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
 from pydantic import Field
 
 from sweeper.learned_algorithms import contracts
-from tasks.recall.polynomial_logits import Tables, expanded, table_logits
+from sweeper.trial import vectorisation
+from tasks.recall.polynomial_logits import JoinedTables, Tables, expanded, joined, table_logits
 
 FILLINGS = 16
 """Random fillings of the other keys, per target value and query, in the evaluation set."""
@@ -195,12 +196,18 @@ class Task(contracts.Task):
 
     def _tables(
         self, network: contracts.Network, polynomial: contracts.Polynomial, seeds: Float[Array, "seed seed_bit"]
-    ) -> Tables:
+    ) -> Tables | JoinedTables:
         assert isinstance(network, contracts.EmbeddingNetwork)
         values = self._bits(jnp.tile(jnp.arange(2**self.value_bits), self.keys))
         nothing = jnp.zeros((self.keys, self.value_bits), int)
         keys = jnp.arange(self.keys)
         repeated = jnp.repeat(keys, 2**self.value_bits)
+
+        if not vectorisation.in_turns():
+            bits, of = jnp.concatenate([values, nothing]), jnp.concatenate([repeated, keys])
+            positions = jnp.concatenate([repeated, jnp.full(self.keys, self.keys)])
+            embed = jax.vmap(lambda r: network.embed(self._tokens(bits, of, r), positions))
+            return joined(polynomial, embed(seeds), self.keys)
 
         def embedded(r: Float[Array, " seed_bit"]) -> tuple[Float[Array, "key value width"], Float[Array, "key width"]]:
             tokens = network.embed(self._tokens(values, repeated, r), repeated)

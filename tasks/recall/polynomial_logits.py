@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from sweeper.learned_algorithms import contracts
-from sweeper.trial.vectorisation import in_turns, product, products
+from sweeper.trial.vectorisation import product
 
 
 class Projections(NamedTuple):
@@ -71,14 +71,15 @@ def expanded(
     """
     first, second = polynomial.layers
     readout = polynomial.readout
-    write, message = first.output, product(second.update(), readout)
+    write, message = first.output, second.update() @ readout
 
     def features_first(x: Float[Array, "... row feature"]) -> Float[Array, "... feature row"]:
         return jnp.swapaxes(x, -1, -2)
 
     def under(h: Float[Array, "... row width"], *matrices: Float[Array, "width _"]) -> list[Float[Array, "... _ row"]]:
         """h @ matrix for each matrix, features first."""
-        return [features_first(part) for part in products(h, matrices)]
+        products = [h @ matrix for matrix in matrices]
+        return [features_first(part) for part in products]
 
     def projections(key: Array, value: Array, query: Array, *second: Array) -> Projections:
         pairs = features_first(key)[..., :, None] * features_first(value)[..., None, :]
@@ -92,16 +93,51 @@ def expanded(
         last=projections(*of_last),
         last_query=last_query,
         direct=direct,
-        to_key=product(write, second.key),
-        to_message=product(write, message),
-        to_query=product(write, second.query),
-        to_logits=product(write, readout),
+        to_key=write @ second.key,
+        to_message=write @ message,
+        to_query=write @ second.query,
+        to_logits=write @ readout,
         bias=polynomial.bias,
     )
 
 
+class JoinedTables(NamedTuple):
+    """The same tables, one after the other in few arrays: for an accelerator, with a kernel for each array.
+
+    Attributes:
+        tokens: The projections of every key with every value.
+        last: Those of the last token, for every key that may be asked for; then its query in block two, and its own
+            share of the logits.
+        written: Key, message and query in block two, and the share of the logits, of what block one writes.
+        bias: The read-out's.
+    """
+
+    tokens: Float[Array, "seed key projection value"]
+    last: Float[Array, "seed feature key"]
+    written: Float[Array, "_projection head"]
+    bias: Float[Array, " bit"]
+
+
+def joined(polynomial: contracts.Polynomial, h: Float[Array, "seed token width"], keys: int) -> JoinedTables:
+    """As `expanded`, for all tokens: every key with every value, then the last tokens for each of `keys` keys."""
+    first, second = polynomial.layers
+    head, message = first.key.shape[1], product(second.update(), polynomial.readout)
+    block_two = second.key, message, second.query, polynomial.readout
+    matrices = jnp.concatenate([first.query, first.key, first.value, *block_two], axis=1)
+    projected = matrices.T @ jnp.swapaxes(h, 1, 2)
+    query, key, value, rest = jnp.split(projected, [head, 2 * head, 3 * head], axis=1)
+    memory = (key[:, :, None] * value[:, None]).reshape(len(h), head**2, -1)
+    features = jnp.concatenate([query, memory, rest], axis=1)
+    tokens = features[:, : _parts(head)[-1] + message.shape[1], :-keys]
+    tokens = jnp.swapaxes(tokens.reshape(*tokens.shape[:2], keys, -1), 1, 2)
+    written = product(first.output, jnp.concatenate(block_two, axis=1)).T
+    # XLA would put these together within the look-up, and has no tiles for such a product.
+    last = jax.lax.optimization_barrier(features[:, :, -keys:])
+    return JoinedTables(tokens, last, written, polynomial.bias)
+
+
 def table_logits(
-    tables: Tables, values: Int[Array, "input key"], queries: Int[Array, " input"]
+    tables: Tables | JoinedTables, values: Int[Array, "input key"], queries: Int[Array, " input"]
 ) -> Float[Array, "input seed bit"]:
     """Logits of every input and seed.
 
@@ -112,31 +148,54 @@ def table_logits(
     On a CPU seeds and tokens take turns, and each seed is computed again for the gradient, so that what is in flight
     fits into a core's cache. On an accelerator all seeds and tokens are computed at once.
     """
-    chosen = jax.nn.one_hot(values.T, tables.tokens.query.shape[-1], axis=1)  # [key, value, input]
-    asked = jax.nn.one_hot(queries, tables.direct.shape[-1], axis=0)  # [key, input]
-    remembered = _remembered_in_turns if in_turns() else _remembered_at_once
+    rows = tables.tokens.shape[-1] if isinstance(tables, JoinedTables) else tables.tokens.query.shape[-1]
+    chosen = jax.nn.one_hot(values.T, rows, axis=1)  # [key, value, input]
+    asked = jax.nn.one_hot(queries, values.shape[1], axis=0)  # [key, input]
+    if isinstance(tables, JoinedTables):
+        of_seed = functools.partial(_logits_at_once, tables, chosen=chosen, asked=asked)
+        return jnp.moveaxis(jax.vmap(of_seed)(tables.tokens, tables.last), 2, 0)
 
-    def of_seed(tables: Tables) -> Float[Array, "bit input"]:
+    def in_turn(tables: Tables) -> Float[Array, "bit input"]:
         tokens, last = tables.tokens, jax.tree.map(lambda table: _looked_up(table, asked), tables.last)
         rows = jnp.concatenate([tokens.query, tokens.memory, tokens.key, tokens.message], axis=1)
-        memory, messages = remembered(tables, rows, chosen)
+        memory, messages = _remembered(tables, rows, chosen)
         attended = _read(last.query, memory + last.memory)
-        ask = _looked_up(tables.last_query, asked) + product(tables.to_query.T, attended)
-        key = last.key + product(tables.to_key.T, attended)
-        message = last.message + product(tables.to_message.T, attended)
-        direct = _looked_up(tables.direct, asked) + product(tables.to_logits.T, attended) + tables.bias[:, None]
+        ask = _looked_up(tables.last_query, asked) + tables.to_query.T @ attended
+        key = last.key + tables.to_key.T @ attended
+        message = last.message + tables.to_message.T @ attended
+        direct = _looked_up(tables.direct, asked) + tables.to_logits.T @ attended + tables.bias[:, None]
         return direct + _read(ask, messages + _outer(key, message))
 
     per_seed = {"tokens": tables.tokens, "last": tables.last, "last_query": tables.last_query, "direct": tables.direct}
-    if in_turns():
-        taken = jax.checkpoint(of_seed)
-        logits = jax.lax.map(lambda tables_of_seed: taken(tables._replace(**tables_of_seed)), per_seed)
-    else:
-        logits = jax.vmap(lambda tables_of_seed: of_seed(tables._replace(**tables_of_seed)))(per_seed)
+    taken = jax.checkpoint(in_turn)
+    logits = jax.lax.map(lambda tables_of_seed: taken(tables._replace(**tables_of_seed)), per_seed)
     return jnp.moveaxis(logits, 2, 0)
 
 
-def _remembered_in_turns(
+def _logits_at_once(
+    tables: JoinedTables,
+    tokens: Float[Array, "key projection value"],
+    last: Float[Array, "feature key"],
+    chosen: Float[Array, "key value input"],
+    asked: Float[Array, "key input"],
+) -> Float[Array, "bit input"]:
+    """The logits of one seed; the running sum over tokens is a product with a triangular matrix."""
+    head, bits = tables.written.shape[1], len(tables.bias)
+    to_memory, to_rest, _ = _parts(head)
+    own, own_last = jax.vmap(_looked_up)(tokens, chosen), _looked_up(last, asked)
+    memory = jnp.einsum(
+        "ts,spi->tpi", jnp.tri(len(own)), own[:, to_memory:to_rest], precision=jax.lax.Precision.HIGHEST
+    )
+    attended = jax.vmap(_read)(own[:, :to_memory], memory)
+    rest = own[:, to_rest:] + product(tables.written[: head + bits], attended)
+    messages = jax.vmap(_outer)(rest[:, :head], rest[:, head:]).sum(axis=0)
+    attended = _read(own_last[:to_memory], memory[-1] + own_last[to_memory:to_rest])
+    rest = own_last[to_rest:] + product(tables.written, attended)
+    key, message, ask, direct = jnp.split(rest, [head, head + bits, 2 * head + bits])
+    return direct + tables.bias[:, None] + _read(ask, messages + _outer(key, message))
+
+
+def _remembered(
     tables: Tables, rows: Float[Array, "key feature value"], values: Float[Array, "key value input"]
 ) -> tuple[Float[Array, "pair input"], Float[Array, "message input"]]:
     """What is left of all tokens before the last, with the tables of one seed.
@@ -162,18 +221,6 @@ def _remembered_in_turns(
 
     start = jnp.zeros((head**2, inputs)), jnp.zeros((head * bits, inputs))
     return jax.lax.scan(remember, start, (rows, values))[0]
-
-
-def _remembered_at_once(
-    tables: Tables, rows: Float[Array, "key feature value"], values: Float[Array, "key value input"]
-) -> tuple[Float[Array, "pair input"], Float[Array, "message input"]]:
-    """As `_remembered_in_turns`; the running sum over tokens is a product with a triangular matrix."""
-    own = jax.vmap(_looked_up)(rows, values)
-    own_query, own_memory, own_key, own_message = jnp.split(own, _parts(len(tables.to_key)), axis=1)
-    memory = jnp.einsum("ts,spi->tpi", jnp.tri(len(rows)), own_memory, precision=jax.lax.Precision.HIGHEST)
-    attended = jax.vmap(_read)(own_query, memory)
-    key, message = own_key + product(tables.to_key.T, attended), own_message + product(tables.to_message.T, attended)
-    return memory[-1], jax.vmap(_outer)(key, message).sum(axis=0)
 
 
 def _parts(head: int) -> tuple[int, int, int]:

@@ -83,11 +83,11 @@ def _last(space: str) -> TrialSpec:
 
 
 MEASURED = {
-    ("coloring", "stride"): (8_448, 9.4),
-    ("recall", "stride"): (12_854, 1_193.5),
-    ("gridworld_small", "generation"): (498, 654.9),
-    ("gridworld_imitation", "stride"): (15_466, 608.9),
-    ("ski_rental", "generation"): (64, 11.9),
+    ("coloring", "stride"): (6_655, 30.0),
+    ("recall", "stride"): (9_265, 1_244.8),
+    ("gridworld_small", "generation"): (399, 674.2),
+    ("gridworld_imitation", "stride"): (14_177, 610.7),
+    ("ski_rental", "generation"): (61, 12.0),
 }
 """Kernels, and memory in MB, of a program of each task; a fifth more or less of either is an error."""
 
@@ -144,7 +144,7 @@ def test_every_program_of_every_shipped_space_compiles_for_a_gpu():
 @pytest.mark.long
 @needs_compiler
 def test_many_lanes_need_few_more_kernels():
-    """A step of colouring has 84 kernels with 8 lanes, and 103 with 64."""
+    """A step of colouring has 66 kernels with 8 lanes, and 72 with 64."""
     trial = canonical(_last("coloring"))
     few, many = _compiled([Request(trial, "stride", lanes=lanes) for lanes in (8, 64)])
     assert many.run.kernels <= 1.25 * few.run.kernels
@@ -153,9 +153,9 @@ def test_many_lanes_need_few_more_kernels():
 @pytest.mark.long
 @needs_compiler
 def test_a_generation_of_the_grid_world_has_few_kernels():
-    """The 25 turns of both its loops have 53 kernels together, and the centre has none of its own."""
+    """The 25 turns of both its loops have 36 kernels together, and the centre has none of its own."""
     (generation,) = _compiled([Request(canonical(_last("gridworld_compact")), "generation", lanes=2)])
-    assert generation.run.kernels <= 1.2 * 1_412
+    assert generation.run.kernels <= 1.2 * 977
 
 
 @pytest.mark.long
@@ -242,7 +242,8 @@ def test_steps_and_evaluation_for_a_gpu_give_the_numbers_of_those_for_a_cpu(task
     for platform in ("cpu", "cuda"):
         with vectorisation.built_for(platform):
             state = gradient.start(stacked)
-            state, curve = gradient.stride(stacked, state, 10)
+            state, _ = gradient.stride(stacked, state, 4)
+            state, curve = gradient.stride(stacked, state, 6)
             network = jax.tree.map(lambda leaf: np.asarray(leaf)[1], state.network)
             metrics, columns = evaluation.evaluate(trials[1], network)
         results[platform] = jax.tree.map(np.asarray, (state.network, curve, metrics, columns["loss"]))
