@@ -106,8 +106,12 @@ def names(kind: Kind) -> list[str]:
 
 
 def modules(kind: Kind) -> dict[str, str]:
-    """The module of every plug-in of a kind, by name; of a name that exists more than once, the first place."""
-    return {name: place.entry_point.module for name, (place, *_) in _places(kind).items()}
+    """The module of every plug-in of a kind, by name; of a name that exists more than once, the first place.
+
+    What is called `maze (1).py`, as copies are, or `.#maze.py`, as locks of Emacs are, is no module.
+    """
+    places = _places(kind).items()
+    return {name: place.entry_point.module for name, (place, *_) in places if re.fullmatch(IDENTIFIER, name)}
 
 
 def places() -> dict[str, list[str]]:
@@ -209,7 +213,8 @@ def load(kind: Kind, name: str) -> type:
     """The class of the plug-in called `name`.
 
     It is a `PluginError` if there is no such name (the message lists the known names and the nearest), or two plug-ins
-    have it; if the file cannot be imported, or changes settings of JAX; or if its class lacks methods.
+    have it; if no module can be called so; if the file cannot be imported, or changes settings of JAX; or if its class
+    lacks methods.
     """
     places = _places(kind)
     if name not in places:
@@ -217,6 +222,8 @@ def load(kind: Kind, name: str) -> type:
     if len(places[name]) > 1:
         raise PluginError(f"{kind} '{name}' exists more than once: {' and '.join(map(str, places[name]))}")
     (place,) = places[name]
+    if re.fullmatch(IDENTIFIER, name) is None:
+        raise PluginError(f"{place}: {name!r} names no {kind}: letters, digits and _ of ASCII, no digit first")
     _make_packages()  # again, as the project's folders may be newer than this process
     with contextlib.ExitStack() as watching:
         for watch in _watches:
@@ -323,8 +330,6 @@ def _mistake(kind: Kind, name: str, plugin: Any) -> str | None:
 
     if not isinstance(plugin, type) or getattr(plugin, "KIND", None) != kind:
         return f"the {kind} '{name}' is no subclass of {_contract(kind)}"
-    if re.fullmatch(IDENTIFIER, name) is None:
-        return f"{name!r} names no {kind}: letters, digits and _ of ASCII, no digit first"
     for one, other in itertools.combinations(plugin.model_fields, 2):
         if one.lower() == other.lower():
             return f"fields {one!r} and {other!r} differ in capitals alone, which SQL ignores"

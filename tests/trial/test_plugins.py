@@ -211,6 +211,14 @@ def test_an_unknown_name_lists_the_known_ones(project):
     assert ", ".join(plugins.names("task")) in message
 
 
+@pytest.mark.parametrize("name", [".#maze", "maze (1)", "my-maze", "2048", "l\u00f6ser"])
+def test_a_file_whose_name_no_plug_in_can_have_is_in_nobodys_way(project, name):
+    file = project / "tasks" / f"{name}.py"
+    file.write_text(GOOD.format(name=name))
+    assert plugins.load("task", "coloring").__module__ == "tasks.coloring"
+    assert _refusal(name).startswith(f"{file}: {name!r} names no task")
+
+
 def test_a_package_that_was_imported_under_the_name_before_is_in_nobodys_way(project, monkeypatch):
     foreign = types.ModuleType("tasks")
     foreign.__path__ = [str(project / "elsewhere")]
