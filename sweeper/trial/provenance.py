@@ -154,7 +154,7 @@ def _git_state(place: Path) -> tuple[str | None, bool | None]:
         # A folder without history inside somebody else's repository must not take the commit of that repository.
         if not git(place, "ls-files", "--", ".").strip():
             return None, None
-        folder, commit = git(place, "rev-parse", "--show-toplevel", "HEAD").splitlines()
+        folder, _, commit = git(place, "rev-parse", "--show-toplevel", "HEAD").removesuffix("\n").rpartition("\n")
         untold = _untold(checkout := Path(folder), place)
         how = ("--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=none", "--no-renames")
         status = git(checkout, "status", *how)

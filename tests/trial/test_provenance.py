@@ -51,6 +51,13 @@ def test_a_changed_or_new_file_makes_it_dirty(checkout, name):
     assert provenance.capture("", checkout).dirty is True
 
 
+@pytest.mark.parametrize("name", ["two\nlines", "next\x85line", "form\ffeed", "the end\n"])
+def test_a_folder_may_have_any_name(checkout, name):
+    commit = git(checkout, "rev-parse", "HEAD")
+    odd = checkout.rename(checkout.parent / name)
+    assert (provenance.capture("", odd).commit, provenance.capture("", odd).dirty) == (commit, False)
+
+
 def _overlooked(flag):
     def edit(checkout):
         git(checkout, "update-index", flag, "locks/runtime.lock")
