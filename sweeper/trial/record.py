@@ -73,9 +73,10 @@ class Spec(BaseModel):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         _no_trees_yet.append(cls)
-        if cls.traced_fields() or "jax" in sys.modules:
+        # Not for good: a field whose type is defined below its record gets its marks later.
+        if marks.__wrapped__(cls, _TracedMarker) or "jax" in sys.modules:
             _make_trees()
-        for name, mark in marks(cls, Unwritten).items():
+        for name, mark in marks.__wrapped__(cls, Unwritten).items():
             if (default := cls.model_fields[name].get_default()) != mark.at:
                 raise TypeError(
                     f"{cls.__name__}.{name} is not written at {mark.at!r}, so this must be its default, not {default!r}"
@@ -83,10 +84,11 @@ class Spec(BaseModel):
 
     @model_validator(mode="after")
     def _completed(self) -> Self:
-        for name, mark in marks(type(self), SameAs, Unwritten).items():
-            if mark.same_as is not None and getattr(self, name) is None:
-                # The record is frozen for its users; a validator is the one place where it may still be completed.
-                object.__setattr__(self, name, getattr(self, mark.same_as))
+        for kind in (SameAs, Unwritten):
+            for name, mark in marks(type(self), kind).items():
+                if mark.same_as is not None and getattr(self, name) is None:
+                    # The record is frozen for its users; a validator is the one place where it may still be completed.
+                    object.__setattr__(self, name, getattr(self, mark.same_as))
         return self
 
     @classmethod

@@ -20,7 +20,7 @@ from sweeper.learned_algorithms.trial_spec import Baseline, TrialSpec
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.entry_names import entries
-from sweeper.trial.record import Spec, Traced, Unwritten, canonical
+from sweeper.trial.record import SameAs, Spec, Traced, Unwritten, canonical
 from sweeper.trial.trial import leaf_values, traits_of, trial_id, trial_of
 from tasks import coloring
 from tests.trials import coloring_trial
@@ -320,3 +320,29 @@ def test_a_default_that_does_not_mean_as_before_is_refused():
 
         class Misleading(coloring.Task):
             chords: Annotated[int, Unwritten(at=0)] = 3
+
+
+# Marks
+
+
+class Early(Spec):
+    rate: "DefinedBelow" = 0.5
+    other: "Traced[float]" = 2.0
+
+
+DefinedBelow = Annotated[Traced[float], Unwritten(at=0.5)]
+
+
+def test_a_field_whose_type_is_defined_below_its_record_keeps_its_marks():
+    assert jax.tree.leaves(Early()) == [0.5, 2.0]
+    assert canonical(Early()) == {"other": 2.0}
+
+
+class Twice(Spec):
+    rate: Traced[float] = 2.0
+    final_rate: Annotated[Traced[float | None], SameAs("rate"), Unwritten(at=None)] = None
+
+
+def test_a_field_that_is_the_same_as_another_may_have_further_marks():
+    assert Twice().final_rate == 2.0
+    assert jax.tree.leaves(Twice()) == [2.0, 2.0]
