@@ -140,7 +140,11 @@ class Program(NamedTuple):
 
     plugin: Any
     digest: str  # constants included
-    effects: tuple[str, ...]  # names of what JAX keeps in order as it may change something, but for printing
+    effects: tuple[str, ...]  # names of what JAX keeps in order as it may change something outside; see `HARMLESS`
+
+
+HARMLESS = {"Debug", "OrderedDebug", "InternalMutableArray"}
+"""Effects of programs that print, and of those that change arrays that they have made (`jax.new_ref`)."""
 
 
 def _programs(trial: Trial) -> dict[str, Program]:
@@ -151,7 +155,7 @@ def _programs(trial: Trial) -> dict[str, Program]:
         with vectorisation.built_for("cpu"), jax_settings.one_thread():
             program = compilation.traced(function, trial.for_programs(), *arguments)
             text = program.lower(lowering_platforms=("cpu",)).as_text()
-        effects = {str(effect) for effect in program.jaxpr.effects} - {"Debug", "OrderedDebug"}
+        effects = {type(effect).__name__.removesuffix("Effect") for effect in program.jaxpr.effects} - HARMLESS
         programs[method] = Program(plugin, hashlib.sha256(text.encode()).hexdigest(), tuple(sorted(effects)))
         return program.out_info
 

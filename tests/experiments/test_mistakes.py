@@ -93,6 +93,20 @@ def test_a_program_that_acts_outside_is_refused_unless_it_prints(tmp_path):
         conformance.check_values([toy_trial()])
 
 
+@pytest.mark.slow  # another process traces it too
+def test_a_program_may_change_arrays_that_it_has_made_and_no_others(tmp_path):
+    made = "        move = jax.new_ref(move)\n        move[0] = 2 * move[0]\n        move = move[...]\n        place = "
+    with project(tmp_path, toy=TOY.replace("        place = ", made)):
+        conformance.check_values([toy_trial()])
+    outside = "        CALLS[0] += 1\n        place = "
+    text = TOY.replace("class Experiment", "CALLS = jax.new_ref(jnp.zeros(1))\n\n\nclass Experiment")
+    with (
+        project(tmp_path, toy=text.replace("        place = ", outside)),
+        pytest.raises(ContractError, match=r"^experiments/toy\.py, line \d+: step\b"),
+    ):
+        conformance.check_values([toy_trial()])
+
+
 AT_A_START = """
 from sweeper.packs import conformance
 from sweeper.trial import fingerprint
