@@ -31,8 +31,16 @@ _loaded: dict[str, dict[File, str]] = {}
 def noted(module: str) -> Iterator[None]:
     """Note the files of a plug-in, as they are before this process loads it in the context."""
     code = CodeFiles()
-    code.reached([module])  # reads the files, each once
-    yield
+    read = code.reached([module]).files  # each once
+    try:
+        yield
+    except BaseException:
+        # Libraries stay imported, and will be what they are now when the plug-in is mended.
+        imported = {getattr(each, "__file__", None) for each in list(sys.modules.values())}
+        for file in read:
+            if str(file.path) in imported:
+                _first.setdefault(file, code.content(file).digest)
+        raise
     # Once loaded it may have changed `sys.path`, and its imports mean other files.
     files = code.reached([module]).files
     _note(module, code, files)

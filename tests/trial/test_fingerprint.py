@@ -437,6 +437,20 @@ def test_what_is_mended_after_it_could_not_be_loaded_is_no_edit(project):
     LoadedCode([("task", "mine")]).require_unchanged()
 
 
+def test_a_library_that_stays_imported_after_a_failure_is_what_it_was_then(project, site):
+    _written(site, {"walls.py": "SIZE = 1\n"})
+    _installed(site, "walls", **FROM_FOLDER)
+    _mine(project, 1, "import walls\n1 / 0")
+    with pytest.raises(plugins.PluginError, match="ZeroDivisionError"):
+        plugins.load("task", "mine")
+    _edited(site / "walls.py")()
+    _mine(project, 1, "import walls\nassert walls.SIZE == 1")
+    plugins.load("task", "mine")
+    del sys.modules["walls"]
+    with pytest.raises(OtherCodeError, match=r"^walls\.py: "):
+        LoadedCode([("task", "mine")]).require_unchanged()
+
+
 def test_what_is_edited_while_it_is_loaded_is_an_edit(project):
     _mine(project, 1, "Path(__file__).with_name('_size.py').write_text('SIZE = 3')")
     plugins.load("task", "mine")
