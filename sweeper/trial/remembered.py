@@ -30,6 +30,9 @@ from sweeper.trial.project_files import stamp
 
 AnswerT = TypeVar("AnswerT")
 
+KEPT_SECONDS = 30 * 86400
+"""How long answers are kept that nobody adds to: every project, and every set of plug-ins, has a file of its own."""
+
 
 def remembered(ask: Callable[..., AnswerT]) -> Callable[..., AnswerT]:
     """A function of texts with answers of JSON, which are remembered. It is asked again after an exception."""
@@ -73,9 +76,12 @@ def _write(file: Path, stamps: dict[str, list[int]], answers: dict[str, Any], kn
     # A module in a zip and a file that is gone have no stamp: then the next process asks again.
     if all(each and each[1] < BEGAN * 1e9 for each in imported.values()):
         new = file.with_suffix(f".{os.getpid()}")
-        with contextlib.suppress(OSError):  # a full disk
+        with contextlib.suppress(OSError):  # a full disk, or another process that removes the same
             new.write_text(json.dumps([stamps | imported, answers]))
             new.replace(file)
+            for other in file.parent.iterdir():
+                if other.stat().st_mtime < BEGAN - KEPT_SECONDS:
+                    other.unlink()
 
 
 def _hold(stamps: dict[str, list[int]]) -> bool:
