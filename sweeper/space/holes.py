@@ -61,9 +61,6 @@ class Hole(BaseModel):
     DRAWN: ClassVar[bool] = True
     """Whether a search that draws settings draws this hole, and does not take it in full."""
 
-    BOUNDED: ClassVar[bool] = True
-    """Whether the values that are probed hold or enclose every other value."""
-
     _content: Node = PrivateAttr()  # what stands under the key of the hole
 
     def model_post_init(self, context: Any) -> None:
@@ -423,8 +420,6 @@ class Int(Uniform):
 
 class Normal(Hole):
     """A real number with a mean and a standard deviation. The median is probed, since there are no ends."""
-
-    BOUNDED = False
 
     moments: Annotated[list[float], TWO] = Field(alias="normal")
 

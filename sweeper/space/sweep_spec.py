@@ -134,7 +134,7 @@ class SweepSpec:
         return self._expansion([holes.grid(holes.filled(self.tree, setting))])
 
     def _expansion(self, drawn: Iterable[Iterable[Node]]) -> Expansion:
-        settings = Settings(self.tree, self.exclusions, probed=True, found=self.found)
+        settings = Settings(self.tree, self.exclusions, self.found)
         trials: dict[str, Trial] = {}
         examples: dict[int, Trial] = {}
         variables: dict[str, Mapping[str, Any]] = {}
