@@ -12,8 +12,6 @@ from pydantic import ValidationError
 from sweeper.space import formulas, validation_messages
 from sweeper.space.problems import Problem, Refused
 from sweeper.space.yaml_tree import Node, descendant, plain
-from sweeper.trial.kinds import declared_with
-from sweeper.trial.record import Spec
 from sweeper.trial.start_from import StartError
 from sweeper.trial.trial import Trial, record_of, trial_of
 
@@ -38,7 +36,6 @@ class Settings:
         self.left_out: Counter[str] = Counter()  # settings, by the first condition that leaves them out
         self._exclusions, self._found = exclusions, found
         self._has_formulas = bool(formulas.formulas_in(tree))
-        self._records: dict[tuple[str, str], Spec] = {}
 
     def trials(
         self, drawn: Iterable[Iterable[Node]], failures: float = MAX_FAILURES
@@ -58,7 +55,7 @@ class Settings:
                 if self._exclusions and (condition := formulas.exclusion_in(setting, self._exclusions)):
                     self.left_out[condition] += 1
                     continue
-                made = self._found(self._validated(trial))
+                made = self._found(trial_of(plain(trial)))
             except Refused as refused:
                 self.problems.append(refused.problem)
             except StartError as error:
@@ -68,14 +65,3 @@ class Settings:
                 self.problems += validation_messages.problems_of(error, trial, record_of(trial.value))
             else:
                 yield number, setting, made
-
-    def _validated(self, tree: Node) -> Trial:
-        """The trial of a tree; plug-ins of earlier trees are kept by their text, because loading them is slow."""
-        data = plain(tree)
-        declared = declared_with(data)
-        own = [part for part in declared.parts if part in data and part not in declared.completed]
-        keys = [(part, repr(data[part])) for part in own]
-        known = {key[0]: self._records[key] for key in keys if key in self._records}
-        trial = trial_of(data | known)
-        self._records |= {key: getattr(trial, key[0]) for key in keys}
-        return trial
