@@ -25,7 +25,7 @@ from typing import Any
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import shortened, shown
-from sweeper.space.yaml_tree import Node, entry_at, joined, walk
+from sweeper.space.yaml_tree import Node, entry_at, path_of, walk
 from sweeper.trial.field_types import infinity
 
 MAX_CHARACTERS, MAX_OPERATIONS = 2_000, 100
@@ -210,14 +210,6 @@ def _location(node: ast.expr) -> Location:
     if not isinstance(above, ast.Name) or above.id not in SECTIONS or not location:
         raise _NoValue(f"'{ast.unparse(node)}' is no path; an entry is written from the top, such as {_EXAMPLE}")
     return above.id, *reversed(location)
-
-
-def path_of(location: Sequence[str | int]) -> str:
-    """The path in messages of a place in a setting."""
-    path = ""
-    for part in location:
-        path = f"{path}[{part}]" if isinstance(part, int) else joined(path, part)
-    return path
 
 
 # Values

@@ -49,6 +49,7 @@ from sweeper.space.yaml_tree import (
     joined,
     merged,
     overridden,
+    path_of,
     plain,
     signature,
     walk,
@@ -270,7 +271,7 @@ def _wrong_conditions(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
         for location in filter(unseen.__contains__, condition.entries):
             near = written.get(nearest_name(location[-1], written, cutoff=0.75) or "")
             hint = did_you_mean(near) or "; a condition names what the space writes"
-            return f"no setting has {formulas.path_of(location)}{hint}"
+            return f"no setting has {path_of(location)}{hint}"
         for word in (word for word, left in condition.words if left or word in written):
             path = written.get(nearest_name(word, written) or "", "from the top, such as trial.model.width")
             return f"'{word}' is a word; an entry is written {path}"

@@ -84,7 +84,7 @@ def _of_type(at: Node, location: tuple[Any, ...], words: list[str], annotation: 
 
 
 def _unknown_key(location: Sequence[Any], names: Sequence[str], nearest: str | None, annotation: Any) -> str:
-    hint = did_you_mean(nearest) or other_tools.hint({location[-1]: None})
+    hint = did_you_mean(nearest) or ("" if location[-1] in RESERVED else other_tools.hint({location[-1]: None}))
     known = f" (known: {', '.join(names)})" if names else ""
     if len(location) == 1 and _is_document(annotation) and not hint:
         known += "; a key that only holds an anchor begins with x-"
@@ -104,7 +104,8 @@ def _names_for(location: Sequence[Any], node: Node, annotation: Any) -> tuple[li
     """The keys of the record in which an unknown key stands, and what was meant, perhaps by its path elsewhere."""
     key, parent = location[-1], descendant(node, location[:-1])
     places = list(_places(annotation, node, "" if _is_document(annotation) else "trial"))
-    names = next((list(record.model_fields) for _, place, record in places if place is parent), [])
+    fields = next((record.model_fields for _, place, record in places if place is parent), {})
+    names = [field.alias or name for name, field in fields.items()]
     last = str(key).rpartition(".")[2]
     elsewhere = [f"{path}.{last}" for path, _, record in places if path and last in record.model_fields]
     nearest = nearest_name(key, names, cutoff=0.8) or (elsewhere[0] if len(elsewhere) == 1 else None)

@@ -188,7 +188,7 @@ MISTAKES = {
     "axis that is no list": ("[8, 16]", "8", "trial.model.width.choice", "8"),
     "typo in a hole": ("{choice: [8, 16]}", "{choise: [8, 16]}", "trial.model.width", "'choice'?"),
     "typo in a hole of records": (COLORS, "task: {choces: [{name: coloring}]}", "trial.task", "'choice'?"),
-    "two holes in one": ("{choice: [8, 16]}", "{choice: [8, 16], int: [8, 16]}", "trial.model.width", "'int'"),
+    "two holes in one": ("{choice: [8, 16]}", "{choice: [8, 16], int: [8, 16]}", "trial.model.width.int", "choice, weights"),
     "hole for the whole trial": ("variants:", "  choice: [1]\nvariants:", "trial.choice", ""),
     "hole in resources": ("lanes: 8", "lanes: {choice: [4, 8]}", "resources.lanes", "'choice'"),
     "entry of a choice in a choice": (COLORS,
