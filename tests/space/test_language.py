@@ -202,7 +202,8 @@ OPTUNA = "search={method: optuna, trials: 3"
     ("overrides", "path", "named"),
     [
         # another tool's words
-        (["trial.steps={choice: [1, 2], probabilities: [0.1, 0.9]}"], "trial.steps.probabilities", "weights: [1, 2, 3]"),
+        (["trial.steps={choice: [1, 2], probabilities: [0.1, 0.9]}"], "trial.steps.probabilities",
+         "weights: [1, 2, 3]"),
         (["trial.optimizer.beta1={uniform: [0.1, 0.9], q: 0.2}"], "trial.optimizer.beta1.q",
          "{uniform: [a, b], step: s}"),
         (["trial.optimizer.beta1={uniform: [0.1, 0.9], log: true}"], "trial.optimizer.beta1.log",
