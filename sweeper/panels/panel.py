@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from sweeper.messages import instead
 from sweeper.panels import axes
 from sweeper.panels.axes import Declaration, Name, Text, Unit, ValueAxis
-from sweeper.panels.names import MISTAKES, Names
+from sweeper.panels.names import MISTAKES, TrialNames
 from sweeper.panels.series import Best, CurveSeries, PublishedCurve, Series, Where
 from sweeper.trial.field_types import ListOf
 
@@ -61,7 +61,7 @@ class Panel(Declaration):
         """The metrics drawn of a series, or of each series into which the panel is split."""
         return ((series and series.metric) or self.metric,)
 
-    def mistake(self, names: Names, metric: str) -> str | None:
+    def mistake(self, names: TrialNames, metric: str) -> str | None:
         """Why no trial will have a metric that the panel draws; None if one has it."""
         return MISTAKES[self.SOURCE](names, metric)
 

@@ -55,6 +55,7 @@ from sweeper.space.yaml_tree import (
     walk,
 )
 from sweeper.training.kind import kind_of
+from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import leaf_values
 
@@ -131,6 +132,8 @@ def _refusals(source: str | Path) -> Iterator[None]:
         yield
     except Refused as refused:
         raise SearchSpaceError(str(source), [refused.problem]) from None
+    except ContractError as error:
+        raise SearchSpaceError(str(source), [Problem("", str(error))]) from None
 
 
 def check_panels(spec: SweepSpec) -> None:
@@ -141,11 +144,9 @@ def check_panels(spec: SweepSpec) -> None:
     if not spec.panels:
         return
     declared = [node.value["name"].value for node in spec.document.value["panels"].value]
-    problems = []
-    for location, message in checks.mistakes(spec.panels, declared, spec.names):
-        at = descendant(spec.document, ("panels", *location))
-        problems.append(at.problem(message))
-    if problems:
+    with _refusals(spec.path):
+        mistakes = list(checks.mistakes(spec.panels, declared, spec.names))
+    if problems := [descendant(spec.document, ("panels", *at)).problem(message) for at, message in mistakes]:
         raise SearchSpaceError(str(spec.path), problems)
 
 
