@@ -13,8 +13,8 @@ from sweeper.messages import printable
 def example(annotation: Any, location: Iterable[Any], value: Any) -> str | None:
     """The mapping that a value at pydantic's location in data of this type may have meant; None if none is known."""
     for part in location:
-        fields = [record.model_fields[part] for record in records_in(annotation) if part in record.model_fields]
-        annotation = fields[0].annotation if fields else annotation
+        fields = [field for record in records_in(annotation) for field in record.model_fields.items()]
+        annotation = next((field.annotation for name, field in fields if part in (name, field.alias)), annotation)
     records = records_in(annotation)
     return _of_record(records[0], value) if len(records) == 1 else _of_one_of(records, value)
 

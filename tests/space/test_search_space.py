@@ -297,6 +297,13 @@ def test_an_entry_of_a_choice_is_told_with_its_own_line(old, new, at):
     assert _mistakes(space, text).problems[0].where == _line_of(text, at)
 
 
+def test_nobody_is_told_to_write_the_record_of_a_hole():
+    for text in (VALID.replace("[8, 16]", "8"), VALID.replace("1e-3", "{uniform: 5}")):
+        (problem,) = _mistakes(space, text).problems
+        assert problem.message.startswith("should be a list, got ")
+        assert "write" not in problem.message
+
+
 def test_independent_mistakes_are_told_together():
     text = VALID.replace("steps: 300", "steps: 0").replace("[8, 16]", "[8, 0]").replace("1e-3", "x")
     error = _mistakes(space, text)
