@@ -28,8 +28,7 @@ from sweeper.space.formulas import Resolution
 from sweeper.space.halving import Halving
 from sweeper.space.holes import MAX_SETTINGS, Choice, Hole, holes_in
 from sweeper.space.optuna_options import OptunaOptions
-from sweeper.space.problems import Problem
-from sweeper.space.yaml_tree import Node, entry_at
+from sweeper.space.yaml_tree import Node
 from sweeper.trial.field_types import ListOf
 from sweeper.trial.kind_tables import Goal
 from sweeper.trial.kinds import kind_with
@@ -79,11 +78,6 @@ class Search(Spec):
         if "mode" in self.model_fields_set and len(self.mode) != len(self.metric):
             raise ValueError(f"mode: {len(self.metric)} metrics need as many directions, got {len(self.mode)}")
         return self
-
-    def problems(self, node: Node) -> list[Problem]:
-        """The mistakes among options of Optuna's classes in the search that stands at `node`."""
-        stopping = entry_at(node, ("early_stopping",))
-        return self.early_stopping.problems(stopping) if self.early_stopping and stopping else []
 
     @property
     def draws(self) -> int:
@@ -254,10 +248,6 @@ class OptunaSearch(Search):
         if len(self.metric) > 1 and self.sampler.name == "cma_es":
             raise ValueError(f"metric: the sampler {self.sampler.name} improves one metric, not {len(self.metric)}")
         return self
-
-    def problems(self, node: Node) -> list[Problem]:
-        found, sampler = super().problems(node), entry_at(node, ("sampler",))
-        return found + self.sampler.problems(sampler) if sampler else found
 
     def scaled(self, task: str, value: float) -> float:
         zero, one = self.scale.get(task, (0.0, 1.0))

@@ -181,8 +181,6 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     except ValidationError as error:
         raise SearchSpaceError(str(path), validation_messages.problems_of(error, root, _Document)) from None
 
-    if "search" in root.value:
-        stop_at(top.search.problems(root.value["search"]))
     trial, patches, named = (root.value[key] for key in ("trial", "variants", "variables"))
     stop_at(_ill_formed(trial, patches.children, named))
     problems: list[Problem] = []
