@@ -19,17 +19,11 @@ import functools
 import math
 import struct
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator, model_validator
 
 T = TypeVar("T")
 
@@ -42,7 +36,7 @@ MAX_INTEGER = 2**31 - 1
 _MAX_FLOAT, _MIN_FLOAT = (2 - 2**-23) * 2.0**127, 2.0**-126
 
 
-def _leaf(value: Any, validated: ValidatorFunctionWrapHandler) -> Any:
+def _leaf(value: Any, validated: Callable[[Any], Any]) -> Any:
     """The value of a leaf, which the float32 or int32 of a compiled program holds."""
     leaf = validated(value)
     if isinstance(leaf, int) and leaf > MAX_INTEGER:
