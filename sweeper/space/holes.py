@@ -27,6 +27,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -468,6 +469,12 @@ KINDS: Mapping[str, type[Hole]] = {
 """The kinds of hole, by the key that opens one."""
 
 
+class Computed(BaseModel, extra="forbid"):
+    """A value that follows from others, and stands where a hole may stand."""
+
+    formula: Annotated[Any, AfterValidator(formulas.Formula)]
+
+
 # Trees
 
 
@@ -489,21 +496,15 @@ def _opened(node: Node, kinds: Sequence[str], problems: list[Problem]) -> Node:
     content, kind = node.value[key], KINDS.get(key)
     try:
         if kind is None:
-            return _formula(node, content)
+            return replace(content, value=Computed.model_validate(plain(node)).formula)
         written = {name: plain(entry) for name, entry in node.value.items()} | {key: kind.checked(content)}
         hole = replace(node, value=kind.model_validate(written, context=content))
         return hole.with_children([_opened(option, kinds, problems) for option in hole.children])
     except Refused as refused:
         problems.append(refused.problem)
     except ValidationError as error:
-        problems += validation_messages.problems_of(error, node, kind or Hole)
+        problems += validation_messages.problems_of(error, node, kind or Computed)
     return node
-
-
-def _formula(node: Node, content: Node) -> Node:
-    if len(node.value) > 1:
-        raise node.refusal("a formula has nothing beside it")
-    return formulas.parsed(content)
 
 
 def holes_in(node: Node, chosen: bool = True) -> Iterator[Node]:

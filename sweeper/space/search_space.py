@@ -25,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from sweeper.messages import counted, did_you_mean, instead, nearest_name
 from sweeper.panels import checks
@@ -83,7 +83,7 @@ class _Document(_Searched, extra="forbid"):
     variables: dict[Any, Any]
     trial: dict[Any, Any]
     variants: Annotated[list[dict[Any, Any]], Field(min_length=1)]
-    exclude: list[Any]
+    exclude: list[Annotated[Any, AfterValidator(formulas.Formula)]]
     resources: Resources = Resources()
     limits: Limits = Limits()
     panels: Panels = ()
@@ -187,7 +187,8 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     whole = [Node({"variables": named, "trial": merged(trial, patch)}, "", trial.where) for patch in patches.children]
     opened = [tree.with_children([holes.with_holes(part, problems) for part in tree.children]) for tree in whole]
     tree = opened[0] if len(opened) == 1 else Node(Choice.among(opened), "variants", None)
-    exclusions = _exclusions(root, problems)
+    conditions = zip(root.value["exclude"].children, top.exclude, strict=True)
+    exclusions = tuple(replace(node, value=condition) for node, condition in conditions)
     stop_at(problems, _without_effect(overrides, whole), _unused(named, tree, exclusions))
     stop_at(_too_many(top.search, root, tree, len(opened)), _undrawable(top.search, tree))
     stop_at(_illegal_values(tree, exclusions))
@@ -232,17 +233,6 @@ def _unused(variables: Node, tree: Node, exclusions: Sequence[Node]) -> Iterator
     for key, node in variables.value.items():
         if ("variables", key) not in used:
             yield node.problem(f"no formula has variables.{key}, so that it changes nothing")
-
-
-def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
-    """The conditions of a document; `problems` gets those that are none."""
-    exclusions = []
-    for node in root.value["exclude"].children:
-        try:
-            exclusions.append(formulas.parsed(node))
-        except Refused as refused:
-            problems.append(refused.problem)
-    return tuple(exclusions)
 
 
 def _illegal_values(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:

@@ -249,7 +249,7 @@ OPTUNA = "search={method: optuna, trials: 3"
         (["trial.steps={linspace: [1, 9]}"], "trial.steps.linspace[2]", ""),
         (["trial.steps={linspace: [1, 9, 1]}"], "trial.steps.linspace[2]", "2, got 1"),
         (["trial.steps={linspace: [1, 9, 3, 4]}"], "trial.steps.linspace", "3"),
-        (["trial.steps={formula: 5, log: true}"], "trial.steps", ""),
+        (["trial.steps={formula: 5, log: true}"], "trial.steps.log", "formula"),
         (["trial.steps={linspace: [1, 9, 4]}"], "trial.steps.linspace", ""),
         (["trial.optimizer.beta1={logspace: [-4, -1, 4]}"], "trial.optimizer.beta1.logspace[0]", "-4"),
         (["trial.steps={int: [1, 9], step: 0.5}"], "trial.steps.step", "0.5"),
@@ -433,8 +433,8 @@ def test_a_formula_takes_a_time_that_is_linear_in_its_length(kind):
         count = itertools.count()
         sys.setprofile(lambda frame, event, argument: event == "call" and next(count))
         try:
-            with contextlib.suppress(Refused):
-                node = formulas.parsed(Node(before * depth + within + after * depth, "exclude[0]", None))
+            with contextlib.suppress(Refused, formulas.NoValue):
+                node = Node(formulas.Formula(before * depth + within + after * depth), "exclude[0]", None)
                 formulas.exclusion_in(Node({}, "trial", None), [node])
         finally:
             sys.setprofile(None)
@@ -562,8 +562,8 @@ def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
     except (ZeroDivisionError, OverflowError):
         expected = None
     try:
-        found = formulas.Resolution(setting).value(formulas.parsed(Node(text, "x", 1)))
-    except Refused:
+        found = formulas.Resolution(setting).value(Node(formulas.Formula(text), "x", 1))
+    except (Refused, formulas.NoValue):
         found = None
     if found is None:
         assert expected is None or isinstance(expected, complex) or abs(expected) > 1e15
@@ -595,8 +595,8 @@ def test_no_formula_is_a_traceback_or_takes_long(part, around, deep):
     before, _, after = around.partition("{}")
     text = before * deep + part + after * deep
     trial = Node({"a": Node(3, "trial.a", 1), "b": Node(0.5, "trial.b", 1)}, "trial", 1)
-    with contextlib.suppress(Refused):
-        formulas.Resolution(trial).value(formulas.parsed(Node(text, "x", 1)))
+    with contextlib.suppress(Refused, formulas.NoValue):
+        formulas.Resolution(trial).value(Node(formulas.Formula(text), "x", 1))
 
 
 # Settings, by a plain second implementation
@@ -680,7 +680,7 @@ def test_a_space_has_the_settings_of_a_plain_second_implementation(data, exclude
     read = document_tree(yaml.safe_dump(data, sort_keys=False))
     tree = read.with_children([holes.with_holes(section, problems) for section in read.children])
     assert not problems
-    condition = formulas.parsed(Node(excluded, "exclude[0]", 1))
+    condition = Node(formulas.Formula(excluded), "exclude[0]", 1)
     trees = list(map(formulas.resolved, holes.grid(tree)))
     assert len(trees) == holes.grid_size(tree) == len(list(naive(data)))
     found = [plain(each) for each in trees if not formulas.exclusion_in(each, [condition])]
