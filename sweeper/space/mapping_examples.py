@@ -31,7 +31,7 @@ def _of_record(record: type[BaseModel], value: Any) -> str:
 
 def _of_one_of(records: Iterable[type[BaseModel]], value: Any) -> str | None:
     """The mapping of the record that the value names, or else the field that says which record it is."""
-    tags = {tag: (key, record) for record in records for key, tag in tag_of(record)}
+    tags = {tag: (key, record) for record in records for key, tag in tags_of(record)}
     if isinstance(value, str) and value in tags:
         key, record = tags[value]
         return _mapping({key: value} | dict.fromkeys(name for name in _needed(record) if name != key))
@@ -56,7 +56,7 @@ def records_in(annotation: Any) -> list[type[BaseModel]]:
     return [record for argument in typing.get_args(annotation) for record in records_in(argument)]
 
 
-def tag_of(record: type[BaseModel]) -> list[tuple[str, Any]]:
+def tags_of(record: type[BaseModel]) -> list[tuple[str, Any]]:
     """The fields that say which of several records a mapping is, each with every value that it may have."""
     literals = {
         name: typing.get_args(field.annotation)

@@ -7,9 +7,8 @@ and the message on a mapping that was meant as a hole says which holes there are
 
 import contextlib
 import re
-import typing
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -229,17 +228,13 @@ def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
     kind = vars(records[0]).get("KIND")  # of a contract, which plug-ins extend
     if kind is None:
         return records[0]
-    written = node.value.get("name")
-    name = written.value if written else plugins.DEFAULTS.get(kind)
+    name = node.value["name"].value if "name" in node.value else plugins.DEFAULTS.get(kind)
     with contextlib.suppress(plugins.PluginError):  # which another problem reports
         return plugins.load(kind, name) if name in plugins.names(kind) else None
     return None
 
 
 def _has_tag(record: type[BaseModel], node: Node) -> bool:
-    """Whether a mapping has the tag of a record, such as its `kind`; a tag with a default may be left out."""
-    for key, entry in record.model_fields.items():
-        if typing.get_origin(entry.annotation) is Literal and len(values := typing.get_args(entry.annotation)) == 1:
-            written = node.value[key].value if key in node.value else entry.default
-            return written == values[0]
-    return False
+    """Whether a mapping has a tag of a record, such as its `kind`; a tag with a default may be left out."""
+    tags = ((key, record.model_fields[key].default, tag) for key, tag in mapping_examples.tags_of(record))
+    return any(tag == (node.value[key].value if key in node.value else default) for key, default, tag in tags)
