@@ -469,7 +469,7 @@ KINDS: Mapping[str, type[Hole]] = {
 """The kinds of hole, by the key that opens one."""
 
 
-class Computed(BaseModel, extra="forbid"):
+class _Computed(BaseModel, extra="forbid"):
     """A value that follows from others, and stands where a hole may stand."""
 
     formula: Annotated[Any, AfterValidator(formulas.Formula)]
@@ -496,14 +496,14 @@ def _opened(node: Node, kinds: Sequence[str], problems: list[Problem]) -> Node:
     content, kind = node.value[key], KINDS.get(key)
     try:
         if kind is None:
-            return replace(content, value=Computed.model_validate(plain(node)).formula)
+            return replace(content, value=_Computed.model_validate(plain(node)).formula)
         written = {name: plain(entry) for name, entry in node.value.items()} | {key: kind.checked(content)}
         hole = replace(node, value=kind.model_validate(written, context=content))
         return hole.with_children([_opened(option, kinds, problems) for option in hole.children])
     except Refused as refused:
         problems.append(refused.problem)
     except ValidationError as error:
-        problems += validation_messages.problems_of(error, node, kind or Computed)
+        problems += validation_messages.problems_of(error, node, kind or _Computed)
     return node
 
 
