@@ -207,13 +207,6 @@ class Sampler(OptunaOptions):
 
     name: Literal["tpe", "gp", "cma_es", "nsga2", "qmc"] = "tpe"
 
-    @model_validator(mode="after")
-    def _available(self) -> "Sampler":
-        package = {"gp": "torch", "cma_es": "cmaes"}.get(self.name)
-        if package and importlib.util.find_spec(package) is None:
-            raise ValueError(f"name: '{self.name}' needs {package}: pip install {package}")
-        return self
-
     @property
     def kind(self) -> type:
         import optuna  # a second of import, which only this search needs
@@ -222,9 +215,11 @@ class Sampler(OptunaOptions):
         kinds = {"tpe": samplers.TPESampler, "gp": samplers.GPSampler, "cma_es": samplers.CmaEsSampler}
         return {**kinds, "nsga2": samplers.NSGAIISampler, "qmc": samplers.QMCSampler}[self.name]
 
-    def made(self, seed: int) -> Any:
-        """The sampler, with this seed of its draws."""
-        return self.with_arguments(seed=seed)
+    def tried(self) -> None:
+        package = {"gp": "torch", "cma_es": "cmaes"}.get(self.name)
+        if package and importlib.util.find_spec(package) is None:
+            raise ValueError(f"name: '{self.name}' needs {package}: pip install {package}")
+        super().tried()
 
 
 class OptunaSearch(Search):
@@ -272,7 +267,7 @@ class OptunaStudy:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._states = optuna.trial.TrialState
         self._study = optuna.create_study(
-            sampler=search.sampler.made(search.seed),
+            sampler=search.sampler.with_arguments(seed=search.seed),
             directions=["maximize" if mode == "max" else "minimize" for mode in search.mode],
         )
         self._tree = tree

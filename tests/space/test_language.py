@@ -290,7 +290,9 @@ def test_a_range_with_a_step_may_be_taken_in_full():
 def test_samplers_that_need_further_packages_name_them(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for name, package in (("gp", "torch"), ("cma_es", "cmaes")):
-        assert f"pip install {package}" in refused(f"{OPTUNA}, sampler: {{name: {name}}}}}").message
+        problem = refused(f"{OPTUNA}, sampler: {{name: {name}}}}}")
+        assert problem.path == "search.sampler.name"
+        assert f"pip install {package}" in problem.message
 
 
 def names_of(record: Any) -> tuple[str, ...]:
@@ -300,7 +302,7 @@ def names_of(record: Any) -> tuple[str, ...]:
 @pytest.mark.parametrize("name", names_of(Sampler))
 def test_every_sampler_is_optunas_with_the_arguments_beside_its_name(name, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
-    made = Sampler.model_validate({"name": name}).made(3)
+    made = Sampler.model_validate({"name": name}).with_arguments(seed=3)
     assert type(made) is getattr(optuna.samplers, type(made).__name__)
     assert re.sub("[a-z]", "", type(made).__name__)[0] == name[0].upper()
 
