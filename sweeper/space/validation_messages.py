@@ -31,6 +31,9 @@ _EXPECTED = {
 }
 """What a value should be where pydantic names types of Python."""
 
+_NO_FILE_HAS = {"tuple", "set", "frozenset", "bytes", "date", "datetime", "time", "timedelta", "complex", "instance"}
+"""Types of Python that no value of a file has, as pydantic calls them."""
+
 
 def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel]) -> list[Problem]:
     """The problems of the tree `node`, whose data pydantic has refused as a record: at most one for each path."""
@@ -79,6 +82,8 @@ def _of_types(refused: Mapping[str, tuple[Node, tuple[Any, ...], list[str]]], an
 
 def _of_type(at: Node, location: tuple[Any, ...], words: list[str], annotation: Any) -> Problem:
     """The problem of a value that should be of one of some types; `words` say each."""
+    if isinstance(at.value, list):  # which a field that is declared as a tuple does not take
+        words = ["be a tuple" if word == _EXPECTED["tuple_type"] else word for word in words]
     advice = _advice(at, words, annotation) or _example(at, location, words, annotation)
     message = f"should {' or '.join(dict.fromkeys(words))}, got {shown(at.value)}{advice}"
     return at.problem(_failed_hole(at.value, annotation) or message)
@@ -147,8 +152,9 @@ def _failed_hole(value: Any, annotation: Any) -> str | None:
 def _advice(at: Node, expected: Sequence[str], annotation: Any) -> str:
     """The end of a message on a value of a wrong type or size."""
     value = at.value
-    if isinstance(value, list) and _EXPECTED["tuple_type"] in expected:
-        return "; the class declares a tuple, which takes no list: write ListOf[…] of sweeper.trial.field_types there"
+    if _NO_FILE_HAS & set(re.findall(r"\w+", " ".join(expected))):
+        of_file = "ListOf[…] of sweeper.trial.field_types for a list, Literal[…] for names, or a number"
+        return f"; no file has such a value: declare the field as {of_file}"
     if expected[0] == _EXPECTED["int_type"] and isinstance(value, float):
         if at.path.endswith(".formula"):
             return "; write round(…)"

@@ -125,10 +125,26 @@ def test_numbers_in_double_precision_are_taken_in_single(tmp_path):
         conformance.check_shapes([toy_trial()])
 
 
-def test_a_list_for_a_tuple_names_the_type_that_takes_one(tmp_path):
-    text = TOY.replace("    points: Count = 50", "    points: Count = 50\n    sizes: tuple[int, ...] = (1,)")
+@pytest.mark.parametrize(
+    ("declared", "written"),
+    [
+        ("tuple[int, ...] = (1,)", "[3, 4]"),
+        ("set[int] = {1}", "[3, 4]"),
+        ("bytes = b'a'", "a"),
+        ("datetime.date = datetime.date(2026, 1, 2)", "2026-01-03"),
+        ("datetime.timedelta = datetime.timedelta(1)", "5"),
+        ("enum.Enum('Size', 'SMALL LARGE') | None = None", "SMALL"),
+        ("pathlib.Path = pathlib.Path('a')", "b"),
+        ("decimal.Decimal = decimal.Decimal(1)", "2.5"),
+    ],
+)
+def test_a_field_of_a_type_that_no_file_has_is_told_with_the_types_that_one_has(tmp_path, declared, written):
+    text = TOY.replace("    points: Count = 50", f"    points: Count = 50\n    sizes: {declared}")
+    text = text.replace(
+        "import jax\n", "import datetime\nimport decimal\nimport enum\nimport pathlib\n\nimport jax\n", 1
+    )
     with project(tmp_path, toy=text), pytest.raises(SearchSpaceError) as refused:
-        of_text("space.yaml", "trial: {experiment: {name: toy, sizes: [3, 4]}, steps: 2}")
+        of_text("space.yaml", f"trial: {{experiment: {{name: toy, sizes: {written}}}, steps: 2}}")
     (problem,) = refused.value.problems
     assert problem.path == "trial.experiment.sizes"
     assert "ListOf[" in problem.message
