@@ -20,7 +20,7 @@ SWEEPER = Path(__file__).parent.parent / "sweeper"
 WORDS = re.compile(
     r"(?<![a-z])(baselines?|votes?|voters?|voting|majority|success(?:es)?|exhaustive"
     r"|colou?r(?:ed|ing)|recall|grid ?worlds?|treasures?|ski ?rental"
-    r"|(?<=seeds )r|(?<=seed )r|(?<![-%:])[qm])(?![a-z])",  # not those of `python -m`, %M and ":Q"
+    r"|(?<=seeds )r|(?<=seed )r|(?<![-%:\d])[qm])(?![a-z])",  # not those of `python -m`, %M, ":Q" and F8_E4M3
     re.IGNORECASE,
 )
 """Whole words, also as parts of identifiers such as `votes_30`."""

@@ -314,8 +314,9 @@ def _range(low: float, high: float, mean: float, published: float) -> str:
     """A drawing of lowest, highest, measured and published, shares of its width."""
     low, high, mean, published = (round(3 + 94 * share, 1) for share in (low, high, mean, published))
     return (
-        '<svg class="range" viewBox="0 0 100 16" aria-hidden="true"><path d="M3 8H97"/>'
-        f'<path class="span" d="M{low} 8H{high}"/><path class="published" d="M{published} 2V14"/>'
+        '<svg class="range" viewBox="0 0 100 16" aria-hidden="true"><line x1="3" x2="97" y1="8" y2="8"/>'
+        f'<line class="span" x1="{low}" x2="{high}" y1="8" y2="8"/>'
+        f'<line class="published" x1="{published}" x2="{published}" y1="2" y2="14"/>'
         f'<circle cx="{mean}" cy="8" r="3"/></svg>'
     )
 

@@ -79,7 +79,6 @@ DECLARED = Declared(
     module="sweeper.learned_algorithms.kind",
     tables=LearnedAlgorithmTables(),
     parts={"task": "task", "model": "model", "objective": "objective", "optimizer": "optimizer"},
-    completed=("objective", "optimizer"),
     carried={
         "task.name": "task", "model.name": "model", "objective.name": "objective", "objective.q": "q",
         "objective.m": "m", "optimizer.name": "optimizer", "optimizer.learning_rate": "learning_rate",

@@ -30,7 +30,7 @@ from sweeper.learned_algorithms.seed_bank import SeedBank
 from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import attributed, broken
-from sweeper.trial.field_types import Count, ListOf
+from sweeper.trial.field_types import Count, ListOf, Steps
 from sweeper.trial.kinds import Declared
 from sweeper.trial.optimizer_contract import AnyOptimizer
 from sweeper.trial.record import Spec, Traced, Unwritten, canonical
@@ -105,7 +105,7 @@ class TrialSpec(Trial):
         default_factory=lambda: plugins.load("objective", plugins.DEFAULTS["objective"])()
     )
     optimizer: AnyOptimizer = Field(default_factory=lambda: plugins.load("optimizer", plugins.DEFAULTS["optimizer"])())
-    steps: Count
+    steps: Steps
     batch_size: Count = 256
     evaluation: Evaluation = Evaluation()
     # Of matrix products. With `tensorfloat32` a device that can rounds their factors to ten bits, in training and

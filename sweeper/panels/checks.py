@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from sweeper.panels.axes import Declaration, Points
-from sweeper.panels.names import Names, column_mistake, curve_mistake, task_mistake
+from sweeper.panels.names import TrialNames, column_mistake, curve_mistake, task_mistake
 from sweeper.panels.panel import Panel
 from sweeper.panels.series import Series
 from sweeper.trial.metrics import WORDS, Metric
 
 Location = tuple[str | int, ...]  # keys and places from the list of panels down to a name
 TASK = ("task", "task.name")  # columns of which every value is known before a trial runs
-Mistake = Callable[[Names, str], str | None]  # why no trial has the name; None if one has it
+Mistake = Callable[[TrialNames, str], str | None]  # why no trial has the name; None if one has it
 
 
-def mistakes(panels: Sequence[Panel], declared: Sequence[str], names: Names) -> Iterator[tuple[Location, str]]:
+def mistakes(panels: Sequence[Panel], declared: Sequence[str], names: TrialNames) -> Iterator[tuple[Location, str]]:
     """The names in panels that no trial will have: the place of each, and a message.
 
     `declared` has the names of the panels in the document, where the curves of a cost panel are one panel.
@@ -30,7 +30,7 @@ def mistakes(panels: Sequence[Panel], declared: Sequence[str], names: Names) -> 
         yield from (((index, *location), message) for location, message in _mistakes_in(panel, names))
 
 
-def _mistakes_in(panel: Panel, names: Names) -> Iterator[tuple[Location, str]]:
+def _mistakes_in(panel: Panel, names: TrialNames) -> Iterator[tuple[Location, str]]:
     for location, name, mistake in _references(panel):
         if message := mistake(names, name):
             yield location, message

@@ -10,10 +10,10 @@ The kind is the key `kind`. A new kind is one more record, one more line in `KIN
 
 from typing import TYPE_CHECKING, Annotated, Literal, Union
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
-from sweeper.panels.axes import Axis, Categories, Color, ColumnLimits, Declaration, Name, Points, Text, ValueAxis
-from sweeper.panels.panel import FILE_NAME, GridPanel, LinesPanel, Panel, Published, RowLinesPanel, check_series
+from sweeper.panels.axes import Axis, Categories, Color, ColumnLimits, Declaration, Name, Points, ValueAxis
+from sweeper.panels.panel import FileName, GridPanel, LinesPanel, Panel, Published, RowLinesPanel, Split
 from sweeper.panels.series import ColoredSeries, CurveSeries, PublishedHistogram, Where
 from sweeper.trial.field_types import ListOf
 from sweeper.trial.kinds import kinds
@@ -109,21 +109,13 @@ class CostSeries(Declaration):
     where: Where = Field(default={})
 
 
-class CostPanel(Declaration):
+class CostPanel(Split):
     """What a trial costs against a column, as four curves side by side: time, steps per second, compilation, memory."""
 
     kind: Literal["cost"]
-    name: Annotated[str, Field(pattern=FILE_NAME, max_length=60)]
-    title: Text = ""
+    name: Annotated[FileName, Field(max_length=60)]  # to which what is drawn is added
     x: Axis
-    where: Where = Field(default={})
     series: ListOf[CostSeries] = ()
-    split: Name | None = None
-
-    @model_validator(mode="after")
-    def _has_series(self) -> "CostPanel":
-        check_series(self.series, self.split)
-        return self
 
     def curves(self) -> tuple[CurvePanel, ...]:
         series = tuple(CurveSeries(**dict(part)) for part in self.series)

@@ -4,23 +4,42 @@ A series is one curve, one histogram or one map. Instead of listing its series a
 series for every value of the column. Every published value names a series and a metric that its own panel draws.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from sweeper.messages import instead
 from sweeper.panels import axes
 from sweeper.panels.axes import Declaration, Name, Text, Unit, ValueAxis
-from sweeper.panels.names import MISTAKES, Names
+from sweeper.panels.names import MISTAKES, TrialNames
 from sweeper.panels.series import Best, CurveSeries, PublishedCurve, Series, Where
 from sweeper.trial.field_types import ListOf
 
-FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
-_FileName = Annotated[str, Field(pattern=FILE_NAME, max_length=80)]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$", max_length=80)]
 
 
-class Panel(Declaration):
+class Split(Declaration):
+    """What is declared under `panels:` has series, either listed or one for each value of a column."""
+
+    kind: str
+    name: FileName
+    title: Text = ""
+    where: Where = Field(default={})
+    series: ListOf[Any] = ()
+    split: Name | None = None
+
+    @model_validator(mode="after")
+    def _has_series(self) -> Self:
+        if bool(self.series) == bool(self.split):
+            raise ValueError("series or split: give exactly one")
+        labels = [part.label for part in self.series]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise ValueError(f"series: the label '{label}' is used twice")
+        return self
+
+
+class Panel(Split):
     """The fields of all kinds.
 
     Panels with the same `figure` are also drawn side by side. `metric` is drawn of every series that names no other.
@@ -32,19 +51,13 @@ class Panel(Declaration):
     COLUMNS: ClassVar[tuple[str, ...]] = ()
     """The fields of the kind that name columns of the trials."""
 
-    kind: str
-    name: _FileName
-    title: Text = ""
-    figure: _FileName | None = None
+    figure: FileName | None = None
     metric: Name | None = None
-    where: Where = Field(default={})
     best: Best | None = None
     series: ListOf[Series] = ()
-    split: Name | None = None
 
     @model_validator(mode="after")
-    def _has_series(self) -> "Panel":
-        check_series(self.series, self.split)
+    def _has_metrics(self) -> Self:
         for series in self.series:
             if not any(self.metrics(series)):
                 raise ValueError(f"series: '{series.label}' has no metric, and the panel gives none")
@@ -61,7 +74,7 @@ class Panel(Declaration):
         """The metrics drawn of a series, or of each series into which the panel is split."""
         return ((series and series.metric) or self.metric,)
 
-    def mistake(self, names: Names, metric: str) -> str | None:
+    def mistake(self, names: TrialNames, metric: str) -> str | None:
         """Why no trial will have a metric that the panel draws; None if one has it."""
         return MISTAKES[self.SOURCE](names, metric)
 
@@ -78,16 +91,6 @@ class Published(Panel):
             if labels and name not in labels:
                 raise ValueError(f"published: there is no series '{name}'{instead(name, labels)}")
         return self
-
-
-def check_series(series: Sequence[Any], split: str | None) -> None:
-    """Refuse series beside a split, neither of the two, and labels that are used twice."""
-    if bool(series) == bool(split):
-        raise ValueError("series or split: give exactly one")
-    labels = [part.label for part in series]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise ValueError(f"series: the label '{label}' is used twice")
 
 
 class Yardstick(Declaration):

@@ -18,8 +18,6 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sweeper.events import PackProgressed
 from sweeper.space.optuna_options import OptunaOptions
-from sweeper.space.problems import Problem
-from sweeper.space.yaml_tree import Node
 from sweeper.trial.field_types import Count
 from sweeper.trial.record import Spec
 
@@ -48,10 +46,6 @@ class EarlyStopping(Spec):
     def rule(self) -> "StoppingRule":
         """A rule that has seen no pack yet."""
         raise NotImplementedError
-
-    def problems(self, node: Node) -> list[Problem]:
-        """The mistakes among options that stand at `node` and that only the method itself knows."""
-        return []
 
     @property
     def first_step(self) -> tuple[str, int]:

@@ -45,15 +45,11 @@ def _joined(root: Node, files: tuple[Path, ...]) -> Node:
         raise named.refusal(f"expected the path of a search space, got {shown(named.value)}")
     other = files[-1].parent / named.value
     try:
-        circle = len(files) > MAX_BASES or os.path.realpath(other) in {os.path.realpath(file) for file in files}
-    except ValueError:
-        raise named.refusal(f"{shown(named.value)} cannot be read: embedded null byte") from None
-    if circle:
-        raise named.refusal(f"{shown(named.value)} extends this space in its turn")
-    try:
         base = document_tree(_file_text(other), place=lambda line: line and Elsewhere(str(other), line))
     except Refused as error:
         raise named.refusal(error.problem.line(str(other))) from None
+    if len(files) > MAX_BASES or os.path.realpath(other) in {os.path.realpath(file) for file in files}:
+        raise named.refusal(f"{shown(named.value)} extends this space in its turn")
     if not isinstance(base.value, dict):
         raise named.refusal(f"{shown(named.value)} is no search space")
     base = _joined(base, (*files, other))

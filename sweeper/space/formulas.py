@@ -25,7 +25,7 @@ from typing import Any
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import shortened, shown
-from sweeper.space.yaml_tree import Node, entry_at, joined, walk
+from sweeper.space.yaml_tree import Node, entry_at, path_of, walk
 from sweeper.trial.field_types import infinity
 
 MAX_CHARACTERS, MAX_OPERATIONS = 2_000, 100
@@ -59,7 +59,7 @@ class Missing:
     location: Location
 
 
-class _NoValue(Exception):
+class NoValue(ValueError):
     """A formula cannot be read, or has no value."""
 
 
@@ -76,35 +76,37 @@ def _syntax_tree(text: str) -> ast.expr:
     """The expression of Python that a text is."""
     line = re.sub(r"\s+", " ", text).strip()
     if len(line) > MAX_CHARACTERS:
-        raise _NoValue(f"a formula has at most {MAX_CHARACTERS:,} characters")
+        raise NoValue(f"a formula has at most {MAX_CHARACTERS:,} characters")
     bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", line)
     if "#" in bare:  # which Python would pass over
-        raise _NoValue(f"cannot be read from {shown(bare[bare.index('#') :])} on")
+        raise NoValue(f"cannot be read from {shown(bare[bare.index('#') :])} on")
     if found := _ELSEWHERE.search(bare):
         if (instead := _INSTEAD.get(found[0])) is None:
-            raise _NoValue("a formula has no conditions; use variants, or a choice of whole records")
-        raise _NoValue(f"'{found[0]}' is written {instead}")
+            raise NoValue("a formula has no conditions; use variants, or a choice of whole records")
+        raise NoValue(f"'{found[0]}' is written {instead}")
     try:
         with warnings.catch_warnings(action="ignore"):  # such as 1 is 1, which is refused below
             return ast.parse(line, mode="eval").body
     except SyntaxError as error:
-        raise _NoValue(f"cannot be read from {shown(line[(error.offset or 1) - 1 :])} on") from None
+        raise NoValue(f"cannot be read from {shown(line[(error.offset or 1) - 1 :])} on") from None
     except (MemoryError, RecursionError, ValueError):  # ValueError: a byte of 0
-        raise _NoValue("cannot be read") from None
+        raise NoValue("cannot be read") from None
 
 
 class Formula:
-    """A value that follows from others of its setting.
+    """A value that follows from others of its setting; a `NoValue` if what is written is no formula.
 
     The syntax tree is read in one pass, in which each node becomes what it computes. A node that a formula has not is a
-    `_NoValue`.
+    `NoValue`.
     """
 
-    def __init__(self, text: str):
-        self.text = text  # as written
+    def __init__(self, written: Any):
+        if not isinstance(written, str | bool | int | float):
+            raise NoValue(f"expected a formula, got {shown(written)}")
+        self.text = written if isinstance(written, str) else shown(written)
         self.entries: list[Location] = []  # the places in the setting that the formula names
         self.words: list[tuple[str, bool]] = []  # those that are compared, and whether to the left of the comparison
-        self.value = self._computed(_syntax_tree(text))
+        self.value = self._computed(_syntax_tree(self.text))
 
     def __reduce__(self) -> Any:
         return Formula, (self.text,)
@@ -118,7 +120,7 @@ class Formula:
     def _computed(self, node: ast.expr, depth: int = 0) -> Computation:
         """What a node computes."""
         if depth > MAX_OPERATIONS:
-            raise _NoValue(f"has more than {MAX_OPERATIONS} operations inside each other")
+            raise NoValue(f"has more than {MAX_OPERATIONS} operations inside each other")
         below = functools.partial(self._computed, depth=depth + 1)
 
         def arithmetic(name: str, function: Callable[..., Any], *written: ast.expr) -> Computation:
@@ -150,39 +152,29 @@ class Formula:
                 return _compared(below(first), [self._comparison(*each, below) for each in chain])
             case ast.Call(called, arguments, []):
                 if (name := ast.unparse(called)) not in _FUNCTIONS:
-                    raise _NoValue(f"there is no function {name} (known: {', '.join(_FUNCTIONS)})")
+                    raise NoValue(f"there is no function {name} (known: {', '.join(_FUNCTIONS)})")
                 return arithmetic(name, _FUNCTIONS[name], *arguments)
-        raise _NoValue(f"cannot be read from {shown(ast.unparse(node))} on")
+        raise NoValue(f"cannot be read from {shown(ast.unparse(node))} on")
 
     def _comparison(
         self, left: ast.expr, op: ast.cmpop, right: ast.expr, below: Callable[[ast.expr], Computation]
     ) -> _Comparison:
         """One of a chain: the operand to the right, and what is computed of it and the one to the left."""
         if isinstance(left, ast.List):  # to which the comparison before this one belongs
-            raise _NoValue(f"cannot be read from {shown(ast.unparse(left))} on")
+            raise NoValue(f"cannot be read from {shown(ast.unparse(left))} on")
         members = right.elts if isinstance(right, ast.List) and isinstance(op, ast.In | ast.NotIn) else []
         self.words.extend((name, side is left) for side in (left, *(members or [right])) if (name := _word(side)))
         match op:
             case ast.Is() | ast.IsNot():
-                raise _NoValue("'is' is written ==")
+                raise NoValue("'is' is written ==")
             case ast.In() | ast.NotIn():
                 if not members:
-                    raise _NoValue(f"expected a list such as [a, b] after in, got {shown(ast.unparse(right))}")
+                    raise NoValue(f"expected a list such as [a, b] after in, got {shown(ast.unparse(right))}")
                 listed = functools.partial(_values, list(map(below, members)))
                 return listed, lambda value, values: _negated(_among(value, values), isinstance(op, ast.NotIn))
             case ast.Eq() | ast.NotEq():
                 return below(right), lambda one, other: _negated(_equal(one, other), isinstance(op, ast.NotEq))
         return below(right), _on_numbers(*_OPERATORS[type(op)], [left, right])
-
-
-def parsed(node: Node) -> Node:
-    """The node with the formula that it holds as its value; refused, with the place in the text, if it holds none."""
-    if not isinstance(node.value, str | bool | int | float):
-        raise node.refusal(f"expected a formula, got {shown(node.value)}")
-    try:
-        return replace(node, value=Formula(node.value if isinstance(node.value, str) else shown(node.value)))
-    except _NoValue as error:
-        raise node.refusal(str(error)) from None
 
 
 def _word(node: ast.expr) -> str | None:
@@ -208,16 +200,8 @@ def _location(node: ast.expr) -> Location:
             case _:
                 break
     if not isinstance(above, ast.Name) or above.id not in SECTIONS or not location:
-        raise _NoValue(f"'{ast.unparse(node)}' is no path; an entry is written from the top, such as {_EXAMPLE}")
+        raise NoValue(f"'{ast.unparse(node)}' is no path; an entry is written from the top, such as {_EXAMPLE}")
     return above.id, *reversed(location)
-
-
-def path_of(location: Sequence[str | int]) -> str:
-    """The path in messages of a place in a setting."""
-    path = ""
-    for part in location:
-        path = f"{path}[{part}]" if isinstance(part, int) else joined(path, part)
-    return path
 
 
 # Values
@@ -259,7 +243,7 @@ def _values(operands: Iterable[Computation], entry: Entries) -> Iterator[Any]:
 def _truth(value: Any) -> bool | Missing:
     if not isinstance(value, bool | Missing):
         advice = "; compare it, such as … == 0" if isinstance(value, int | float) else ""
-        raise _NoValue(f"a condition is true or false, got {shown(value)}{advice}")
+        raise NoValue(f"a condition is true or false, got {shown(value)}{advice}")
     return value
 
 
@@ -287,8 +271,8 @@ def _number(written: ast.expr, value: Any) -> int | float:
     value = infinity(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         if _word(written) is not None:
-            raise _NoValue(f"'{value}' is a word, not a number; an entry is written from the top, such as {_EXAMPLE}")
-        raise _NoValue(f"{shortened(ast.unparse(written))} is {shown(value)}, not a number")
+            raise NoValue(f"'{value}' is a word, not a number; an entry is written from the top, such as {_EXAMPLE}")
+        raise NoValue(f"{shortened(ast.unparse(written))} is {shown(value)}, not a number")
     return value
 
 
@@ -298,15 +282,15 @@ def _result(name: str, function: Callable[..., Any], values: Sequence[int | floa
     try:
         result = function(*values)
     except ZeroDivisionError:
-        raise _NoValue("divides by 0") from None
+        raise NoValue("divides by 0") from None
     except OverflowError:
-        raise _NoValue("has a number that is too large") from None
+        raise NoValue("has a number that is too large") from None
     except TypeError:
-        raise _NoValue(f"{name} does not take {len(values)} values") from None
+        raise NoValue(f"{name} does not take {len(values)} values") from None
     except ValueError:
-        raise _NoValue(f"{name} has no value at {', '.join(map(shown, values))}") from None
+        raise NoValue(f"{name} has no value at {', '.join(map(shown, values))}") from None
     if isinstance(result, complex) or result != result:
-        raise _NoValue(f"'{name}' has no real value at {', '.join(map(shown, values))}")
+        raise NoValue(f"'{name}' has no real value at {', '.join(map(shown, values))}")
     return _bounded(result)
 
 
@@ -323,7 +307,7 @@ def _among(value: Any, others: Iterable[Any]) -> bool | Missing:
 def _bounded(value: Any) -> Any:
     """The value of a literal or an operation, unless it is too large for an integer of 64 bits."""
     if isinstance(value, int) and abs(value) >= 2**63:
-        raise _NoValue("has an integer that is too large")
+        raise NoValue("has an integer that is too large")
     return value
 
 
@@ -424,12 +408,12 @@ class Resolution:
             if isinstance(found.value, Formula):
                 return self._kept(found)
             if isinstance(found.value, dict | list):
-                raise _NoValue(f"{path_of(location)} is {shown(found.value)}, no single value")
+                raise NoValue(f"{path_of(location)} is {shown(found.value)}, no single value")
             return found.value
 
         try:
             return node.value.value(entry)
-        except _NoValue as error:
+        except NoValue as error:
             raise node.refusal(f"{shown(node.value.text)}: {error}") from None
         except RecursionError:
             raise node.refusal("too many formulas need each other") from None

@@ -27,6 +27,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -37,7 +38,7 @@ from pydantic import (
     model_validator,
 )
 
-from sweeper.space import formulas, other_tools, validation_messages
+from sweeper.space import formulas, validation_messages
 from sweeper.space.problems import Problem, Refused, shown
 from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Alternatives, Node, plain, signature
 from sweeper.trial.entry_names import is_number
@@ -60,9 +61,6 @@ class Hole(BaseModel):
 
     DRAWN: ClassVar[bool] = True
     """Whether a search that draws settings draws this hole, and does not take it in full."""
-
-    BOUNDED: ClassVar[bool] = True
-    """Whether the values that are probed hold or enclose every other value."""
 
     _content: Node = PrivateAttr()  # what stands under the key of the hole
 
@@ -242,7 +240,8 @@ class Seeds(Hole):
         return [self.options[-1]]
 
 
-Spacing = Annotated[list[int | float], Field(min_length=3, max_length=3)]
+Number = int | float
+Spacing = Annotated[tuple[Number, Number, Annotated[int, Field(ge=2, le=MAX_NODES)]], Field(strict=False)]
 
 
 class Linspace(Hole):
@@ -252,12 +251,10 @@ class Linspace(Hole):
 
     @field_validator("spacing")
     @classmethod
-    def _distinct(cls, spacing: list[int | float]) -> list[int | float]:
+    def _distinct(cls, spacing: tuple[Number, Number, int]) -> tuple[Number, Number, int]:
         first, last, count = spacing
-        fits = isinstance(count, int) and 2 <= count <= MAX_NODES
-        _require(fits, f"[2]: should be the number of values, 2 to {MAX_NODES:,}", count)
         _require(first != last, f"both ends are {shown(first)}; write the value itself")
-        distinct = len({first, *cls._between(first, last, int(count)), last}) == count
+        distinct = len({first, *cls._between(first, last, count), last}) == count
         _require(distinct, f"{count:,} values between {shown(first)} and {shown(last)} are not all different")
         return spacing
 
@@ -275,7 +272,7 @@ class Linspace(Hole):
     @cached_property
     def _values(self) -> list[Node]:
         first, last, count = self.spacing
-        values = [first, *self._between(first, last, int(count)), last]
+        values = [first, *self._between(first, last, count), last]
         whole = isinstance(first, int) and isinstance(last, int) and all(float(value).is_integer() for value in values)
         return [replace(self._content, value=int(value) if whole else float(value)) for value in values]
 
@@ -421,18 +418,13 @@ class Int(Uniform):
         return super().filled(node, setting) if self.options else replace(node, value=setting[node.path])
 
 
+Moments = Annotated[tuple[float, Positive], Field(strict=False)]
+
+
 class Normal(Hole):
     """A real number with a mean and a standard deviation. The median is probed, since there are no ends."""
 
-    BOUNDED = False
-
-    moments: Annotated[list[float], TWO] = Field(alias="normal")
-
-    @field_validator("moments")
-    @classmethod
-    def _spread(cls, moments: list[float]) -> list[float]:
-        _require(moments[1] > 0, "[1]: the standard deviation must be above 0", moments[1])
-        return moments
+    moments: Moments = Field(alias="normal")
 
     @property
     def probed(self) -> Sequence[Node]:
@@ -455,11 +447,11 @@ class Normal(Hole):
 class LogNormal(Normal):
     """A real number whose logarithm has a mean and a standard deviation."""
 
-    moments: Annotated[list[float], TWO] = Field(alias="log_normal")
+    moments: Moments = Field(alias="log_normal")
 
     @field_validator("moments")
     @classmethod
-    def _finite(cls, moments: list[float]) -> list[float]:
+    def _finite(cls, moments: tuple[float, float]) -> tuple[float, float]:
         largest = math.log(float(2**1000))
         _require(abs(moments[0]) + 10 * moments[1] <= largest, "are those of the logarithm, which is not so large")
         return moments
@@ -475,6 +467,12 @@ KINDS: Mapping[str, type[Hole]] = {
     if field.alias is not None
 }
 """The kinds of hole, by the key that opens one."""
+
+
+class _Computed(BaseModel, extra="forbid"):
+    """A value that follows from others, and stands where a hole may stand."""
+
+    formula: Annotated[Any, AfterValidator(formulas.Formula)]
 
 
 # Trees
@@ -497,30 +495,16 @@ def _opened(node: Node, kinds: Sequence[str], problems: list[Problem]) -> Node:
         return node.with_children([_opened(child, RESERVED, problems) for child in node.children])
     content, kind = node.value[key], KINDS.get(key)
     try:
-        _refuse_beside(node, key, kind)
         if kind is None:
-            return formulas.parsed(content)
+            return replace(content, value=_Computed.model_validate(plain(node)).formula)
         written = {name: plain(entry) for name, entry in node.value.items()} | {key: kind.checked(content)}
         hole = replace(node, value=kind.model_validate(written, context=content))
         return hole.with_children([_opened(option, kinds, problems) for option in hole.children])
     except Refused as refused:
         problems.append(refused.problem)
     except ValidationError as error:
-        problems += validation_messages.problems_of(error, node, kind or Hole)
+        problems += validation_messages.problems_of(error, node, kind or _Computed)
     return node
-
-
-def _refuse_beside(node: Node, key: str, kind: type[Hole] | None) -> None:
-    """Refuse keys beside the key of a hole that the hole does not know."""
-    fields = kind.model_fields if kind else {}
-    beside = [name for name, field in fields.items() if field.alias is None]
-    for other, entry in node.value.items():
-        if other != key and other not in beside:
-            known = " and ".join(f"'{name}'" for name in beside)
-            rule = f"'{key}' may have {known} beside it" if known else "a hole has one key and nothing beside it"
-            hint = "" if other in RESERVED else other_tools.hint({other: None})
-            names = ", ".join(f"'{name}'" for name in node.value)
-            raise replace(node, where=entry.where).refusal(f"{rule}, not {names}{hint}")
 
 
 def holes_in(node: Node, chosen: bool = True) -> Iterator[Node]:

@@ -9,13 +9,11 @@ import functools
 import inspect
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
-from pydantic import ValidationError, create_model
+from pydantic import create_model, model_validator
 
-from sweeper.space import validation_messages
-from sweeper.space.problems import Problem
-from sweeper.space.yaml_tree import Node, plain
+from sweeper.messages import instead
 from sweeper.trial.record import Spec
 
 _PLAIN: Mapping[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, "None": None}
@@ -25,6 +23,24 @@ class OptunaOptions(Spec, extra="allow"):
     """A sampler or a pruner, with arguments of its class beside the name."""
 
     name: str
+
+    @model_validator(mode="after")
+    def _taken(self) -> Self:
+        """Refuse arguments that the class does not know, or refuses when it is made and used."""
+        if not self.model_fields_set:
+            return self
+        given, arguments = self.model_extra or {}, _arguments(self.kind)
+        known = [*type(self).model_fields, *arguments.model_fields]
+        for name in given:
+            if name not in known:
+                raise ValueError(f"{name}: unknown key '{name}'{instead(name, known)}")
+        arguments.model_validate(given)
+        try:
+            self.tried()
+        except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:
+            blamed = next((f"{name}: " for name in given if name in str(error)), "")
+            raise ValueError(f"{blamed}{error}") from None
+        return self
 
     @property
     def kind(self) -> type:
@@ -46,23 +62,10 @@ class OptunaOptions(Spec, extra="allow"):
         """Make and use the sampler or pruner, which may then refuse its arguments."""
         self.with_arguments()
 
-    def problems(self, node: Node) -> list[Problem]:
-        """The arguments at `node` that the class does not know, or refuses when it is made and used."""
-        record = _record(self.kind, type(self))
-        try:
-            record.model_validate(plain(node))
-            self.tried()
-        except ValidationError as error:
-            return validation_messages.problems_of(error, node, record)
-        except (ValueError, TypeError, ArithmeticError, NotImplementedError) as error:
-            at = next((node.value[name] for name in self.model_extra or () if name in str(error)), node)
-            return [at.problem(str(error))]
-        return []
-
 
 @functools.cache
-def _record(kind: type, base: type[OptunaOptions]) -> type[OptunaOptions]:
-    """The record `base` with the arguments of a class as fields."""
+def _arguments(kind: type) -> type[Spec]:
+    """The record of the plain arguments of a class."""
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(kind).parameters.items():
         annotation = parameter.annotation
@@ -70,4 +73,4 @@ def _record(kind: type, base: type[OptunaOptions]) -> type[OptunaOptions]:
         if name != "seed" and not name.startswith("warn_") and all(word in _PLAIN for word in words):
             union = functools.reduce(lambda one, other: one | other, (_PLAIN[word] for word in words))
             fields[name] = (union, ... if parameter.default is parameter.empty else parameter.default)
-    return create_model(kind.__name__, __base__=base, __cls_kwargs__={"extra": "forbid"}, **fields)
+    return create_model(kind.__name__, __base__=Spec, **fields)

@@ -28,8 +28,7 @@ from sweeper.space.formulas import Resolution
 from sweeper.space.halving import Halving
 from sweeper.space.holes import MAX_SETTINGS, Choice, Hole, holes_in
 from sweeper.space.optuna_options import OptunaOptions
-from sweeper.space.problems import Problem
-from sweeper.space.yaml_tree import Node, entry_at
+from sweeper.space.yaml_tree import Node
 from sweeper.trial.field_types import ListOf
 from sweeper.trial.kinds import Goal, kind_with
 from sweeper.trial.record import Spec
@@ -78,11 +77,6 @@ class Search(Spec):
         if "mode" in self.model_fields_set and len(self.mode) != len(self.metric):
             raise ValueError(f"mode: {len(self.metric)} metrics need as many directions, got {len(self.mode)}")
         return self
-
-    def problems(self, node: Node) -> list[Problem]:
-        """The mistakes among options of Optuna's classes in the search that stands at `node`."""
-        stopping = entry_at(node, ("early_stopping",))
-        return self.early_stopping.problems(stopping) if self.early_stopping and stopping else []
 
     @property
     def draws(self) -> int:
@@ -212,13 +206,6 @@ class Sampler(OptunaOptions):
 
     name: Literal["tpe", "gp", "cma_es", "nsga2", "qmc"] = "tpe"
 
-    @model_validator(mode="after")
-    def _available(self) -> "Sampler":
-        package = {"gp": "torch", "cma_es": "cmaes"}.get(self.name)
-        if package and importlib.util.find_spec(package) is None:
-            raise ValueError(f"name: '{self.name}' needs {package}: pip install {package}")
-        return self
-
     @property
     def kind(self) -> type:
         import optuna  # a second of import, which only this search needs
@@ -227,9 +214,11 @@ class Sampler(OptunaOptions):
         kinds = {"tpe": samplers.TPESampler, "gp": samplers.GPSampler, "cma_es": samplers.CmaEsSampler}
         return {**kinds, "nsga2": samplers.NSGAIISampler, "qmc": samplers.QMCSampler}[self.name]
 
-    def made(self, seed: int) -> Any:
-        """The sampler, with this seed of its draws."""
-        return self.with_arguments(seed=seed)
+    def tried(self) -> None:
+        package = {"gp": "torch", "cma_es": "cmaes"}.get(self.name)
+        if package and importlib.util.find_spec(package) is None:
+            raise ValueError(f"name: '{self.name}' needs {package}: pip install {package}")
+        super().tried()
 
 
 class OptunaSearch(Search):
@@ -254,10 +243,6 @@ class OptunaSearch(Search):
             raise ValueError(f"metric: the sampler {self.sampler.name} improves one metric, not {len(self.metric)}")
         return self
 
-    def problems(self, node: Node) -> list[Problem]:
-        found, sampler = super().problems(node), entry_at(node, ("sampler",))
-        return found + self.sampler.problems(sampler) if sampler else found
-
     def scaled(self, task: str, value: float) -> float:
         zero, one = self.scale.get(task, (0.0, 1.0))
         return (value - zero) / (one - zero)
@@ -281,7 +266,7 @@ class OptunaStudy:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._states = optuna.trial.TrialState
         self._study = optuna.create_study(
-            sampler=search.sampler.made(search.seed),
+            sampler=search.sampler.with_arguments(seed=search.seed),
             directions=["maximize" if mode == "max" else "minimize" for mode in search.mode],
         )
         self._tree = tree

@@ -25,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from sweeper.messages import counted, did_you_mean, instead, nearest_name
 from sweeper.panels import checks
@@ -49,11 +49,13 @@ from sweeper.space.yaml_tree import (
     joined,
     merged,
     overridden,
+    path_of,
     plain,
     signature,
     walk,
 )
 from sweeper.training.kind import kind_of
+from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import leaf_values
 
@@ -81,7 +83,7 @@ class _Document(_Searched, extra="forbid"):
     variables: dict[Any, Any]
     trial: dict[Any, Any]
     variants: Annotated[list[dict[Any, Any]], Field(min_length=1)]
-    exclude: list[Any]
+    exclude: list[Annotated[Any, AfterValidator(formulas.Formula)]]
     resources: Resources = Resources()
     limits: Limits = Limits()
     panels: Panels = ()
@@ -130,6 +132,8 @@ def _refusals(source: str | Path) -> Iterator[None]:
         yield
     except Refused as refused:
         raise SearchSpaceError(str(source), [refused.problem]) from None
+    except ContractError as error:
+        raise SearchSpaceError(str(source), [Problem("", str(error))]) from None
 
 
 def check_panels(spec: SweepSpec) -> None:
@@ -140,11 +144,9 @@ def check_panels(spec: SweepSpec) -> None:
     if not spec.panels:
         return
     declared = [node.value["name"].value for node in spec.document.value["panels"].value]
-    problems = []
-    for location, message in checks.mistakes(spec.panels, declared, spec.names):
-        at = descendant(spec.document, ("panels", *location))
-        problems.append(at.problem(message))
-    if problems:
+    with _refusals(spec.path):
+        mistakes = list(checks.mistakes(spec.panels, declared, spec.names))
+    if problems := [descendant(spec.document, ("panels", *at)).problem(message) for at, message in mistakes]:
         raise SearchSpaceError(str(spec.path), problems)
 
 
@@ -179,15 +181,14 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     except ValidationError as error:
         raise SearchSpaceError(str(path), validation_messages.problems_of(error, root, _Document)) from None
 
-    if "search" in root.value:
-        stop_at(top.search.problems(root.value["search"]))
     trial, patches, named = (root.value[key] for key in ("trial", "variants", "variables"))
     stop_at(_ill_formed(trial, patches.children, named))
     problems: list[Problem] = []
     whole = [Node({"variables": named, "trial": merged(trial, patch)}, "", trial.where) for patch in patches.children]
     opened = [tree.with_children([holes.with_holes(part, problems) for part in tree.children]) for tree in whole]
     tree = opened[0] if len(opened) == 1 else Node(Choice.among(opened), "variants", None)
-    exclusions = _exclusions(root, problems)
+    conditions = zip(root.value["exclude"].children, top.exclude, strict=True)
+    exclusions = tuple(replace(node, value=condition) for node, condition in conditions)
     stop_at(problems, _without_effect(overrides, whole), _unused(named, tree, exclusions))
     stop_at(_too_many(top.search, root, tree, len(opened)), _undrawable(top.search, tree))
     stop_at(_illegal_values(tree, exclusions))
@@ -234,17 +235,6 @@ def _unused(variables: Node, tree: Node, exclusions: Sequence[Node]) -> Iterator
             yield node.problem(f"no formula has variables.{key}, so that it changes nothing")
 
 
-def _exclusions(root: Node, problems: list[Problem]) -> tuple[Node, ...]:
-    """The conditions of a document; `problems` gets those that are none."""
-    exclusions = []
-    for node in root.value["exclude"].children:
-        try:
-            exclusions.append(formulas.parsed(node))
-        except Refused as refused:
-            problems.append(refused.problem)
-    return tuple(exclusions)
-
-
 def _illegal_values(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
     """Constants, entries of choices and ends of ranges that do not fit their fields, and formulas without a value.
 
@@ -270,7 +260,7 @@ def _wrong_conditions(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
         for location in filter(unseen.__contains__, condition.entries):
             near = written.get(nearest_name(location[-1], written, cutoff=0.75) or "")
             hint = did_you_mean(near) or "; a condition names what the space writes"
-            return f"no setting has {formulas.path_of(location)}{hint}"
+            return f"no setting has {path_of(location)}{hint}"
         for word in (word for word, left in condition.words if left or word in written):
             path = written.get(nearest_name(word, written) or "", "from the top, such as trial.model.width")
             return f"'{word}' is a word; an entry is written {path}"

@@ -7,6 +7,7 @@ value names its place in the author's file.
 
 import functools
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.messages import counted, inflected
-from sweeper.panels.kinds import Panel
+from sweeper.panels.names import TrialNames
+from sweeper.panels.panel import Panel
 from sweeper.space import holes
 from sweeper.space.limits import Limits
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
 from sweeper.space.search_methods import Search
 from sweeper.space.settings import Settings
-from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import Node, plain
 from sweeper.trial.record import canonical
 from sweeper.trial.start_from import StartError
@@ -86,7 +87,9 @@ class SweepSpec:
     @functools.cached_property
     def names(self) -> TrialNames:
         """The names that the trials will have."""
-        return TrialNames(self.tree)
+        # A probe with a mistake is a combination that the space leaves out; there may be any number of them.
+        probes = Settings(self.tree).trials([holes.probes(self.tree)], failures=math.inf)
+        return TrialNames(trial for _, _, trial in probes)
 
     @property
     def pack_lanes(self) -> int | None:
@@ -134,7 +137,7 @@ class SweepSpec:
         return self._expansion([holes.grid(holes.filled(self.tree, setting))])
 
     def _expansion(self, drawn: Iterable[Iterable[Node]]) -> Expansion:
-        settings = Settings(self.tree, self.exclusions, probed=True, found=self.found)
+        settings = Settings(self.tree, self.exclusions, self.found)
         trials: dict[str, Trial] = {}
         examples: dict[int, Trial] = {}
         variables: dict[str, Mapping[str, Any]] = {}

@@ -2,19 +2,20 @@
 
 A `ValidationError` names locations in plain data. The tree that the data came from knows where each value was written,
 down to the entry of a choice. The message on an unknown name proposes the nearest valid name, also from another depth,
-and the message on a mapping that was meant as a hole says which holes there are. Everything else is said by pydantic.
+and the message on a mapping that was meant as a hole says which holes there are. Where a record belongs and something
+else stands, the message says what to write: `sampler: tpe` becomes `{name: tpe}`. Everything else is said by pydantic.
 """
 
 import contextlib
 import re
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 
-from sweeper.messages import did_you_mean, nearest_name
-from sweeper.space import mapping_examples, other_tools
+from sweeper.messages import did_you_mean, nearest_name, printable
+from sweeper.space import other_tools
 from sweeper.space.problems import Problem, shortened, shown
 from sweeper.space.yaml_tree import RESERVED, SCALARS, Node, descendant, joined
 from sweeper.trial import plugins
@@ -29,6 +30,9 @@ _EXPECTED = {
     **dict.fromkeys(("list_type", "tuple_type"), "be a list"),
 }
 """What a value should be where pydantic names types of Python."""
+
+_NO_FILE_HAS = {"tuple", "set", "frozenset", "bytes", "date", "datetime", "time", "timedelta", "complex", "instance"}
+"""Types of Python that no value of a file has, as pydantic calls them."""
 
 
 def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel]) -> list[Problem]:
@@ -78,13 +82,15 @@ def _of_types(refused: Mapping[str, tuple[Node, tuple[Any, ...], list[str]]], an
 
 def _of_type(at: Node, location: tuple[Any, ...], words: list[str], annotation: Any) -> Problem:
     """The problem of a value that should be of one of some types; `words` say each."""
+    if isinstance(at.value, list):  # which a field that is declared as a tuple does not take
+        words = ["be a tuple" if word == _EXPECTED["tuple_type"] else word for word in words]
     advice = _advice(at, words, annotation) or _example(at, location, words, annotation)
     message = f"should {' or '.join(dict.fromkeys(words))}, got {shown(at.value)}{advice}"
     return at.problem(_failed_hole(at.value, annotation) or message)
 
 
 def _unknown_key(location: Sequence[Any], names: Sequence[str], nearest: str | None, annotation: Any) -> str:
-    hint = did_you_mean(nearest) or other_tools.hint({location[-1]: None})
+    hint = did_you_mean(nearest) or ("" if location[-1] in RESERVED else other_tools.hint({location[-1]: None}))
     known = f" (known: {', '.join(names)})" if names else ""
     if len(location) == 1 and _is_document(annotation) and not hint:
         known += "; a key that only holds an anchor begins with x-"
@@ -104,7 +110,8 @@ def _names_for(location: Sequence[Any], node: Node, annotation: Any) -> tuple[li
     """The keys of the record in which an unknown key stands, and what was meant, perhaps by its path elsewhere."""
     key, parent = location[-1], descendant(node, location[:-1])
     places = list(_places(annotation, node, "" if _is_document(annotation) else "trial"))
-    names = next((list(record.model_fields) for _, place, record in places if place is parent), [])
+    fields = next((record.model_fields for _, place, record in places if place is parent), {})
+    names = [field.alias or name for name, field in fields.items()]
     last = str(key).rpartition(".")[2]
     elsewhere = [f"{path}.{last}" for path, _, record in places if path and last in record.model_fields]
     nearest = nearest_name(key, names, cutoff=0.8) or (elsewhere[0] if len(elsewhere) == 1 else None)
@@ -145,8 +152,9 @@ def _failed_hole(value: Any, annotation: Any) -> str | None:
 def _advice(at: Node, expected: Sequence[str], annotation: Any) -> str:
     """The end of a message on a value of a wrong type or size."""
     value = at.value
-    if isinstance(value, list) and _EXPECTED["tuple_type"] in expected:
-        return "; the class declares a tuple, which takes no list: write ListOf[…] of sweeper.trial.field_types there"
+    if _NO_FILE_HAS & set(re.findall(r"\w+", " ".join(expected))):
+        of_file = "ListOf[…] of sweeper.trial.field_types for a list, Literal[…] for names, or a number"
+        return f"; no file has such a value: declare the field as {of_file}"
     if expected[0] == _EXPECTED["int_type"] and isinstance(value, float):
         if at.path.endswith(".formula"):
             return "; write round(…)"
@@ -168,11 +176,11 @@ def _example(at: Node, location: tuple[Any, ...], expected: Sequence[str], annot
         return "; write a list of such mappings: [{…}]"
     if isinstance(at.value, dict | list):
         return ""
-    written = mapping_examples.example(annotation, location, at.value)
+    written = _example_of(annotation, location, at.value)
     if isinstance(at.value, str) and at.value not in (written or "") and (hint := other_tools.hint({at.value: None})):
         return hint
     if _EXPECTED["dict_type"] in expected:
-        written = written or mapping_examples.of_equation(at.value)
+        written = written or _of_equation(at.value)
         return f"; write {written}" if written else ""
     return f"; write [{written}]" if written and _EXPECTED["list_type"] in expected else ""
 
@@ -204,6 +212,9 @@ def _is_document(annotation: Any) -> bool:
     return annotation.model_fields.keys() >= {"trial", "search"}
 
 
+# The records of a document
+
+
 def _places(annotation: Any, node: Node, path: str) -> Iterator[tuple[str, Node, type[BaseModel]]]:
     """Every record that a tree is meant to be and to hold, with its path and its node."""
     if isinstance(node.value, list):
@@ -222,23 +233,97 @@ def _places(annotation: Any, node: Node, path: str) -> Iterator[tuple[str, Node,
 
 def _record(annotation: Any, node: Node) -> type[BaseModel] | None:
     """The record that this mapping is meant to be: by the name of its plug-in, or by a tag such as `kind`."""
-    records = mapping_examples.records_in(annotation) if isinstance(node.value, dict) else []
+    records = _records_in(annotation) if isinstance(node.value, dict) else []
     if len(records) != 1:
         return next((record for record in records if _has_tag(record, node)), None)
     kind = vars(records[0]).get("KIND")  # of a contract, which plug-ins extend
     if kind is None:
         return records[0]
-    written = node.value.get("name")
-    name = written.value if written else plugins.DEFAULTS.get(kind)
+    name = node.value["name"].value if "name" in node.value else plugins.DEFAULTS.get(kind)
     with contextlib.suppress(plugins.PluginError):  # which another problem reports
         return plugins.load(kind, name) if name in plugins.names(kind) else None
     return None
 
 
 def _has_tag(record: type[BaseModel], node: Node) -> bool:
-    """Whether a mapping has the tag of a record, such as its `kind`; a tag with a default may be left out."""
-    for key, entry in record.model_fields.items():
-        if typing.get_origin(entry.annotation) is Literal and len(values := typing.get_args(entry.annotation)) == 1:
-            written = node.value[key].value if key in node.value else entry.default
-            return written == values[0]
-    return False
+    """Whether a mapping has a tag of a record, such as its `kind`; a tag with a default may be left out."""
+    tags = ((key, record.model_fields[key].default, tag) for key, tag in _tags_of(record))
+    return any(tag == (node.value[key].value if key in node.value else default) for key, default, tag in tags)
+
+
+def _records_in(annotation: Any) -> list[type[BaseModel]]:
+    """Every record that a value of this type may be."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [record for argument in typing.get_args(annotation) for record in _records_in(argument)]
+
+
+def _tags_of(record: type[BaseModel]) -> list[tuple[str, Any]]:
+    """The fields that say which of several records a mapping is, each with every value that it may have."""
+    for name in ("kind", "method", "name"):
+        annotation = record.model_fields[name].annotation if name in record.model_fields else None
+        if typing.get_origin(annotation) is Literal:
+            return [(name, tag) for tag in typing.get_args(annotation)]
+    return []
+
+
+# Examples of mappings
+
+
+def _example_of(annotation: Any, location: Iterable[Any], value: Any) -> str | None:
+    """The mapping that a value at pydantic's location in data of this type may have meant; None if none is known."""
+    for part in location:
+        fields = [field for record in _records_in(annotation) for field in record.model_fields.items()]
+        annotation = next((field.annotation for name, field in fields if part in (name, field.alias)), annotation)
+    records = _records_in(annotation)
+    return _of_record(records[0], value) if len(records) == 1 else _of_one_of(records, value)
+
+
+def _of_record(record: type[BaseModel], value: Any) -> str:
+    """The mapping of a record with the value in the first field that takes it."""
+    needed = _needed(record)
+    takes = next((name for name in needed or record.model_fields if _takes(record, name, value)), None)
+    names = needed or [takes or next(iter(record.model_fields))]
+    written = _mapping({name: value if name == takes else None for name in names})
+    others = [] if needed else [name for name in record.model_fields if name not in names]
+    return f"{written}, or another of {', '.join(others)}" if others else written
+
+
+def _of_one_of(records: Iterable[type[BaseModel]], value: Any) -> str | None:
+    """The mapping of the record that the value names, or else the field that says which record it is."""
+    tags = {tag: (key, record) for record in records for key, tag in _tags_of(record)}
+    if isinstance(value, str) and value in tags:
+        key, record = tags[value]
+        return _mapping({key: value} | dict.fromkeys(name for name in _needed(record) if name != key))
+    keys = {key for key, _ in tags.values()}
+    return f"{_mapping(dict.fromkeys(keys))}, one of {', '.join(tags)}" if len(keys) == 1 else None
+
+
+def _needed(record: type[BaseModel]) -> list[str]:
+    return [name for name, field in record.model_fields.items() if field.is_required()]
+
+
+def _of_equation(value: Any) -> str | None:
+    """The mapping that an equation such as `width = 3` may have meant."""
+    match = re.fullmatch(r"(\w+)\s*==?\s*([\w.+-]+)", value) if isinstance(value, str) else None
+    return match and _mapping({match[1]: match[2]})
+
+
+def _takes(record: type[BaseModel], name: str, value: Any) -> bool:
+    field: Any = record.model_fields[name]
+    try:
+        create_model("OneField", value=(field.annotation, field)).model_validate({"value": value}, strict=True)
+    except ValidationError:
+        return False
+    return True
+
+
+def _mapping(entries: dict[Any, Any]) -> str:
+    """A mapping as one writes it in YAML; a value of None is left to the author."""
+    return f"{{{', '.join(f'{key}: {_text(value)}' for key, value in entries.items())}}}"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "…"
+    return str(value).lower() if isinstance(value, bool) else printable(str(value))

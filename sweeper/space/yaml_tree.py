@@ -64,9 +64,9 @@ class Node:
     path: str  # dotted, from the top of the document
     where: Where  # line of its key, or the text of the `--set` that holds it
 
-    def problem(self, message: str, *key: Any) -> Problem:
-        """A mistake in this value, or in what its key should hold."""
-        return Problem(joined(self.path, *key) if key else self.path, message, self.where)
+    def problem(self, message: str, *below: Any) -> Problem:
+        """A mistake in this value, or in what it should hold below it, by keys of mappings and places in lists."""
+        return Problem(path_of(below, self.path), message, self.where)
 
     def refusal(self, message: str) -> Refused:
         """A mistake in this value that ends the reading."""
@@ -316,6 +316,13 @@ def joined(path: str, key: Any) -> str:
     """The path of an entry of the mapping at `path`."""
     text = key if isinstance(key, str) and re.fullmatch(r"[\w-]{1,80}", key) else shown(key)
     return f"{path}.{text}" if path else text
+
+
+def path_of(location: Iterable[str | int], path: str = "") -> str:
+    """The path of what lies below `path`, by keys of mappings and places in lists."""
+    for part in location:
+        path = f"{path}[{part}]" if isinstance(part, int) else joined(path, part)
+    return path
 
 
 def _scalar(tree: yaml.ScalarNode, at: Node) -> Any:

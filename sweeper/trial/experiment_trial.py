@@ -8,7 +8,7 @@ from pydantic import Field, SerializeAsAny
 
 from sweeper.trial.experiment_contract import Experiment
 from sweeper.trial.experiment_declared import DECLARED
-from sweeper.trial.field_types import Count
+from sweeper.trial.field_types import Count, Steps
 from sweeper.trial.kinds import Declared
 from sweeper.trial.record import Traced
 from sweeper.trial.start_from import AnyStart
@@ -21,7 +21,7 @@ class ExperimentTrial(Trial):
     DECLARED: ClassVar[Declared] = DECLARED
 
     experiment: SerializeAsAny[Annotated[Experiment, plugin_record("experiment")]]
-    steps: Count
+    steps: Steps
     # Steps from one point of a training curve to the next; None for about 200 points of a training
     curve_every: Count | None = None
     # Steps between evaluations while the trial trains, whose metrics are curves too; None for one at the end alone

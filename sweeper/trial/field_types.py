@@ -12,6 +12,9 @@ ListOf = Annotated[tuple[T, ...], Field(strict=False)]
 
 Count = Annotated[int, Field(ge=1)]
 
+Steps = Annotated[int, Field(ge=1, le=2**31 - 1)]
+"""Training steps, which a program counts in int32."""
+
 Positive = Annotated[float, Field(gt=0)]
 
 NotNegative = Annotated[float, Field(ge=0)]

@@ -79,7 +79,6 @@ class Declared(NamedTuple):
     module: str
     tables: KindTables  # what tables show of its trials
     parts: Mapping[str, Any]  # entries that are plug-ins, whose `name` decides which fields they have; kinds by entry
-    completed: tuple[str, ...] = ()  # parts that other entries complete, so that equal text may make other records
     carried: Mapping[str, str] = {}  # entries that have a column of another name than their path, with the column
     leading: tuple[str, ...] = ()  # entries whose columns come first, before those of the first part
     label: tuple[str, ...] = ()  # entries that a label begins with, by their values alone

@@ -4,7 +4,7 @@ import pytest
 
 from sweeper.packs import conformance
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search_space import of_text
+from sweeper.space.search_space import check_panels, of_text
 from sweeper.training.kind import kind_of
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import ContractError
@@ -139,10 +139,38 @@ def test_numbers_in_double_precision_are_taken_in_single(tmp_path):
         conformance.check_shapes([toy_trial()])
 
 
-def test_a_list_for_a_tuple_names_the_type_that_takes_one(tmp_path):
-    text = TOY.replace("    points: Count = 50", "    points: Count = 50\n    sizes: tuple[int, ...] = (1,)")
+@pytest.mark.parametrize(
+    ("declared", "written"),
+    [
+        ("tuple[int, ...] = (1,)", "[3, 4]"),
+        ("set[int] = {1}", "[3, 4]"),
+        ("bytes = b'a'", "a"),
+        ("datetime.date = datetime.date(2026, 1, 2)", "2026-01-03"),
+        ("datetime.timedelta = datetime.timedelta(1)", "5"),
+        ("enum.Enum('Size', 'SMALL LARGE') | None = None", "SMALL"),
+        ("pathlib.Path = pathlib.Path('a')", "b"),
+        ("decimal.Decimal = decimal.Decimal(1)", "2.5"),
+    ],
+)
+def test_a_field_of_a_type_that_no_file_has_is_told_with_the_types_that_one_has(tmp_path, declared, written):
+    text = TOY.replace("    points: Count = 50", f"    points: Count = 50\n    sizes: {declared}")
+    text = text.replace(
+        "import jax\n", "import datetime\nimport decimal\nimport enum\nimport pathlib\n\nimport jax\n", 1
+    )
     with project(tmp_path, toy=text), pytest.raises(SearchSpaceError) as refused:
-        of_text("space.yaml", "trial: {experiment: {name: toy, sizes: [3, 4]}, steps: 2}")
+        of_text("space.yaml", f"trial: {{experiment: {{name: toy, sizes: {written}}}, steps: 2}}")
     (problem,) = refused.value.problems
     assert problem.path == "trial.experiment.sizes"
     assert "ListOf[" in problem.message
+
+
+@pytest.mark.parametrize("reads", ["metric: pace, mode: min", ""], ids=["a search by a metric", "a panel"])
+def test_a_space_whose_names_an_experiment_cannot_give_is_refused_with_the_method(tmp_path, reads):
+    panels = "panels: [{kind: curve, name: p, x: points, metric: distance, split: rate}]"
+    text = f"trial: {{experiment: {{name: toy}}, steps: 2}}\nsearch: {{{reads}}}\n{panels}\n"
+    with project(tmp_path, toy=TOY.replace("distance.mean()", "distance.nothing()")):
+        with pytest.raises(SearchSpaceError) as refused:
+            check_panels(of_text("space.yaml", text))
+        (problem,) = refused.value.problems
+        assert problem.message.startswith("experiments/toy.py, line ")
+        assert ": evaluate " in problem.message

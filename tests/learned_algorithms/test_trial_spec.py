@@ -28,7 +28,7 @@ from tests.trials import coloring_trial
 BASELINES = tuple(Baseline)
 
 rates = st.floats(1e-8, 10, allow_subnormal=False)
-shares = st.floats(0, 1, exclude_max=True, allow_subnormal=False)
+shares = st.floats(0, 1, exclude_max=True, allow_subnormal=False, width=32)
 strengths = st.floats(1, 600) | st.integers(1, 600) | st.just("inf")
 models = {
     "blocks": st.integers(1, 4), "width": st.integers(1, 64), "attention": st.sampled_from(["linear", "softmax"]),
@@ -255,6 +255,25 @@ def test_records_are_frozen_and_equal_ones_have_equal_hashes():
     with pytest.raises(ValidationError, match="frozen"):
         coloring_trial().steps = 5
     assert len({coloring_trial(), coloring_trial(), coloring_trial(seed=1)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("optimizer.learning_rate", 1e-50),
+        ("optimizer.beta2", 0.999999999),
+        ("optimizer.warmup_steps", 3 * 10**9),
+        ("objective.q", 1e39),
+        ("steps", 3 * 10**9),
+    ],
+)
+def test_a_value_that_no_compiled_program_holds_is_refused(path, value):
+    """In float32 these would be 0, 1 and infinity; int32 ends at 2**31 - 1."""
+    with pytest.raises(ValidationError) as caught:
+        _changed(coloring_trial(), path, value)
+    (mistake,) = caught.value.errors()
+    assert mistake["loc"] == tuple(path.split("."))[-len(mistake["loc"]) :]
+    assert mistake["input"] == value
 
 
 def test_random_streams_differ_from_each_other_and_from_trial_to_trial():

@@ -70,7 +70,7 @@ def test_words_have_an_order_if_the_space_says_so_and_infinity_is_a_number():
         ("{choice: [8, 12], weights: [1, 0]}", "trial.model.width.weights[1]"),
         ("{choice: [8, 12], weights: [1, 2]}", "trial.model.width.weights"),  # of a grid
         ("{choice: [8, 12], ordered: 2}", "trial.model.width.ordered"),
-        ("{each: [8, 12], weights: [1, 2]}", "trial.model.width"),
+        ("{each: [8, 12], weights: [1, 2]}", "trial.model.width.weights"),
     ],
 )
 def test_a_mistake_is_told_with_its_path(written, path):

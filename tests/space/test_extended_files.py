@@ -117,7 +117,7 @@ def test_a_recorded_text_extends_nothing_and_opens_no_file(folder, named):
         ({"short": "extends: [base.yaml]\n"}, "short.yaml:1: extends: "),
         ({"short": "extends: list.yaml\n", "list": "- 1\n"}, "short.yaml:1: extends: 'list.yaml'"),
         ({"short": "extends: bad.yaml\n", "bad": "a: [\n"}, "short.yaml:1: extends: {at}/bad.yaml:2: "),
-        ({"short": 'extends: "a\\0b"\n'}, r"short.yaml:1: extends: 'a\\x00b'"),
+        ({"short": 'extends: "a\\0b"\n'}, r"short.yaml:1: extends: {at}/a\\x00b: "),
         ({"short": "extends: pipe.yaml\n"}, "short.yaml:1: extends: {at}/pipe.yaml: "),
         ({"short": "extends: /dev/zero\n"}, "short.yaml:1: extends: /dev/zero: "),
         ({"short": "extends: circle.yaml\n"}, "short.yaml:1: extends: {at}/circle.yaml: "),

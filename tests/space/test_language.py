@@ -202,12 +202,13 @@ OPTUNA = "search={method: optuna, trials: 3"
     ("overrides", "path", "named"),
     [
         # another tool's words
-        (["trial.steps={choice: [1, 2], probabilities: [0.1, 0.9]}"], "trial.steps", "'probabilities'"),
-        (["trial.optimizer.beta1={uniform: [0.1, 0.9], q: 0.2}"], "trial.optimizer.beta1",
+        (["trial.steps={choice: [1, 2], probabilities: [0.1, 0.9]}"], "trial.steps.probabilities",
+         "weights: [1, 2, 3]"),
+        (["trial.optimizer.beta1={uniform: [0.1, 0.9], q: 0.2}"], "trial.optimizer.beta1.q",
          "{uniform: [a, b], step: s}"),
-        (["trial.optimizer.beta1={uniform: [0.1, 0.9], log: true}"], "trial.optimizer.beta1",
+        (["trial.optimizer.beta1={uniform: [0.1, 0.9], log: true}"], "trial.optimizer.beta1.log",
          "{log_uniform: [a, b]}"),
-        (["trial.optimizer.beta1={log_uniform: [0.1, 0.9], step: 0.2}"], "trial.optimizer.beta1", "'step'"),
+        (["trial.optimizer.beta1={log_uniform: [0.1, 0.9], step: 0.2}"], "trial.optimizer.beta1.step", "log_uniform"),
         (["trial.steps={choice: {min: 1, max: 5}}"], "trial.steps.choice", "{uniform: [a, b]}, "),
         (["trial.steps={choice: 'range(1, 5)'}"], "trial.steps.choice", "{uniform: [a, b]}, "),
         (["trial.model.width={linspace: {start: 8, stop: 64, num: 8}}"], "trial.model.width.linspace",
@@ -244,8 +245,11 @@ OPTUNA = "search={method: optuna, trials: 3"
         (["trial.model.width={each: {int: [8, 64]}}"], "trial.model.width.each", ""),
         (["trial.model.width={each: {int: [8, 200000], step: 1}}"], "trial.model.width.each", "50,000"),
         (["trial.model.width={each: []}"], "trial.model.width.each", ""),
-        (["trial.model.width={each: {linspace: [1, 9, 3]}, step: 2}"], "trial.model.width", "'each', 'step'"),
-        (["trial.steps={linspace: [1, 9]}"], "trial.steps.linspace", "2"),
+        (["trial.model.width={each: {linspace: [1, 9, 3]}, step: 2}"], "trial.model.width.step", "each"),
+        (["trial.steps={linspace: [1, 9]}"], "trial.steps.linspace[2]", ""),
+        (["trial.steps={linspace: [1, 9, 1]}"], "trial.steps.linspace[2]", "2, got 1"),
+        (["trial.steps={linspace: [1, 9, 3, 4]}"], "trial.steps.linspace", "3"),
+        (["trial.steps={formula: 5, log: true}"], "trial.steps.log", "formula"),
         (["trial.steps={linspace: [1, 9, 4]}"], "trial.steps.linspace", ""),
         (["trial.optimizer.beta1={logspace: [-4, -1, 4]}"], "trial.optimizer.beta1.logspace[0]", "-4"),
         (["trial.steps={int: [1, 9], step: 0.5}"], "trial.steps.step", "0.5"),
@@ -286,7 +290,9 @@ def test_a_range_with_a_step_may_be_taken_in_full():
 def test_samplers_that_need_further_packages_name_them(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for name, package in (("gp", "torch"), ("cma_es", "cmaes")):
-        assert f"pip install {package}" in refused(f"{OPTUNA}, sampler: {{name: {name}}}}}").message
+        problem = refused(f"{OPTUNA}, sampler: {{name: {name}}}}}")
+        assert problem.path == "search.sampler.name"
+        assert f"pip install {package}" in problem.message
 
 
 def names_of(record: Any) -> tuple[str, ...]:
@@ -296,7 +302,7 @@ def names_of(record: Any) -> tuple[str, ...]:
 @pytest.mark.parametrize("name", names_of(Sampler))
 def test_every_sampler_is_optunas_with_the_arguments_beside_its_name(name, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
-    made = Sampler.model_validate({"name": name}).made(3)
+    made = Sampler.model_validate({"name": name}).with_arguments(seed=3)
     assert type(made) is getattr(optuna.samplers, type(made).__name__)
     assert re.sub("[a-z]", "", type(made).__name__)[0] == name[0].upper()
 
@@ -429,8 +435,8 @@ def test_a_formula_takes_a_time_that_is_linear_in_its_length(kind):
         count = itertools.count()
         sys.setprofile(lambda frame, event, argument: event == "call" and next(count))
         try:
-            with contextlib.suppress(Refused):
-                node = formulas.parsed(Node(before * depth + within + after * depth, "exclude[0]", None))
+            with contextlib.suppress(Refused, formulas.NoValue):
+                node = Node(formulas.Formula(before * depth + within + after * depth), "exclude[0]", None)
                 formulas.exclusion_in(Node({}, "trial", None), [node])
         finally:
             sys.setprofile(None)
@@ -558,8 +564,8 @@ def test_formulas_have_the_precedence_and_the_values_of_python(text, a, b):
     except (ZeroDivisionError, OverflowError):
         expected = None
     try:
-        found = formulas.Resolution(setting).value(formulas.parsed(Node(text, "x", 1)))
-    except Refused:
+        found = formulas.Resolution(setting).value(Node(formulas.Formula(text), "x", 1))
+    except (Refused, formulas.NoValue):
         found = None
     if found is None:
         assert expected is None or isinstance(expected, complex) or abs(expected) > 1e15
@@ -591,8 +597,8 @@ def test_no_formula_is_a_traceback_or_takes_long(part, around, deep):
     before, _, after = around.partition("{}")
     text = before * deep + part + after * deep
     trial = Node({"a": Node(3, "trial.a", 1), "b": Node(0.5, "trial.b", 1)}, "trial", 1)
-    with contextlib.suppress(Refused):
-        formulas.Resolution(trial).value(formulas.parsed(Node(text, "x", 1)))
+    with contextlib.suppress(Refused, formulas.NoValue):
+        formulas.Resolution(trial).value(Node(formulas.Formula(text), "x", 1))
 
 
 # Settings, by a plain second implementation
@@ -676,7 +682,7 @@ def test_a_space_has_the_settings_of_a_plain_second_implementation(data, exclude
     read = document_tree(yaml.safe_dump(data, sort_keys=False))
     tree = read.with_children([holes.with_holes(section, problems) for section in read.children])
     assert not problems
-    condition = formulas.parsed(Node(excluded, "exclude[0]", 1))
+    condition = Node(formulas.Formula(excluded), "exclude[0]", 1)
     trees = list(map(formulas.resolved, holes.grid(tree)))
     assert len(trees) == holes.grid_size(tree) == len(list(naive(data)))
     found = [plain(each) for each in trees if not formulas.exclusion_in(each, [condition])]

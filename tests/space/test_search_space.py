@@ -188,7 +188,8 @@ MISTAKES = {
     "axis that is no list": ("[8, 16]", "8", "trial.model.width.choice", "8"),
     "typo in a hole": ("{choice: [8, 16]}", "{choise: [8, 16]}", "trial.model.width", "'choice'?"),
     "typo in a hole of records": (COLORS, "task: {choces: [{name: coloring}]}", "trial.task", "'choice'?"),
-    "two holes in one": ("{choice: [8, 16]}", "{choice: [8, 16], int: [8, 16]}", "trial.model.width", "'int'"),
+    "two holes in one": ("{choice: [8, 16]}", "{choice: [8, 16], int: [8, 16]}", "trial.model.width.int",
+        "choice, weights"),
     "hole for the whole trial": ("variants:", "  choice: [1]\nvariants:", "trial.choice", ""),
     "hole in resources": ("lanes: 8", "lanes: {choice: [4, 8]}", "resources.lanes", "'choice'"),
     "entry of a choice in a choice": (COLORS,
@@ -294,6 +295,13 @@ def test_each_mistake_gives_one_message_with_path_line_and_nearest_name(mistake)
 def test_an_entry_of_a_choice_is_told_with_its_own_line(old, new, at):
     text = VALID.replace(old, new, 1)
     assert _mistakes(space, text).problems[0].where == _line_of(text, at)
+
+
+def test_nobody_is_told_to_write_the_record_of_a_hole():
+    for text in (VALID.replace("[8, 16]", "8"), VALID.replace("1e-3", "{uniform: 5}")):
+        (problem,) = _mistakes(space, text).problems
+        assert problem.message.startswith("should be a list, got ")
+        assert "write" not in problem.message
 
 
 def test_independent_mistakes_are_told_together():

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.panels.axes import Name, Unit, ValueAxis
-from sweeper.panels.names import Names, unknown
+from sweeper.panels.names import TrialNames, unknown
 from sweeper.panels.panel import GridPanel, RowLinesPanel
 
 
@@ -25,7 +25,7 @@ class VotesPanel(RowLinesPanel):
     metric: Name = "votes"
     tail: Name | None = "votes_p5"
 
-    def mistake(self, names: Names, metric: str) -> str | None:
+    def mistake(self, names: TrialNames, metric: str) -> str | None:
         counted = [named for named in map(metric_named, names.metrics) if named.number is not None]
         return unknown("votes", metric, [named._replace(number=None).name for named in counted])
 
@@ -48,6 +48,6 @@ class BoardPanel(GridPanel):
     boards: Annotated[int, Field(ge=1, le=10)] = 3
     unit: Unit = 1.0
 
-    def mistake(self, names: Names, metric: str) -> str | None:
+    def mistake(self, names: TrialNames, metric: str) -> str | None:
         first = "_0_0"
         return unknown("walk", metric, [name.removesuffix(first) for name in names.outcomes if name.endswith(first)])
