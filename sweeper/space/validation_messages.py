@@ -7,6 +7,7 @@ else stands, the message says what to write: `sampler: tpe` becomes `{name: tpe}
 """
 
 import contextlib
+import functools
 import re
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
     missing: dict[tuple[Any, ...], Problem] = {}
     meant: set[tuple[Any, ...]] = set()
     for detail in error.errors(include_url=False):
-        location, context = detail["loc"], detail.get("ctx", {})
+        location, context = _untagged(detail["loc"], annotation), detail.get("ctx", {})
         at = descendant(node, location)
         match detail["type"]:
             case "default_factory_not_called":
@@ -71,6 +72,20 @@ def problems_of(error: ValidationError, node: Node, annotation: type[BaseModel])
     problems += _of_types(refused, annotation)
     # A key that is missing because it was misspelt is one mistake, not two.
     return problems + [missing[location] for location in missing if location not in meant]
+
+
+def _untagged(location: Iterable[Any], annotation: Any) -> tuple[Any, ...]:
+    """Pydantic's location without the tags of unions, since a key may be called as one is: the pruner `percentile`."""
+    keys = []
+    for part in location:
+        records = _records_in(annotation)
+        tagged = [record for record in records if any(part == tag for _, tag in _tags_of(record))]
+        if tagged and len(records) > 1:
+            annotation = tagged[0]
+        else:
+            keys.append(part)
+            annotation = _below(annotation, part)
+    return tuple(keys)
 
 
 def _of_types(refused: Mapping[str, tuple[Node, tuple[Any, ...], list[str]]], annotation: Any) -> list[Problem]:
@@ -258,6 +273,12 @@ def _records_in(annotation: Any) -> list[type[BaseModel]]:
     return [record for argument in typing.get_args(annotation) for record in _records_in(argument)]
 
 
+def _below(annotation: Any, part: Any) -> Any:
+    """The type of the field `part` of the records that a value of this type may be; without one the type itself."""
+    fields = [field for record in _records_in(annotation) for field in record.model_fields.items()]
+    return next((field.annotation for name, field in fields if part in (name, field.alias)), annotation)
+
+
 def _tags_of(record: type[BaseModel]) -> list[tuple[str, Any]]:
     """The fields that say which of several records a mapping is, each with every value that it may have."""
     for name in ("kind", "method", "name"):
@@ -272,10 +293,7 @@ def _tags_of(record: type[BaseModel]) -> list[tuple[str, Any]]:
 
 def _example_of(annotation: Any, location: Iterable[Any], value: Any) -> str | None:
     """The mapping that a value at pydantic's location in data of this type may have meant; None if none is known."""
-    for part in location:
-        fields = [field for record in _records_in(annotation) for field in record.model_fields.items()]
-        annotation = next((field.annotation for name, field in fields if part in (name, field.alias)), annotation)
-    records = _records_in(annotation)
+    records = _records_in(functools.reduce(_below, location, annotation))
     return _of_record(records[0], value) if len(records) == 1 else _of_one_of(records, value)
 
 

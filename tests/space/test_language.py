@@ -324,6 +324,7 @@ def test_every_method_of_early_stopping_lets_the_best_go_on(name):
 
 
 MEDIAN = "search={early_stopping: {name: median, every: 5"
+PERCENTILE = "search={early_stopping: {name: percentile, every: 5, percentile: 50.0"
 
 
 @pytest.mark.parametrize(
@@ -348,6 +349,10 @@ MEDIAN = "search={early_stopping: {name: median, every: 5"
             "zero",
         ),
         ("search={early_stopping: {name: percentile, every: 5}}", "search.early_stopping.percentile", ""),
+        (f"{PERCENTILE}, n_startup_trials: x}}}}", "search.early_stopping.n_startup_trials", "'x'"),
+        (f"{PERCENTILE}, interval_steps: 0}}}}", "search.early_stopping.interval_steps", "0"),
+        (f"{PERCENTILE}, n_warmup: 1}}}}", "search.early_stopping.n_warmup", "'n_warmup_steps'?"),
+        (f"{PERCENTILE}, mode: up}}}}", "search.early_stopping.mode", "'up'"),
         ("search={early_stopping: {name: threshold, every: 5}}", "search.early_stopping", "lower"),
     ],
 )
