@@ -304,6 +304,13 @@ def test_nobody_is_told_to_write_the_record_of_a_hole():
         assert "write" not in problem.message
 
 
+def test_a_key_beside_a_hole_is_not_told_as_a_field_of_our_code():
+    for hole, name in (("choice: [8, 16]", "entries"), ("uniform: [8, 16]", "ends"), ("linspace: [8, 9, 2]", "spacing")):
+        (problem,) = _mistakes(space, VALID.replace("choice: [8, 16]", f"{hole}, {name}: 3")).problems
+        assert problem.path == f"trial.model.width.{name}"
+        assert problem.message.startswith(f"unknown key '{name}' (known: ")
+
+
 def test_independent_mistakes_are_told_together():
     text = VALID.replace("steps: 300", "steps: 0").replace("[8, 16]", "[8, 0]").replace("1e-3", "x")
     error = _mistakes(space, text)
