@@ -11,7 +11,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import create_model, model_validator
+from pydantic import ValidationError, create_model, model_validator
+from pydantic_core import InitErrorDetails
 
 from sweeper.messages import instead
 from sweeper.trial.record import Spec
@@ -31,9 +32,15 @@ class OptunaOptions(Spec, extra="allow"):
             return self
         given, arguments = self.model_extra or {}, _arguments(self.kind)
         known = [*type(self).model_fields, *arguments.model_fields]
-        for name in given:
-            if name not in known:
-                raise ValueError(f"{name}: unknown key '{name}'{instead(name, known)}")
+        errors = {name: ValueError(f"unknown key '{name}'{instead(name, known)}") for name in given if name not in known}
+        if errors:
+            raise ValidationError.from_exception_data(
+                self.name,
+                [
+                    InitErrorDetails(type="value_error", loc=(name,), input=given[name], ctx={"error": error})
+                    for name, error in errors.items()
+                ],
+            )
         arguments.model_validate(given)
         try:
             self.tried()
