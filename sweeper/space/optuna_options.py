@@ -11,12 +11,16 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import create_model, model_validator
+from pydantic import ValidationError, ValidationInfo, create_model, model_validator
+from pydantic_core import InitErrorDetails
 
 from sweeper.messages import instead
 from sweeper.trial.record import Spec
 
 _PLAIN: Mapping[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, "None": None}
+
+AS_RECORDED = object()
+"""The context of a validation that takes the arguments as they are, which may be those of another Optuna."""
 
 
 class OptunaOptions(Spec, extra="allow"):
@@ -25,15 +29,23 @@ class OptunaOptions(Spec, extra="allow"):
     name: str
 
     @model_validator(mode="after")
-    def _taken(self) -> Self:
+    def _taken(self, info: ValidationInfo) -> Self:
         """Refuse arguments that the class does not know, or refuses when it is made and used."""
-        if not self.model_fields_set:
+        if not self.model_fields_set or info.context is AS_RECORDED:
             return self
         given, arguments = self.model_extra or {}, _arguments(self.kind)
         known = [*type(self).model_fields, *arguments.model_fields]
-        for name in given:
-            if name not in known:
-                raise ValueError(f"{name}: unknown key '{name}'{instead(name, known)}")
+        errors = {
+            name: ValueError(f"unknown key '{name}'{instead(name, known)}") for name in given if name not in known
+        }
+        if errors:
+            raise ValidationError.from_exception_data(
+                self.name,
+                [
+                    InitErrorDetails(type="value_error", loc=(name,), input=given[name], ctx={"error": error})
+                    for name, error in errors.items()
+                ],
+            )
         arguments.model_validate(given)
         try:
             self.tried()

@@ -35,6 +35,7 @@ from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS, Choice
 from sweeper.space.limits import Limits
+from sweeper.space.optuna_options import AS_RECORDED
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search_methods import GridSearch, Method, OptunaSearch, Search, SearchMethod
@@ -158,7 +159,7 @@ def search_of(text: str, overrides: Sequence[str] = ()) -> Search:
     with _refusals("space.yaml"):
         data = plain(functools.reduce(overridden, overrides, document_tree(text)))
     try:
-        return _Searched.model_validate(data).search
+        return _Searched.model_validate(data, context=AS_RECORDED).search
     except ValidationError as error:
         raise SearchSpaceError("space.yaml", [Problem("search", str(error), None)]) from None
 

@@ -125,14 +125,18 @@ def _names_for(location: Sequence[Any], node: Node, annotation: Any) -> tuple[li
     """The keys of the record in which an unknown key stands, and what was meant, perhaps by its path elsewhere."""
     key, parent = location[-1], descendant(node, location[:-1])
     places = list(_places(annotation, node, "" if _is_document(annotation) else "trial"))
-    fields = next((record.model_fields for _, place, record in places if place is parent), {})
-    names = [field.alias or name for name, field in fields.items()]
+    names = next((_keys(record) for _, place, record in places if place is parent), [])
     last = str(key).rpartition(".")[2]
-    elsewhere = [f"{path}.{last}" for path, _, record in places if path and last in record.model_fields]
+    elsewhere = [f"{path}.{last}" for path, _, record in places if path and last in _keys(record)]
     nearest = nearest_name(key, names, cutoff=0.8) or (elsewhere[0] if len(elsewhere) == 1 else None)
     if nearest is None and not other_tools.hint({key: None}):
         nearest = nearest_name(key, [*names, *(RESERVED if _is_trial(annotation) else ())])
     return names, nearest
+
+
+def _keys(record: type[BaseModel]) -> list[str]:
+    """The keys that a record has in a document."""
+    return [field.alias or name for name, field in record.model_fields.items()]
 
 
 def _key_path(path: str, key: Any) -> str:
@@ -167,7 +171,7 @@ def _failed_hole(value: Any, annotation: Any) -> str | None:
 def _advice(at: Node, expected: Sequence[str], annotation: Any) -> str:
     """The end of a message on a value of a wrong type or size."""
     value = at.value
-    if _NO_FILE_HAS & set(re.findall(r"\w+", " ".join(expected))):
+    if _NO_FILE_HAS & set(re.findall(r"\w+", re.sub("'[^']*'", "", " ".join(expected)))):  # without names in quotes
         of_file = "ListOf[…] of sweeper.trial.field_types for a list, Literal[…] for names, or a number"
         return f"; no file has such a value: declare the field as {of_file}"
     if expected[0] == _EXPECTED["int_type"] and isinstance(value, float):

@@ -59,6 +59,7 @@ def _leaf(value: Any, validated: Callable[[Any], Any]) -> Any:
 
 TRACED = _TracedMarker()
 Traced = Annotated[T, TRACED, WrapValidator(_leaf)]
+"""A field that is a leaf. Its bounds stand inside, as in `Traced[Positive]`, so that they hold for what is rounded."""
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,16 @@ def test_a_field_of_a_type_that_no_file_has_is_told_with_the_types_that_one_has(
     assert "ListOf[" in problem.message
 
 
+def test_a_name_that_is_called_as_a_type_is_a_name(tmp_path):
+    text = TOY.replace("    points: Count = 50", "    points: Count = 50\n    unit: Literal['time', 'bytes'] = 'time'")
+    with project(tmp_path, toy=text), pytest.raises(SearchSpaceError) as refused:
+        of_text("space.yaml", "trial: {experiment: {name: toy, unit: {}}, steps: 2}")
+    (problem,) = refused.value.problems
+    assert problem.path == "trial.experiment.unit"
+    assert "'time' or 'bytes'" in problem.message
+    assert "ListOf[" not in problem.message
+
+
 @pytest.mark.parametrize("reads", ["metric: pace, mode: min", ""], ids=["a search by a metric", "a panel"])
 def test_a_space_whose_names_an_experiment_cannot_give_is_refused_with_the_method(tmp_path, reads):
     panels = "panels: [{kind: curve, name: p, x: points, metric: distance, split: rate}]"

@@ -364,6 +364,14 @@ def test_an_argument_that_optuna_does_not_know_or_take_is_told_with_its_place(ov
     assert named in problem.message
 
 
+def test_all_arguments_that_optuna_does_not_know_are_told_whatever_their_names():
+    with pytest.raises(SearchSpaceError) as caught:
+        space(f"{OPTUNA}, sampler: {{name: tpe, N: 1, 'a b': 2, trials: 3}}}}")
+    assert [problem.path for problem in caught.value.problems] == [
+        f"search.sampler.{name}" for name in ("N", "'a b'", "trials")
+    ]
+
+
 def test_optuna_says_nothing_of_its_own_when_a_pruner_is_made(caplog, monkeypatch):
     optuna.logging.set_verbosity(optuna.logging.INFO)  # as at the start of a process
     monkeypatch.setattr(logging.getLogger("optuna"), "propagate", True)

@@ -304,6 +304,17 @@ def test_nobody_is_told_to_write_the_record_of_a_hole():
         assert "write" not in problem.message
 
 
+def test_a_key_beside_a_hole_is_not_told_as_a_field_of_our_code():
+    for hole, name in (
+        ("choice: [8, 16]", "entries"),
+        ("uniform: [8, 16]", "ends"),
+        ("linspace: [8, 9, 2]", "spacing"),
+    ):
+        (problem,) = _mistakes(space, VALID.replace("choice: [8, 16]", f"{hole}, {name}: 3")).problems
+        assert problem.path == f"trial.model.width.{name}"
+        assert problem.message.startswith(f"unknown key '{name}' (known: ")
+
+
 def test_independent_mistakes_are_told_together():
     text = VALID.replace("steps: 300", "steps: 0").replace("[8, 16]", "[8, 0]").replace("1e-3", "x")
     error = _mistakes(space, text)
@@ -692,6 +703,8 @@ def test_the_search_of_a_text_is_read_without_the_rest():
     assert search_of(halving).halving is not None
     assert search_of(trial + "description: no halving\n").halving is None
     assert search_of(halving, ["search={method: random, trials: 2}"]).method == "random"
+    of_another_optuna = "{name: tpe, gone: 3}, early_stopping: {name: median, every: 5, gone: 3}"
+    assert search_of(f"search: {{method: optuna, trials: 3, sampler: {of_another_optuna}}}\n").method == "optuna"
     for text in ("search: {method: climbing}", "[search]", "search: [", ""):
         with pytest.raises(SearchSpaceError):
             search_of(text)
