@@ -113,7 +113,7 @@ class CostPanel(Split):
     """What a trial costs against a column, as four curves side by side: time, steps per second, compilation, memory."""
 
     kind: Literal["cost"]
-    name: Annotated[FileName, Field(max_length=60)]  # to which what is drawn is added
+    name: Annotated[FileName, Field(max_length=60)]  # the names of the four curves are longer
     x: Axis
     series: ListOf[CostSeries] = ()
 

@@ -1,4 +1,4 @@
-"""The names that trials will have, and what is said of a name that none of them has."""
+"""The names that the trials of a space will have, and the message about any other name."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property

@@ -19,7 +19,7 @@ FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$", max_le
 
 
 class Split(Declaration):
-    """What is declared under `panels:` has series, either listed or one for each value of a column."""
+    """An entry under `panels:`. It lists its series, or a column splits the trials into series."""
 
     kind: str
     name: FileName

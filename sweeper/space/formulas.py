@@ -94,10 +94,10 @@ def _syntax_tree(text: str) -> ast.expr:
 
 
 class Formula:
-    """A value that follows from others of its setting; a `NoValue` if what is written is no formula.
+    """A value that is computed from other values of its setting. `NoValue` is raised if the text is no formula.
 
-    The syntax tree is read in one pass, in which each node becomes what it computes. A node that a formula has not is a
-    `NoValue`.
+    The syntax tree is read in one pass, in which each node becomes what it computes. `NoValue` is
+    raised for a node that formulas do not have.
     """
 
     def __init__(self, written: Any):

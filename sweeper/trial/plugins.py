@@ -187,7 +187,7 @@ def contained() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _raised_by_plugin(told: Callable[[BaseException], str], but: tuple[type, ...] = ()) -> Iterator[None]:
-    """Turns what a plug-in raises into a `PluginError` that tells it; an answer to a signal stays what it is."""
+    """Raises a `PluginError` with the words of `told` for an error of a plug-in. Errors of signal handlers pass."""
     with signals_noted() as noted:
         try:
             yield
