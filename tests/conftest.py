@@ -72,8 +72,6 @@ hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile
 hypothesis.settings.load_profile("deterministic")
 
 
-pytest_plugins = ["tests.budgets"]
-
 WITH_RAY = (
     "launch",
     *(f"end_to_end/test_{name}.py" for name in ("chaos", "cluster_files", "nodes", "other_code", "project")),

@@ -1,7 +1,6 @@
 """What the documents point to is there, and the table of rooms in docs/architecture.md is that of the code."""
 
 import re
-import subprocess
 
 import pytest
 
@@ -11,8 +10,6 @@ DOCUMENTS = (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FOLDERS = "sweeper|tasks|models|objectives|optimizers|experiments|search_spaces|tests|benchmarks|chaos|docs|clusters"
 FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
-
-COMMIT = re.compile(r"\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7}\b")
 
 MADE_BY_THE_READER = {
     "tasks/doors.py", "search_spaces/doors.yaml", "experiments/sine.py", "search_spaces/sine.yaml", "models/gru.py",
@@ -45,22 +42,6 @@ def test_the_tests_that_tables_of_reliability_name_are_there():
     named = set(re.findall(r"`(\w+/test_\w+\.py)`", text))
     assert len(named) > 12
     assert not [name for name in named if not (ROOT / "tests" / name).is_file()]
-
-
-def test_commits_that_measurements_name_are_in_the_history():
-    """Or in the list of those that were joined, in docs/performance.md."""
-    commands = ["git", "rev-list", "HEAD"], ["git", "rev-parse", "--is-shallow-repository"]
-    history, shallow = (
-        subprocess.run(each, cwd=ROOT, capture_output=True, text=True, check=False) for each in commands
-    )
-    if history.returncode != 0 or shallow.stdout.strip() == "true":
-        pytest.skip("no history here")
-    known = {commit[:7] for commit in history.stdout.split()}
-    (joined,) = re.findall(r"^.* commits .* were joined:", (ROOT / "docs/performance.md").read_text(), re.M | re.S)
-    known |= set(COMMIT.findall(joined.rpartition("\n\n")[2]))
-    spaces = ROOT.glob("search_spaces/*.yaml")
-    named = {path.name: set(COMMIT.findall(path.read_text())) - known for path in (*DOCUMENTS, *spaces)}
-    assert not {name: commits for name, commits in named.items() if commits}
 
 
 def test_the_architecture_has_a_line_for_every_room():

@@ -198,7 +198,7 @@ def test_a_check_says_the_same_as_a_start(project):
 
 @pytest.mark.long
 def test_a_check_of_a_new_task_takes_seconds(project):
-    """Of CPU time (tests/budgets.py), as users call it: nothing was compiled before, and XLA optimises."""
+    """As users call it: nothing was compiled before, and XLA optimises."""
     cold = {"JAX_ENABLE_COMPILATION_CACHE": "false", "XLA_FLAGS": "", "PYTHONPATH": str(plugins.ROOT)}
     program = (
         "from functools import partial; from sweeper import progress; from sweeper.__main__ import app;"
