@@ -132,11 +132,6 @@ def test_running_packs_are_shown(results):
     assert compiling[-3:] == ["seven", "30", "min"]
 
 
-def test_before_the_first_pack_there_is_no_speed(results):
-    beat(results, running=0, packs=())
-    assert lines(results)[0].endswith("3/8 done · 0 packs running · 60 s so far")
-
-
 def test_the_first_line_says_what_is_done_while_nothing_trains_or_that_nothing_runs(results):
     assert lines(results)[0] == "nothing runs"
     beat(results, doing="compiling 1 of 2 programs for 9 s", seconds_left=None)
@@ -149,11 +144,6 @@ def test_a_driver_that_died_on_this_machine_is_dead_for_certain(results):
     first = lines(results)[0]
     assert first.startswith("quick: "), "its packs do not run"
     assert first.endswith("this command carries on: python -m sweeper.run x.yaml")
-
-
-def test_a_program_that_died_is_no_command_to_type(results):
-    beat(results, process=DEAD, command="sweeper.train x.yaml")
-    assert "the same program carries on" in lines(results)[0]
 
 
 @pytest.mark.parametrize("skew", [-86400, 0, 86400])
@@ -173,12 +163,6 @@ def test_a_heartbeat_from_the_future_is_none(results):
     hours_later(beat(results, process=ELSEWHERE), hours=1)
     assert not any(driver.lives for driver in status.drivers(results))
     assert "60 min" in lines(results)[0]
-
-
-def test_a_store_that_cannot_be_written_tells_no_age():
-    unknown = status.Driver("quick", heartbeat(process=ELSEWHERE), "elsewhere", age=None)
-    assert not unknown.lives
-    assert " ago" not in status.sentence(unknown)
 
 
 def test_what_a_driver_says_cannot_steer_the_terminal(results):
@@ -202,11 +186,3 @@ def test_watching_looks_again_until_ctrl_c(results):
         ask.follow(results, screen, pause)
     assert "quick: running on" in screen.file.getvalue()
     assert len(looks) == 3
-
-
-def test_ctrl_c_in_a_watch_is_an_exit_code(filled, monkeypatch):
-    def interrupted(store, screen):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(ask, "follow", interrupted)
-    told("status", "--watch", "--results", filled.url, code=130)
