@@ -89,8 +89,7 @@ def read_space(path: "str | Path", overrides: Mapping[str, object] | None = None
     Args:
         path: The file.
         overrides: Values that replace entries of the file, by dotted path, as `--set` does:
-            `{"trial.steps": 100, "trial.model.width": {"choice": [16, 32]}}`. Numbers and arrays of numpy and pandas
-            are taken as well.
+            `{"trial.steps": 100, "trial.model.width": {"choice": [16, 32]}}`. They are plain data.
 
     Raises:
         SearchSpaceError: the space cannot be run; one line for every mistake.
