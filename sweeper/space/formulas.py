@@ -65,7 +65,7 @@ class _Checked(ast.NodeTransformer):
         return self._entry(node) if node.id in SECTIONS else ast.Constant(_CONSTANTS.get(node.id, node.id))
 
     def _entry(self, node: ast.expr) -> ast.AST:
-        return _call("entry", ast.Constant(_location(node)))
+        return _call("entry", *map(ast.Constant, _location(node)))
 
     visit_Attribute = visit_Subscript = _entry
 
@@ -122,7 +122,7 @@ class Formula:
     def of(self, setting: Node) -> Any:
         """The value in a setting without holes: a number, a word, true, false or None. `NoValue` if there is none."""
 
-        def entry(location: Location) -> Any:
+        def entry(*location: str | int) -> Any:
             found = entry_at(setting, location)
             if found is None:
                 raise Lacking(f"this setting has no {path_of(location)}{_nearest(setting, location)}")

@@ -79,10 +79,7 @@ class Search(Spec):
         return self.trials or 0
 
     def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
-        """For every setting, in order, the filled trees of its training seeds and of the axes that it takes in full.
-
-        It is a `ValueError` if the search adapts.
-        """
+        """For every setting, in order, the filled trees of its training seeds; a `ValueError` if the search adapts."""
         raise ValueError(f"the search {self.method} has no list of trials; see study()")
 
     def study(self, tree: Node) -> "OptunaStudy":
@@ -112,7 +109,7 @@ class Search(Spec):
 def open_holes(tree: Node) -> dict[str, Hole]:
     """Every hole that is drawn, by its path, in the order of paths.
 
-    Seeds and axes that are taken in full are left out, since every setting is trained with all of them.
+    Seeds are left out, since every setting is trained with all of them.
     """
     return dict(sorted((node.path, node.value) for node in holes_in(tree) if node.value.DRAWN))
 

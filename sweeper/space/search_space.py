@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from sweeper.messages import instead, one_line
+from sweeper.messages import did_you_mean, nearest_name, one_line
 from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
 from sweeper.space import formulas, holes, validation_messages
@@ -287,7 +287,10 @@ def _wrong_metrics(spec: SweepSpec) -> Iterator[Problem]:
         )
     for location, name, known in asked:
         if name not in known:
-            yield descendant(root, location).problem(f"no trial has {shown(name)}{instead(name, known)}")
+            # With the statistics of each metric, whose names begin with its name, the list is three times as long.
+            listed = [each for each in known if not any(each.startswith(f"{other}_") for other in known)]
+            hint = f"{did_you_mean(nearest_name(name, known))} (known: {', '.join(listed)}, …)"
+            yield descendant(root, location).problem(f"no trial has {shown(name)}{hint}")
     if "metric" in written and "mode" not in written:
         at = descendant(root, ("search", "metric"))
         yield Problem("search.mode", "is missing: min or max, for each metric", at.where)

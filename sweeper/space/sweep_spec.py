@@ -129,7 +129,7 @@ class SweepSpec:
             raise SearchSpaceError(str(self.path), [Problem("exclude", message, self.document.value["exclude"].where)])
 
     def trials_of(self, setting: Mapping[str, Any]) -> Expansion:
-        """The trials of one setting: one for each of its training seeds and each entry of the axes taken in full.
+        """The trials of one setting: one for each of its training seeds.
 
         The setting is what `OptunaStudy.ask` gives: for every hole that is drawn the index of an option, or a number,
         which is rounded to six digits if it is real. Errors are those of `expand`.

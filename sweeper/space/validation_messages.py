@@ -22,7 +22,9 @@ from sweeper.trial.trial import Trial
 
 def problems_of(error: ValidationError, node: Node, record: type[BaseModel]) -> list[Problem]:
     """The problems of the tree `node`, whose data pydantic has refused as a record."""
-    return [_problem(detail, node, record) for detail in error.errors(include_url=False)]
+    details = error.errors(include_url=False)
+    # A default that is made of other values is not made where one of these is refused.
+    return [_problem(each, node, record) for each in details if each["type"] != "default_factory_not_called"]
 
 
 def _problem(detail: Mapping[str, Any], node: Node, record: type[BaseModel]) -> Problem:
@@ -34,10 +36,8 @@ def _problem(detail: Mapping[str, Any], node: Node, record: type[BaseModel]) -> 
         case "invalid_key":
             return at.problem("a key must be a word here")
         case "extra_forbidden":
-            key = location[-1]
-            return Problem(
-                _key_path(at.path, key), f"unknown key {shown(key)}{_instead(node, location, record)}", at.where
-            )
+            key, hint = location[-1], _instead(node, location, record)
+            return Problem(_key_path(at.path, key), f"unknown key {shown(key)}{hint}", at.where)
         case "value_error":
             return _raised(context["error"], at)
     found = context.get("tag", at.value)
@@ -60,8 +60,7 @@ def _instead(node: Node, location: Sequence[Any], record: type[BaseModel]) -> st
     annotation: Any = record
     for part in location[:-1]:
         if (below := entry_at(node, [part])) is None:  # the tag of a union, which the location has beside the keys
-            tagged = [each for each in _records_in(annotation) if any(part in tags for tags in _tags(each))]
-            annotation = tagged[0] if tagged else annotation
+            annotation = next((each for each in _records_in(annotation) if _has_tag(each, part)), annotation)
         else:
             annotation = next((field.annotation for key, field in _fields(annotation, node) if key == part), annotation)
             node = below
@@ -86,15 +85,16 @@ def _records_in(annotation: Any) -> list[type[BaseModel]]:
     return [record for argument in typing.get_args(annotation) for record in _records_in(argument)]
 
 
-def _tags(record: type[BaseModel]) -> list[tuple[Any, ...]]:
-    return [typing.get_args(field.annotation) for field in record.model_fields.values()]
+def _has_tag(record: type[BaseModel], tag: Any) -> bool:
+    return any(tag in typing.get_args(field.annotation) for field in record.model_fields.values())
 
 
 def _hole_meant(value: Any, record: type[BaseModel]) -> str:
     """The end of a message on a mapping that stands where a single value of a trial belongs, as a hole might."""
     if not isinstance(value, dict) or not value or not issubclass(record, Trial):
         return ""
-    return f"; {shown(next(iter(value)))} opens no hole{instead(next(iter(value)), RESERVED)}"
+    key = next(iter(value))
+    return f"; {shown(key)} opens no hole{instead(key, RESERVED)}"
 
 
 def _raised(error: Exception, at: Node) -> Problem:
