@@ -46,21 +46,15 @@ further-figures: $(VENV)/runtime
 	$(DRAW) $(FURTHER:%=--space search_spaces/%.yaml)
 
 # Figures that README and docs show: FIGURES/<space>/<name>.png is docs/figures/<space>-<name>.png.
-SHOWN := coloring_two_cores/5A coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/figure-cost figure-3 \
-  recall_two_cores/figure-1 recall_q_two_cores/figure-2 recall_q_two_cores/8 gridworld_two_cores/6C \
-  gridworld_small/figure-small gridworld_two_cores/figure-7 gridworld_two_cores/10 \
-  coloring_starts/figure-starts coloring_halving/figure-halving \
-  coloring_premise/premise coloring_premise/losses coloring_one_block/figure-block \
-  coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles coloring_batch_two_cores/success-batch \
-  ski_rental/figure-rental choose_or_blur/figure-choice figure-bank \
-  gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation \
-  coloring_worst_cycle/figure-cycle objectives_coloring/figure-objectives \
-  gridworld_halving/winners gridworld_infinity/infinity gridworld_policy_gradient/figure-gradient \
-  gridworld_gradient_halving/winners gridworld_gradient_finalists/winners gridworld_searches/searches gridworld_worst_treasure/figure-worst \
-  objectives_gridworld/figure-objectives objectives_recall/figure-objectives
+SHOWN := coloring_two_cores/5A coloring_two_cores/figure-5 coloring_two_cores/9 figure-3 \
+  recall_two_cores/figure-1 recall_q_two_cores/figure-2 recall_q_two_cores/8 \
+  gridworld_two_cores/6C gridworld_two_cores/figure-7 gridworld_two_cores/10 \
+  coloring_starts/figure-starts coloring_halving/figure-halving coloring_premise/premise \
+  coloring_m_two_cores/success-m ski_rental/figure-rental choose_or_blur/figure-choice figure-bank \
+  gridworld_searches/searches objectives_coloring/figure-objectives objectives_recall/figure-objectives
 
 # Documents with tables from published/.
-FILLED := docs/reproduction.md docs/beyond-the-paper.md docs/evidence.md
+FILLED := docs/reproduction.md docs/beyond-the-paper.md
 
 publish: $(VENV)/runtime
 	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
