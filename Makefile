@@ -100,17 +100,13 @@ lint: $(VENV)/dev
 chaos: $(VENV)/runtime
 	$(BIN)/python -m chaos
 
-# One growing line with the packages that pip has come to.
-PACKAGES := while read -r word package _; do case $$word in \
-  Collecting) printf '%s ' "$$package";; Installing) printf '\ninstalling\n';; esac; done
-
 # The environment is complete once its mark is newer than the lock it was installed from.
 $(VENV)/runtime: locks/runtime.lock | $(VENV)/bin/pip
-	$(BIN)/pip install --disable-pip-version-check --require-hashes -r locks/runtime.lock | $(PACKAGES)
+	locks/install $(VENV) $<
 	touch $@
 
 $(VENV)/dev: locks/dev.lock | $(VENV)/bin/pip
-	$(BIN)/pip install --disable-pip-version-check --require-hashes -r locks/dev.lock | $(PACKAGES)
+	locks/install $(VENV) $<
 	touch $@ $(VENV)/runtime
 
 # XLA's CUDA compiler, beside the environment, which it would make look for a driver.
@@ -138,7 +134,7 @@ $(VENV)/bin/pip:
 	  "on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1
 
 # Resolve the dependencies of pyproject.toml again, once for all Pythons and platforms, and ask for wheels of each; needs
-# uv, which only this target uses. Python 3.11 gets the oldest versions of locks/oldest.txt, the others the newest.
+# uv in PATH. Python 3.11 gets the oldest versions of locks/oldest.txt, the others the newest.
 COMPILE := uv pip compile --quiet --no-header
 LOCK := $(COMPILE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
   --upgrade-package jax --upgrade-package jaxlib --upgrade-package flax -c locks/oldest.txt pyproject.toml
@@ -147,6 +143,7 @@ lock:
 	$(LOCK) --extra dev -c locks/runtime.lock -o locks/dev.lock
 	$(LOCK) --extra cloud -c locks/runtime.lock -o locks/cluster.lock
 	$(LOCK) --extra cloud --extra cuda -c locks/cluster.lock -o locks/gpu.lock
+	echo uv | $(COMPILE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url - -o locks/uv.lock
 	for lock in locks/*.lock; do for python in 3.11 3.12 3.13; do \
 	  for platform in x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin; do \
 	    $(COMPILE) --only-binary :all: --python-version $$python --python-platform $$platform $$lock -o /dev/null \
