@@ -42,7 +42,7 @@ variants:
   - {model: {name: deep_sets}}
 """,
     "variables": SPACE.replace("warmup_steps: 10", "eps: {formula: variables.x * variables.pair.a}")
-    + "variables: {x: {log_uniform: [1e-6, 1e-4]}, pair: {choice: [{a: 1}, {a: {linspace: [2, 4, 3]}, b: inf}]}}\n",
+    + "variables: {x: {log_uniform: [1e-6, 1e-4]}, pair: {choice: [{a: 1}, {a: {choice: [2, 3, 4]}, b: inf}]}}\n",
 }
 
 

@@ -10,14 +10,12 @@ import pytest
 from sweeper.analysis import cost, results, settings_table, status, views
 from sweeper.analysis.cost import Timing
 from sweeper.analysis.figures import selection
-from sweeper.analysis.report import advice_tables
 from sweeper.analysis.results import Results, named, named_frame
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import first_part
-from tests.analysis import made_up_figures
 from tests.results import failure, result
 from tests.trials import coloring_trial
 
@@ -170,7 +168,3 @@ def test_entries_that_are_not_written_have_their_values():
     # As q, and no value of its own.
     assert "objective.final_q" not in written[0]
     assert written[0]["objective.name"] == "q_norm"
-
-
-def test_without_a_finished_trial_there_is_no_advice():
-    assert advice_tables(made_up_figures.results([made_up_figures.trial(status="failed")]).trials) == []
