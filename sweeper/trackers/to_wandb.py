@@ -47,7 +47,7 @@ def _add(folder: Path, project: str, run: Run) -> None:
         points = [(step, name, value) for name, curve in run.curves.items() for step, value in curve]
         for step, name, value in sorted(points):
             written.log({name: value}, step=step)
-        written.summary.update(run.final)
+        written.summary.update(dict(run.final))
         made = written.settings.sync_dir
         written.finish(exit_code=1 if run.status == "failed" else 0)
         # `finish` does not wait for W&B's service to close the file; the end of the service does, for .15 s a run.

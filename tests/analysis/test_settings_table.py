@@ -184,9 +184,11 @@ def test_a_deviation_says_which_digits_of_the_mean_count(mean, deviation, text):
 def test_people_get_the_first_rows_entries_and_metrics_and_programs_all(rows):
     rates = {"learning_rate": 0.1, "final_learning_rate": 0.01, "beta1": 0.5, "beta2": 0.5, "weight_decay": 0.1}
     other = {"objective": {"q": 4.0, "m": 3}, "batch_size": 4, "optimizer": rates, "steps": 100}
-    metrics = dict.fromkeys(("success", "success_worst5", "failed_inputs", "majority_30", "loss", "success_p5"), 0.1)
+    metrics = dict.fromkeys(
+        ("success", "success_worst5", "failed_inputs", "majority_30", "loss", "success_p5", "variance"), 0.1
+    )
     listed = settings(named_frame(rows(*(result(each, metrics=metrics) for each in ({"optimizer": {}}, other)))))
-    table, every = settings_table(listed, "loss", ("success_p50",), most=1), settings_table(listed, most=None)
+    table, every = (settings_table(listed, "loss", tuple(metrics), most=most) for most in (1, None))
     assert (len(table), [*table.columns].index("seeds")) == (1, MAX_ENTRIES)
     assert len(table.columns) == MAX_ENTRIES + 1 + MAX_METRICS
     assert "python -m sweeper query best" in table.attrs["note"]
