@@ -188,9 +188,9 @@ def test_people_get_the_first_rows_entries_and_metrics_and_programs_all(rows):
         ("success", "success_worst5", "failed_inputs", "majority_30", "loss", "success_p5", "variance"), 0.1
     )
     listed = settings(named_frame(rows(*(result(each, metrics=metrics) for each in ({"optimizer": {}}, other)))))
-    table, every = (settings_table(listed, "loss", tuple(metrics), most=most) for most in (1, None))
+    table, every = (settings_table(listed, "loss", names, most=most) for most in (1, None))
     assert (len(table), [*table.columns].index("seeds")) == (1, MAX_ENTRIES)
     assert len(table.columns) == MAX_ENTRIES + 1 + MAX_METRICS
     assert "python -m sweeper query best" in table.attrs["note"]
     assert (len(every), [*every.columns].index("seeds"), every.attrs["note"]) == (2, 9, "")
-    assert {*metrics} <= {*every.columns}
+    assert {*names} <= {*every.columns}
