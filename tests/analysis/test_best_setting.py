@@ -5,14 +5,11 @@ import functools
 import json
 import re
 
-import pyarrow as pa
 import pytest
 
 from sweeper.analysis.best_setting import ending
 from sweeper.analysis.ranking import ranking, repetition
-from sweeper.analysis.report import settings_tables
-from sweeper.analysis.report_sources import Source
-from sweeper.analysis.results import Results, named_frame, with_variables
+from sweeper.analysis.results import named_frame, with_variables
 from sweeper.analysis.table import texts, value_text
 from sweeper.space import search_space
 from sweeper.store.store import Store
@@ -154,14 +151,6 @@ def test_settings_with_fewer_seeds_have_no_rank_and_equal_ones_share_it(searched
     _, lines = ending(without, space, (), "results", None)
     # Rank 1 of 5 settings, equal to 1 other; 1 more without a rank.
     assert re.findall(r"\d+", lines[0].rpartition("(")[2]) == ["1", "5", "1", "1"]
-
-
-def test_the_tables_of_a_report_and_its_page_say_how_many_are_as_good_as_the_best(searched):
-    space, rows = searched(SPACE, losses=(1.0, 1.0, 1.0, 3.0, 4.0, 5.0))
-    source = Source("rates", (), Results(rows, lambda *_: None, lambda _: rows), frozenset(rows["trial_id"]), space)
-    ((name, table),) = settings_tables(pa.Table.from_pandas(rows, preserve_index=False), [source])
-    assert name == "rates"
-    assert "equal to 2 others" in table.attrs["note"]
 
 
 def test_a_grid_names_no_winner(searched):

@@ -71,23 +71,6 @@ def test_of_too_many_entries_those_have_columns_that_tell_settings_apart():
     assert most_telling(paths, alike, 3) == ["a.name", "a.b", "z"]
 
 
-def test_entries_of_the_task_and_of_the_optimiser_are_columns(rows):
-    def recall(keys, rate, weight_decay=0.0):
-        optimizer = {"learning_rate": rate, "weight_decay": weight_decay}
-        return result({"task": {"name": "recall", "keys": keys}, "optimizer": optimizer}, metrics={"success": 0.5})
-
-    table = means(rows(recall(8, 1e-2), recall(4, 1e-2), recall(4, 1e-3), recall(4, 1e-3, 0.1)))
-    assert [*table.columns][:4] == [
-        "task_keys",
-        "learning_rate",
-        "optimizer_weight_decay",
-        "seeds",
-    ]
-    assert [row[:3] for row in texts(table)] == [
-        ("4", "0.001", "0"), ("4", "0.001", "0.1"), ("4", "0.01", "0"), ("8", "0.01", "0"),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("other", "heads"),
     [
@@ -136,12 +119,6 @@ def test_a_spread_of_rounding_is_none(rows):
     assert str(mean_of(Metric("loss"), (tenth, 1.00001 * tenth))) == "0.1000 ± 7e-07"
 
 
-def test_metrics_that_do_not_jump_stand_in_only_where_they_are_needed(rows):
-    metrics = {"success": 0.9, "success_p5": 0.6, "success_worst5": 0.5, "failed_inputs": 0.0, "loss": 0.1}
-    table = means(rows(result(metrics=metrics | {"majority_3": 0.9, "majority_30": 0.95})))
-    assert [*table.columns] == ["seeds", "success", "success_p5", "majority_30", "loss"]
-
-
 def test_votes_are_those_estimated_from_all_seeds_where_every_voter_has_them(rows):
     votes = {"success": 0.9, "majority_30": 1.0, "majority_3": 0.9}
     single = result({"baseline": "AE_r0"}, metrics={"success": 0.9})
@@ -164,16 +141,12 @@ def test_a_task_is_judged_by_its_own_quantity(rows):
 @pytest.mark.parametrize(
     ("mean", "deviation", "text"),
     [
-        (0.78412, 0.03, "0.78 ± 0.03"),
         (0.78412, 0.0123, "0.784 ± 0.012"),
         (0.5, None, "0.5"),
-        (1.0, 0.0, "1 ± 0"),
         (0.00902, 0.0041, "0.009 ± 0.004"),
         (4.2e-7, 3e-8, "(4.2 ± 0.3)e-7"),
         (0.891234, 2e-9, "0.8912 ± 2e-09"),
-        (1234.5, 56.0, "1234 ± 56"),
         (0.0, 0.25, "0.0 ± 0.2"),
-        (-25.0, 1.5, "-25.0 ± 1.5"),
         (math.inf, None, "inf"),
     ],
 )
@@ -184,9 +157,8 @@ def test_a_deviation_says_which_digits_of_the_mean_count(mean, deviation, text):
 def test_people_get_the_first_rows_entries_and_metrics_and_programs_all(rows):
     rates = {"learning_rate": 0.1, "final_learning_rate": 0.01, "beta1": 0.5, "beta2": 0.5, "weight_decay": 0.1}
     other = {"objective": {"q": 4.0, "m": 3}, "batch_size": 4, "optimizer": rates, "steps": 100}
-    metrics = dict.fromkeys(
-        ("success", "success_worst5", "failed_inputs", "majority_30", "loss", "success_p5", "variance"), 0.1
-    )
+    names = ("success", "success_worst5", "failed_inputs", "majority_30", "loss", "success_p5", "variance")
+    metrics = dict.fromkeys(names, 0.1)
     listed = settings(named_frame(rows(*(result(each, metrics=metrics) for each in ({"optimizer": {}}, other)))))
     table, every = (settings_table(listed, "loss", names, most=most) for most in (1, None))
     assert (len(table), [*table.columns].index("seeds")) == (1, MAX_ENTRIES)
