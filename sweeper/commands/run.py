@@ -1,12 +1,11 @@
 """Commands that run and stop sweeps: `run`, `evaluate` and `stop`.
 
-    run SPACE.yaml…                 plan, run, resume
+    run SPACE.yaml                  plan, run, resume
     evaluate WHAT --ENTRY VALUE     stored networks by another protocol
     stop SWEEP                      drivers leave checkpoints and end, as with Ctrl-C
 
 Every start of `run` reads the space, subtracts the committed trials of the store, runs the rest, and prints the
-results. There is no separate command to resume, and no state beside the store. Several spaces share the cluster and the
-view.
+results. There is no separate command to resume, and no state beside the store.
 
 `evaluate` trains nothing. The entries of the protocol are those that the kind of trial has: the fields of an
 experiment, such as `--episodes 1000` for `experiment.episodes`, or those of `evaluation`, such as `--seeds 1000`. WHAT
@@ -53,9 +52,7 @@ app = CommandLine()
 
 @app.command()
 def run(
-    spaces: Annotated[
-        list[Path], typer.Argument(metavar="SPACE.yaml…", help="The search space, or several to run together.")
-    ],
+    space: Annotated[Path, typer.Argument(metavar="SPACE.yaml", help="The search space.")],
     results: Results = "results",
     address: Address = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and at what cost.")] = False,
@@ -74,14 +71,14 @@ def run(
         typer.Option("--trial", metavar="ID", help="Debug one trial: train it here, with pdb; store nothing."),
     ] = None,
 ) -> None:
-    """Run what is missing of search spaces, and print what came out."""
+    """Run what is missing of a search space, and print what came out."""
     # Python looks through all objects when it ends: a sixth of the time of a start that finds everything done. (DuckDB
     # counts on it, so commands that ask in SQL wait for it.)
     atexit.register(gc.freeze)
 
     started = functools.partial(
         start,
-        spaces,
+        space,
         results,
         overrides=overrides or (),
         address=address,
@@ -95,7 +92,7 @@ def run(
 
 
 def start(
-    spaces: Sequence[Path],
+    space: Path,
     results: str,
     interruption: Interruption,
     *,
@@ -116,51 +113,42 @@ def start(
         from sweeper.store.store import Store
         from sweeper.sweeps.on_cluster import Interrupted
         from sweeper.sweeps.output import Output
-        from sweeper.sweeps.sweep_plan import require_together, unchecked_plan
+        from sweeper.sweeps.sweep_plan import unchecked_plan
         from sweeper.trial import plugins, provenance
 
     output = Output()
     jax.config.update("jax_platforms", "cpu")  # the driver plans and counts; only workers use accelerators
     store = None
     try:
-        with plugins.contained(), _uncollected(), doing(f"reading {', '.join(map(str, spaces))}"):
-            specs = [search_space.read(space, overrides) for space in spaces]
-        require_together(specs)
+        with plugins.contained(), _uncollected(), doing(f"reading {space}"):
+            spec = search_space.read(space, overrides)
         store = Store.open(results)
         if trial is not None:
             from sweeper.sweeps.training import train_one
 
-            return 0 if train_one(specs, store, trial, output) else 1
-        plans = []
-        for spec in specs:
-            plan = unchecked_plan(
-                spec,
-                results,
-                retry_failed=retry_failed,
-                recompute_other_code=recompute_other_code,
-                command=provenance.command_line(sys.argv),
-            )
-            output.say(str(plan))
-            plan.check()
-            if dry_run:
-                from sweeper.sweeps.training import tell_cost
-
-                tell_cost(plan, address, output)
-            plans.append(plan)
-        if dry_run:
-            return 0
-        from sweeper.sweeps.training import train_together  # with pandas; the plan is told before
-
-        came_out = train_together(
-            plans, address=address, concurrency=concurrency, interruption=interruption, output=output
+            return 0 if train_one(spec, store, trial, output) else 1
+        plan = unchecked_plan(
+            spec,
+            results,
+            retry_failed=retry_failed,
+            recompute_other_code=recompute_other_code,
+            command=provenance.command_line(sys.argv),
         )
-        for result in came_out:
-            result.tell(output, result.draw())
-        if not all(result.complete or result.goal_reached for result in came_out):
+        output.say(str(plan))
+        plan.check()
+        if dry_run:
+            from sweeper.sweeps.training import tell_cost
+
+            tell_cost(plan, address, output)
+            return 0
+        from sweeper.sweeps.training import train_plan  # with pandas; the plan is told before
+
+        result = train_plan(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)
+        result.tell(output, result.draw())
+        if not (result.complete or result.goal_reached):
             return 1
         elsewhere = [] if results == "results" else ["--results", results]
-        for spec in specs:
-            output.say(f"next: {typed('query', 'best', spec.name, *elsewhere)}")
+        output.say(f"next: {typed('query', 'best', spec.name, *elsewhere)}")
         output.say(f"      {typed('report', '--html', 'page.html', *elsewhere)}")
         return 0
     except (Interrupted, UserError, OSError) as end:

@@ -182,6 +182,7 @@ class EvaluationRun(Run):
 
     def __post_init__(self) -> None:
         self.left = list(self.work.pending)
+        self.begun = time.monotonic()
 
     def advance(self) -> PackProgressed:
         """Evaluate and commit one trial. A trial that has lost its network is passed over."""
@@ -195,15 +196,16 @@ class EvaluationRun(Run):
     def progress(self) -> PackProgressed:
         """Progress of the run; an evaluated trial counts as its training steps."""
         steps, lanes = self.work.pack.trials[0].steps, len(self.work.pending)
+        done = steps * (lanes - len(self.left))
         return PackProgressed(
             pack_id=self.work.pack.pack_id,
             phase="evaluating" if self.left else "done",
-            step=steps * (lanes - len(self.left)) // max(1, lanes),
+            step=done // max(1, lanes),
             steps=steps,
             lanes=lanes,
             rows=dict(self.rows),
             train_loss=float("nan"),
-            steps_per_second=0.0,
+            steps_per_second=done / max(1e-9, time.monotonic() - self.begun),  # by which the time left is told
         )
 
     def _evaluated(self, key: str, trial: Trial) -> bool:

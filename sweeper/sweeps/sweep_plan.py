@@ -19,7 +19,6 @@ from sweeper.progress import doing
 from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.store.store import Status, Store, SweepRecord
-from sweeper.sweeps.on_cluster import SweepError
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.start_from import OF_A_SEED
@@ -165,26 +164,9 @@ class SweepPlan:
             trials=len(self.trials),
             done=kept["finished"] + kept["stopped"],
             failed=kept["failed"],
-            programs=self.source.programs(self._step_seconds),
+            steps=sum(trial.steps for trial in self.source.expected(self.pending)),
+            programs=self.source.programs,
         )
-
-    @functools.cached_property
-    def _step_seconds(self) -> Mapping[Any, float]:
-        finished = [key for key, status in self.settled.items() if status != "failed"]
-        return cost.step_seconds(self.store, {key: self.trials[key] for key in finished}) if finished else {}
-
-
-def require_together(specs: Sequence[SweepSpec]) -> None:
-    """Refuse spaces that cannot share a start: their packs run on the same workers, and each sweep has its name."""
-    first = specs[0]
-    for spec in specs[1:]:
-        if spec.resources != first.resources:
-            raise SweepError(f"{spec.path}: resources are not those of {first.path}, whose workers it would share", 2)
-    if len({spec.name for spec in specs}) < len(specs):
-        raise SweepError(f"{', '.join(str(spec.path) for spec in specs)}: two of these sweeps have one name", 2)
-    for spec in specs if len(specs) > 1 else ():
-        if spec.search.early_stopping is not None:
-            raise SweepError(f"{spec.path}: search.early_stopping compares the packs of one sweep; run it alone", 2)
 
 
 def plan_sweep(space: str | Path | SweepSpec, results: str | Path, **options: Any) -> SweepPlan:

@@ -128,11 +128,7 @@ def sweep_result(
     store, source = plan.store, plan.source
     # A full disk is a single sentence, even if several files were refused.
     files = re.compile(re.escape(store.root) + r"/[^\s:]+")
-    lost = [
-        dataclasses.replace(loss, trial_ids=own, reason=files.sub(f"files in {store.root}", loss.reason))
-        for loss in losses
-        if (own := tuple(key for key in loss.trial_ids if key in source.planned))  # others are of another sweep
-    ]
+    lost = [dataclasses.replace(loss, reason=files.sub(f"files in {store.root}", loss.reason)) for loss in losses]
     vain = 0 if lost else _remove_checkpoints(plan)
     rows = store.trials(source.planned)
     frame = rows.select(["trial_id", "status", "error_kind", "error_message", "error_step"]).to_pandas()

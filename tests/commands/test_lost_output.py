@@ -112,7 +112,7 @@ def test_a_program_whose_streams_have_gone_goes_on(number, monkeypatch):
         output.say("a line")
         output.complain("another")
         with Stream([LogLines(output.out).hear], warn=output.complain) as stream:
-            stream.emit(SweepPlanned("sweep", trials=1, done=0, failed=0, programs={}))
+            stream.emit(SweepPlanned("sweep", trials=1, done=0, failed=0, steps=0, programs=0))
 
 
 def test_a_program_in_ascii_spells_out_what_it_cannot_print():

@@ -224,7 +224,7 @@ def test_a_row_says_with_what_it_was_made(swept):
 
 def test_failed_rows_are_done_until_they_are_retried(swept, here, capsys):
     """And Ray is not started for nothing."""
-    assert run.start([Path("failing.yaml")], str(swept.store), Interruption()) == 1
+    assert run.start(Path("failing.yaml"), str(swept.store), Interruption()) == 1
     said = capsys.readouterr().out
     assert "2 done · 2 failed · 0 to run" in said
     assert "running on" not in said
@@ -329,7 +329,7 @@ def test_an_optuna_search_runs_and_resumes_on_one_thread_a_worker(folder, here, 
 
     store = Store.open(folder / "adaptive")
     assert len(store.sweeps()[-1].trial_ids) == 9
-    assert run.start([Path("adaptive.yaml")], "adaptive", Interruption()) == 0
+    assert run.start(Path("adaptive.yaml"), "adaptive", Interruption()) == 0
     said = capsys.readouterr().out
     assert "9 trials so far" in said
     assert "9 done · 0 to run" in said

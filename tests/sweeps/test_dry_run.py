@@ -39,7 +39,7 @@ def told(plan):
 
 told.__module__ = "told"  # what a program of its own has put into `sweeper` is refused
 SweepPlan.check = told
-run.start([sys.argv[1]], sys.argv[2], Interruption(), dry_run=True)
+run.start(sys.argv[1], sys.argv[2], Interruption(), dry_run=True)
 """
 
 
