@@ -289,8 +289,8 @@ def stop_drivers(store: "Store", sweep: str, **waits: float) -> int:
     from sweeper.store.sweep_records import latest_starts
 
     ends = set()
-    for process, end in answers(store.files, sweep, **waits):
-        where = printable(f"{process.host} (process {process.pid})")
+    for heartbeat, end in answers(store.files, sweep, **waits):
+        where = printable(f"{heartbeat.host} (process {heartbeat.pid})")
         print(f"{sweep}: the driver on {where} {end}", file=sys.stderr if end == SILENT else sys.stdout)
         ends.add(end)
     if not ends:
