@@ -4,7 +4,6 @@ The live view is redrawn when time passes in the driver's loop. So it needs no t
 changing.
 """
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from sweeper import events, progress
+from sweeper import events
 from sweeper.events import Event
 from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
 from sweeper.messages import counted, duration, inflected, printable
@@ -50,7 +49,6 @@ class LiveView:
         self._console, self._clock = console, clock
         self._progress = SweepProgress(clock)
         self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._alone = contextlib.ExitStack()
         self._next = clock()
 
     def hear(self, event: Event) -> None:
@@ -59,14 +57,12 @@ class LiveView:
             self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         match event:
             case events.SweepStarted():
-                self._alone.enter_context(progress.hidden())
                 self._live.start()
             case events.Ticked() if self._clock() >= self._next:
                 self._next = self._clock() + DRAWING_SECONDS
                 self._live.update(drawing(self._progress), refresh=True)
             case events.SweepEnded():
                 self._live.stop()
-                self._alone.close()
             case _:
                 pass
 
