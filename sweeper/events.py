@@ -168,15 +168,6 @@ class WorkerDied(Event):
 
 
 @dataclass(frozen=True)
-class WorkerStuck(Event):
-    """A worker has reported nothing new of its pack for too long, and is ended; the pack is tried in another worker."""
-
-    pack_id: str
-    trial_ids: tuple[str, ...]  # those of its trials that had no row when the worker took it up
-    seconds: float
-
-
-@dataclass(frozen=True)
 class PackEnded(Event):
     """No worker has the pack any more."""
 

@@ -137,9 +137,7 @@ def start(
         output.say(str(plan))
         plan.check()
         if dry_run:
-            from sweeper.sweeps.training import tell_cost
-
-            tell_cost(plan, address, output)
+            output.say(f"  cost: {plan.cost()}")
             return 0
         from sweeper.sweeps.training import train_plan  # with pandas; the plan is told before
 

@@ -116,8 +116,6 @@ def _lines(event: Event) -> list[str]:
             when, then = ("with", "goes on from its last checkpoint") if started else ("before", "is started again")
             told = f"a worker died {when} {_named(trial_ids)}; the pack {then}"
             return [told] if reason is None else [told, f"  {reason}"]
-        case events.WorkerStuck(_, trial_ids, seconds):
-            return [f"nothing new of {_named(trial_ids)} for {duration(seconds)}: the pack is tried in another worker"]
         case events.PackFailed(_, trial_ids, reason, log):
             return [f"{_named(trial_ids)} failed: {reason}"] + ([f"  traceback on {log}"] if log else [])
         case events.TrialsLost(_, trial_ids, reason):

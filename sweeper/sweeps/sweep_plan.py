@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import functools
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +11,6 @@ from sweeper import events, kernels
 from sweeper.analysis import cost
 from sweeper.messages import counted, message_of, one_line
 from sweeper.packs import conformance, other_code, plan, start_from
-from sweeper.packs.packing import Pack
-from sweeper.packs.progress_events import label, varying
 from sweeper.packs.work_sources import work_source
 from sweeper.progress import doing
 from sweeper.space import search_space
@@ -21,14 +18,7 @@ from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
-from sweeper.trial.start_from import OF_A_SEED
 from sweeper.trial.trial import Trial, used_plug_ins
-
-EXAMPLES = 5
-"""Settings of a search that a dry run shows."""
-
-NAMING = 1000
-"""Settings that decide by which entries these differ."""
 
 
 class Changes(NamedTuple):
@@ -138,15 +128,6 @@ class SweepPlan:
         of = f" of {counted(self.source.settings, 'setting')} left out: "
         conditions = dict.fromkeys(node.value.text for node in self.spec.exclusions)
         return [f"  {self.source.left_out[condition]:,}{of}{condition}" for condition in conditions]
-
-    def examples(self) -> list[str]:
-        """Lines with the first settings that a search has drawn; none for a search that takes all settings."""
-        if not self.spec.search.DRAWS:
-            return []
-        trials = self.source.examples[:NAMING]
-        paths = [path for path in varying(trials) if path not in OF_A_SEED]
-        labels = dict.fromkeys(label(Pack((trial,)), paths) for trial in trials)
-        return [f"  for example {each}" for each in itertools.islice(labels, EXAMPLES)]
 
     def cost(self) -> str:
         """The estimated cost of the pending trials. Timing on this machine's cores says nothing about a GPU."""

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jax
-
 from sweeper import events, listeners
 from sweeper.analysis.results import finite_values
 from sweeper.events import Event, Listener
@@ -25,7 +23,6 @@ from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
 from sweeper.packs.trained_trial import current_trial
 from sweeper.progress import doing
 from sweeper.space.early_stopping import StoppingRule
-from sweeper.space.resources import Resources
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.sweeps import on_cluster
@@ -33,7 +30,6 @@ from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
-from sweeper.training import compilation
 from sweeper.training.kind import kind_of
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
@@ -200,29 +196,6 @@ def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> boo
     output.say("\n".join(f"  {name} {value}" for name, value in row.items() if isinstance(value, float)))
     output.say(f"{row['status']}{'' if row['error_message'] is None else ': ' + str(row['error_message'])}")
     return row["status"] == "finished"
-
-
-def tell_cost(plan: SweepPlan, address: str | None, output: Output) -> None:
-    """Say what training would run, for example, and its cost; a pack that this machine cannot hold is refused."""
-    _require_room(plan, address)
-    if jax.config.values["jax_compilation_cache_dir"] is None:
-        compilation.keep_on_this_machine()  # the sweep finds what is compiled to time it
-    for line in plan.examples():
-        output.say(line)
-    output.say(f"  cost: {plan.cost()}")
-
-
-def _require_room(plan: SweepPlan, address: str | None) -> None:
-    """Refuse a pack that this machine cannot hold, if training would use this machine as a local cluster."""
-    resources = plan.spec.resources
-    if resources.bundles() == Resources().bundles():
-        return  # any machine has one core, and Ray takes a second to import
-    from sweeper import launch
-
-    try:
-        launch.refuse_too_large(address, resources)
-    except launch.SetupError as error:
-        raise SweepError(str(error), 2) from error
 
 
 def _record(plan: SweepPlan) -> None:

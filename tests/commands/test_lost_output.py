@@ -12,7 +12,7 @@ LINES = "select range from range(50000)"  # more than any buffer holds
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [["status"], ["query", LINES, "--format", "csv"]])
+@pytest.mark.parametrize("command", [["query", LINES, "--format", "csv"]])
 def test_a_reader_who_has_had_enough_is_no_error(command, made):
     reader, writer = os.pipe()
     os.close(reader)

@@ -110,7 +110,6 @@ def test_a_terminal_has_room_for_some_packs_only():
         (events.WorkerDied("p", ("a",), started=True), [("trial a", "checkpoint")]),
         (events.WorkerDied("p", ("a", "b"), started=False), [("trial a and 1 more", "again")]),
         (events.WorkerDied("p", ("a",), started=True, reason="no room"), [("trial a", "checkpoint"), ("no room",)]),
-        (events.WorkerStuck("p", ("a", "b"), 3600.0), [("trial a and 1 more", "60 min")]),
         (events.PackFailed("p", ("a",), "ValueError", "host: log"), [("trial a", "ValueError"), ("host: log",)]),
         (events.PackFailed("p", ("a",), "its worker died 4 times", None), [("trial a", "its worker died 4 times")]),
         (events.SweepStopping("interrupted", 1), [("1 running pack",)]),
