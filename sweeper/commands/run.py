@@ -1,16 +1,16 @@
 """Commands that run and stop sweeps: `run`, `evaluate` and `stop`.
 
     run SPACE.yaml                  plan, run, resume
-    evaluate WHAT --ENTRY VALUE     stored networks by another protocol
+    evaluate WHAT                   stored networks by another protocol
     stop SWEEP                      drivers leave checkpoints and end, as with Ctrl-C
 
 Every start of `run` reads the space, subtracts the committed trials of the store, runs the rest, and prints the
 results. There is no separate command to resume, and no state beside the store.
 
 `evaluate` trains nothing. The entries of the protocol are those that the kind of trial has: the fields of an
-experiment, such as `--episodes 1000` for `experiment.episodes`, or those of `evaluation`, such as `--seeds 1000`. WHAT
-is a search space, whose trials are evaluated, or ids of trials; `--where` chooses trials by a condition of SQL. Results
-are in the view `evaluations`. An evaluation that exists is not repeated.
+experiment, such as `--set experiment.episodes=1000`, or those of `evaluation`, such as `--set evaluation.seeds=1000`;
+any other `--set` overrides the space. WHAT is a search space, whose trials are evaluated, or ids of trials; `--where`
+chooses trials by a condition of SQL. Results are in the view `evaluations`. An evaluation that exists is not repeated.
 
 The request of `stop` goes through the store, so any machine will do that can write there. The command ends when the
 drivers have.
@@ -166,14 +166,10 @@ def _uncollected() -> Iterator[None]:
 # Evaluate
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
+@app.command()
 def evaluate(
     what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[SPACE.yaml | TRIAL...] [--ENTRY VALUE]...",
-            help="A search space, or ids of trials; and changed entries of their protocols, such as --episodes 1000.",
-        ),
+        list[str] | None, typer.Argument(metavar="[SPACE.yaml | TRIAL...]", help="A search space, or ids of trials.")
     ] = None,
     where: Annotated[
         str | None,
@@ -182,7 +178,14 @@ def evaluate(
     results: Results = "results",
     address: Address = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be evaluated.")] = False,
-    overrides: Overrides = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="A changed entry of the protocols, such as evaluation.seeds=1000; repeatable.",
+        ),
+    ] = None,
     recompute_other_code: Annotated[
         bool,
         typer.Option(
@@ -192,9 +195,10 @@ def evaluate(
     concurrency: Concurrency = None,
 ) -> None:
     """Evaluate stored networks by another protocol, without training."""
-    named, written = _parts(what or [])
-    ids = tuple(name for name in named if re.fullmatch("[0-9a-f]{20}", name))
-    spaces = [Path(name) for name in named if name not in ids]
+    ids = tuple(name for name in what or () if re.fullmatch("[0-9a-f]{20}", name))
+    spaces = [Path(name) for name in what or () if name not in ids]
+    of_protocol = [each for each in overrides or () if each.startswith(("evaluation.", "experiment."))]
+    of_space = [each for each in overrides or () if each not in of_protocol]
     if len(spaces) + bool(ids) + (where is not None) != 1:
         raise typer.BadParameter("give one search space, or ids of trials, or --where")
 
@@ -219,10 +223,10 @@ def evaluate(
                 if where is not None:
                     chosen = sql.chosen_ids(where, store)
                 else:
-                    chosen = search_space.read(spaces[0], overrides or ()) if spaces else ids
+                    chosen = search_space.read(spaces[0], of_space) if spaces else ids
             planned = evaluation.plan_evaluation(
                 chosen,
-                written,
+                search_space.protocol_of(of_protocol),
                 results,
                 recompute_other_code=recompute_other_code,
                 command=provenance.command_line(sys.argv),
@@ -239,24 +243,6 @@ def evaluate(
             return told_end(end, output, "network", of_store=2 if planned is None else 1)
 
     raise typer.Exit(exit_code(started))
-
-
-def _parts(tokens: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The words of a command line without a dash, and the texts of its options; an option without a text is `true`."""
-    named: list[str] = []
-    written: dict[str, str] = {}
-    last: str | None = None  # an option that may still get a text
-    for token in tokens:
-        if match := re.fullmatch(r"--([A-Za-z][\w-]*)(=.*)?", token):
-            name = match[1].replace("-", "_")
-            written[name], last = (match[2][1:], None) if match[2] else ("true", name)
-        elif token.startswith("-"):
-            raise typer.BadParameter(f"no such option: {token}")
-        elif last is not None:
-            written[last], last = token, None
-        else:
-            named.append(token)
-    return named, written
 
 
 # Stop

@@ -100,13 +100,22 @@ class SweepPlan:
         """A line for each kind of doubtful value, with its path; none of them refuses the sweep."""
         return [*kernels.remarks(), *remarks(self.trials.values(), self.spec.search)]
 
+    @property
+    def same_as_before(self) -> bool:
+        """Whether the latest start was of the same space, with the same overrides and code."""
+        this = (self.spec.text, self.spec.overrides, self.origin.code)
+        return bool(self.earlier) and this == (
+            self.earlier[-1].text,
+            self.earlier[-1].overrides,
+            self.earlier[-1].provenance.code,
+        )
+
     def check(self) -> None:
         """Refuse plug-ins whose methods break their contracts, by shapes, and panels that name what no trial will have.
 
-        Nothing is checked if an earlier start of the same space and code is in the store, as that start has done it.
+        Nothing is checked if the latest start was of the same space and code, as it has done so.
         """
-        this = (self.spec.text, self.spec.overrides, self.origin.code)
-        if any((record.text, record.overrides, record.provenance.code) == this for record in self.earlier):
+        if self.same_as_before:
             return
         with plugins.contained():
             with doing("tracing the methods of plug-ins"):

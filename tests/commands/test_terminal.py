@@ -67,18 +67,18 @@ QUERY = 'select error_message, error_kind as "a\x1bc" from trials'
 @pytest.mark.slow
 def test_stored_text_is_spelt_out(hostile):
     commands = [
-        ("sweeper.query", "select error_message from trials"),
-        ("sweeper.query", QUERY),
-        ("sweeper.query", QUERY, "--format", "csv"),
-        ("sweeper.query", QUERY, "--format", "json"),
-        ("sweeper.query", "select * from trials"),
-        ("sweeper.query", "show", ""),
-        ("sweeper.query", "select error_message::int from trials"),
-        ("sweeper.query", f"select '{HOSTILE}' from nowhere"),
+        ("sweeper", "query", "select error_message from trials"),
+        ("sweeper", "query", QUERY),
+        ("sweeper", "query", QUERY, "--format", "csv"),
+        ("sweeper", "query", QUERY, "--format", "json"),
+        ("sweeper", "query", "select * from trials"),
+        ("sweeper", "query", "show", ""),
+        ("sweeper", "query", "select error_message::int from trials"),
+        ("sweeper", "query", f"select '{HOSTILE}' from nowhere"),
         ("sweeper", "status"),
         ("sweeper", "note", "hostile"),
         ("sweeper", "note", "hostile", HOSTILE, "--remove"),
-        ("sweeper.report",),
+        ("sweeper", "report"),
     ]
     told = on_terminals([("", [*command, "--results", hostile.url]) for command in commands])
     assert SHOWN in told[0]

@@ -166,7 +166,7 @@ def test_a_sweep_in_a_bucket_is_killed_resumed_and_queried(s3, tmp_path):
         "select count(distinct trial_id), sum(steps_done) from trials join (from outcomes where input = 0) "
         "using (trial_id) where status = 'finished'"
     )
-    asked = python("-m", "sweeper.query", "--format", "csv", "--results", url, question, check=True)
+    asked = python("-m", "sweeper", "query", "--format", "csv", "--results", url, question, check=True)
     assert asked.stdout.splitlines()[1] == "6,18000"
     for text in (done.stdout, done.stderr, (tmp_path / "log").read_text(), asked.stdout, asked.stderr):
         assert ENVIRONMENT["AWS_SECRET_ACCESS_KEY"] not in text
