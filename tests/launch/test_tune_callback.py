@@ -98,25 +98,6 @@ def test_a_pack_is_told_from_start_to_end(driver):
     assert [progress.step for progress in driver.heard.all(events.PackProgressed)][:3] == [100, 200, 300]
 
 
-def test_the_most_packs_at_once_are_counted_whatever_ends_them(driver):
-    """Workers that die give way to others, which are not counted beside them."""
-    trials = [TuneTrial(driver.work) for _ in range(4)]
-    for number, trial in enumerate(trials):
-        trial.trial_id = str(number)
-    complete, recover, error, last = trials
-    driver.callback.on_trial_start(0, [], complete)
-    driver.callback.on_trial_start(0, [], recover)
-    driver.callback.on_trial_complete(0, [], complete)
-    driver.callback.on_trial_start(0, [], error)
-    driver.callback.on_trial_recover(0, [], recover)
-    driver.callback.on_trial_start(0, [], recover)
-    driver.callback.on_trial_error(0, [], error)
-    assert driver.callback.most_at_once == 2
-    driver.callback.on_trial_start(0, [], last)
-    driver.callback.on_trial_start(0, [], error)
-    assert driver.callback.most_at_once == 3
-
-
 def test_trials_that_cannot_be_recorded_are_not_run(driver, monkeypatch):
     def refuse(pack_id, whole):
         raise StoreError("cannot write it: no space left")
@@ -147,29 +128,6 @@ def test_after_an_interruption_only_checkpoints_that_exist_count(driver, phase, 
         driver.callback.on_step_end(0, [driver.trial])
     (stopped,) = driver.heard.all(events.SweepStopped)
     assert stopped == events.SweepStopped(1, checkpoints=int(checkpoint), finished=int(phase == "done"))
-
-
-def test_after_an_interruption_an_evaluation_says_nothing_of_checkpoints(tmp_path):
-    driver = Driver(tmp_path, EVALUATION)
-    driver.is_interrupted()
-    driver.reports(Report(done=True))
-    driver.callback.on_trial_complete(0, [], driver.trial)
-    with pytest.raises(tune_callback.Ended):
-        driver.callback.on_step_end(0, [driver.trial])
-    assert driver.heard.all(events.SweepStopping)
-    assert not driver.heard.all(events.SweepStopped)
-
-
-def test_a_choice_of_lanes_is_told_once_and_again_when_it_changes(driver):
-    """What workers say about once a second, of a pack that trains on a GPU."""
-    progress = driver.worker.report().progress
-    for lanes, reason in [(2, "two fit")] * 2 + [(1, "the memory was too small")] * 2:
-        driver.reports(Report(done=False, progress=dataclasses.replace(progress, lanes=lanes, lanes_reason=reason)))
-    pack_id, trial_ids = driver.work.pack.pack_id, driver.work.pack.trial_ids
-    assert driver.heard.all(events.LanesChosen) == [
-        events.LanesChosen(pack_id, 2, trial_ids, "two fit"),
-        events.LanesChosen(pack_id, 1, trial_ids, "the memory was too small"),
-    ]
 
 
 def test_after_a_death_committed_trials_are_not_run_again(driver):
@@ -278,12 +236,6 @@ def test_a_store_that_takes_nothing_stops_the_sweep(driver):
         driver.reports(Report(done=True, trouble=Lost("disk full")))
     assert driver.callback.refused
     assert driver.callback.stopping
-
-
-def test_losses_that_are_not_the_stores_stop_no_sweep(driver):
-    for _ in range(2 * driver.patience.lost_in_a_row):
-        driver.reports(Report(done=True, trouble=Lost("the worker runs other code than this start", of_store=False)))
-    assert not driver.callback.stopping
 
 
 def test_a_worker_without_news_is_ended_which_counts_as_a_death(driver, monkeypatch):

@@ -97,11 +97,6 @@ def test_a_store_in_trouble_costs_heartbeats_only(local):
     assert not told(local)
 
 
-def test_a_start_that_found_no_work_writes_nothing(local):
-    HeartbeatWriter(local, "", lambda: None).hear(events.SweepEnded())
-    assert not local.exists()
-
-
 def test_a_driver_carries_on_for_dead_ones_of_its_sweep(local):
     dead, elsewhere = heartbeat(**DEAD), heartbeat(**ELSEWHERE)
     for sweep, each in (("quick", dead), ("other", dead), ("quick", elsewhere)):
