@@ -49,13 +49,6 @@ def test_what_cannot_be_evaluated_is_refused(arguments):
     assert not told("evaluate", *arguments, code=2).stdout
 
 
-@pytest.mark.parametrize("name", ["null", "true", "false", "y" * 300, "A", "class", "1a"])
-def test_a_name_that_no_search_space_could_say_begins_nothing(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    refusal("new", "task", name)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("program", ["sweeper", "/somewhere/pytest"])
 def test_a_template_names_its_files_and_the_command_that_trains_it(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

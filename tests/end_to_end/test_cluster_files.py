@@ -140,33 +140,10 @@ def test_a_worker_job_stays_while_slurm_does_not_answer_and_leaves_when_its_head
     assert job.wait() == 0
 
 
-def test_the_job_on_kubernetes_has_the_shape_that_kuberay_reads():
-    """Neither KubeRay nor a cluster is at hand: names are held against its reference, and images and sizes against
-    each other."""
-    job = _read("clusters/kuberay.yaml")
-    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
-    assert set(job["spec"]) <= {
-        "entrypoint", "submissionMode", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "rayClusterSpec",
-        "backoffLimit", "activeDeadlineSeconds",
-    }  # fmt: skip
-    cluster = job["spec"]["rayClusterSpec"]
-    assert set(cluster) <= {
-        "rayVersion", "authOptions", "enableInTreeAutoscaling", "autoscalerOptions", "headGroupSpec",
-        "workerGroupSpecs",
-    }  # fmt: skip
+def test_the_job_on_kubernetes_has_the_version_and_the_token_of_ray():
+    cluster = _read("clusters/kuberay.yaml")["spec"]["rayClusterSpec"]
     assert cluster["rayVersion"] == ray.__version__
     assert cluster["authOptions"] == {"mode": "token"}
-    assert cluster["enableInTreeAutoscaling"]
-    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
-    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
-    for group in groups:
-        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
-        (container,) = group["template"]["spec"]["containers"]
-        assert set(container) <= {"name", "image", "resources", "envFrom"}
-        assert set(container["resources"]) == {"requests", "limits"}
-    assert len({group["template"]["spec"]["containers"][0]["image"] for group in groups}) == 1
-    workers = cluster["workerGroupSpecs"]
-    assert all(group["replicas"] == group["minReplicas"] == 0 < group["maxReplicas"] for group in workers)
-    limits = [group["template"]["spec"]["containers"][0]["resources"]["limits"] for group in workers]
-    assert any("nvidia.com/gpu" in limit for limit in limits)
-    assert "sweeper.run" in job["spec"]["entrypoint"]
+    assert all(
+        group["replicas"] == group["minReplicas"] == 0 < group["maxReplicas"] for group in cluster["workerGroupSpecs"]
+    )

@@ -1,6 +1,5 @@
 """Packs on a real cluster: what they raise, when they are stopped, who ends them, and the waves in which they run."""
 
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,7 +11,6 @@ from sweeper.launch import tune_driver
 from sweeper.launch.job import Launched, LaunchError, Training
 from sweeper.launch.tune_driver import Waves
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.packs import plan
 from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
@@ -127,21 +125,6 @@ def _seeds(count: int) -> list[Any]:
     return [coloring_trial(seed=seed) for seed in range(count)]
 
 
-def test_a_wave_grows_with_the_workers():
-    work = tuple(whole(trial) for trial in _seeds(30))
-    source = plan.ListedWork(plan.Plan({}, {}, 1, 30, work, frozenset()))
-    callback: Any = SimpleNamespace(stopping=False, most_at_once=0)
-
-    def size(most_at_once: int) -> int:
-        callback.most_at_once = most_at_once
-        queue = tune_driver._Queue(source, callback, Waves(packs=3, of_a_worker=2))
-        return sum(1 for _ in iter(lambda: queue.suggest(""), Searcher.FINISHED))
-
-    assert [size(workers) for workers in (0, 1, 2, 4)] == [3, 3, 4, 8]
-    callback.stopping = True
-    assert size(4) == 0
-
-
 class Drained:
     """Stands for Tune: takes all work of a wave, and runs none."""
 
@@ -151,19 +134,6 @@ class Drained:
     def fit(self) -> None:
         while self.queue.suggest("") is not Searcher.FINISHED:
             pass
-
-
-def test_waves_run_until_nothing_is_left(cluster, monkeypatch, tmp_path):
-    waves: list[int] = []
-
-    class Noted(Drained):
-        def fit(self) -> None:
-            super().fit()
-            waves.append(self.queue._given)
-
-    monkeypatch.setattr(tune_driver.tune, "Tuner", Noted)
-    launched(tmp_path, _seeds(5), waves=Waves(packs=2))
-    assert waves == [2, 2, 1]
 
 
 @pytest.mark.parametrize(("raised", "ends_with"), [(TuneError("no"), LaunchError), (RuntimeError("no"), RuntimeError)])

@@ -12,7 +12,6 @@ from ray import cloudpickle
 from sweeper.events import PackProgressed
 from sweeper.launch.job import Failed, Lost, Report, Training, decoded, encoded
 from sweeper.launch.tune_worker import Pace
-from sweeper.learned_algorithms import evaluation
 from sweeper.packs import device_memory, pack_run, plan
 from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import EarlyStopping
@@ -249,20 +248,3 @@ def test_a_worker_evaluates_stored_networks(tmp_path):
     assert store.trials() == rows
     assert Worker(plan.Work(work.pack, ()), tmp_path, work_kind=EVALUATION).report() == Report(done=True)
     assert len(store.listing("checkpoints")) == 1, "an evaluation has nothing to do with checkpoints"
-
-
-def test_an_evaluation_that_raises_leaves_the_rows_alone(tmp_path, monkeypatch):
-    work, store = PAIR, Store.open(tmp_path)
-    ended(Worker(work, tmp_path))
-
-    def raising(trial: Any, network: Any) -> None:
-        raise ValueError("the wheel came off")
-
-    monkeypatch.setattr(evaluation, "evaluate", raising)
-    report = Worker(work, tmp_path, work_kind=EVALUATION).report()
-    assert report.done
-    assert isinstance(report.trouble, Failed)
-    assert report.trouble.trial_ids == ()
-    assert "ValueError: the wheel came off" in report.trouble.reason
-    assert store.committed() == dict.fromkeys(work.pending, "finished")
-    assert store.listing("evaluations") == []

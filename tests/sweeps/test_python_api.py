@@ -13,7 +13,6 @@ from sweeper import events
 from sweeper.__main__ import app
 from sweeper.listeners import heartbeat_writer, heartbeats
 from sweeper.packs import conformance, halving, pack_run
-from sweeper.store import deletion
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.heartbeats import until
@@ -191,27 +190,6 @@ def test_a_pack_that_falls_behind_is_stopped_also_without_ray(space, tmp_path, e
         ("stopped", stopped_at),
         ("finished", 1000),
     ]
-
-
-@pytest.mark.slow  # trains
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-def test_the_record_of_an_optuna_search_has_all_trials_before_they_are_committed(space, tmp_path, monkeypatch):
-    """So whatever ends the search, `delete --unplanned` deletes none of its rows."""
-    search = {"method": "optuna", "trials": 20, "metric": "loss", "mode": "min"}
-    changes = {"trial.steps": 20, "trial.objective.q": {"uniform": [1, 10]}, "search": search}
-    spec, store = sweeper.read_space(space, changes), Store.open(tmp_path / "results")
-    commit = Store.commit
-
-    def crashing(self, result):
-        if len(store.committed()) == 12:
-            raise MemoryError
-        return commit(self, result)
-
-    monkeypatch.setattr(Store, "commit", crashing)
-    with pytest.raises(MemoryError):
-        sweeper.train(sweeper.plan(spec, store.url), in_process=True)
-    assert len(store.committed()) == 12
-    assert deletion.of_no_sweep(store).trials == {}
 
 
 @pytest.mark.slow
