@@ -3,8 +3,8 @@
 `sweeper run` is also `python -m sweeper.run`. As with `python -m`, plug-ins can import modules of the working folder.
 """
 
-import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -36,7 +36,7 @@ def sweeper(
 
 def main() -> None:
     """The program `sweeper` of an installed package."""
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, str(Path.cwd()))
     app(prog_name="sweeper")
 
 
