@@ -192,9 +192,9 @@ def _other(optimizer):
 @pytest.mark.long
 @pytest.mark.parametrize("optimizer", STRATEGIES, ids=operator.itemgetter("name"))
 def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
-    """Two lanes with other rates, blocks in reverse order, m that grows, and a state that went through the host."""
+    """Two lanes with other rates, blocks in reverse order, and a state that went through the host."""
     entries = {"objective": {"q": 2.0, "m": 1}, "steps": 3}
-    optimizers = [each | {"population": 20, "final_m": 2} for each in (optimizer, _other(optimizer))]
+    optimizers = [each | {"population": 20} for each in (optimizer, _other(optimizer))]
     trials = [_trial(optimizer=each, seed=seed, **entries) for seed, each in enumerate(optimizers)]
     assert evolution.blocks(trials[0]) == 2
 
@@ -301,23 +301,6 @@ def test_tied_individuals_share_the_mean_of_their_weights():
     tied, one, other = centre(3, 1, 3, jnp.inf, 5, 0.5), centre(2, 1, 3, 9, 5, 0.5), centre(3, 1, 2, 9, 5, 0.5)
     np.testing.assert_allclose(tied, (one + other) / 2, atol=1e-6)
     assert np.abs(one - other).max() > 1e-3
-
-
-def test_m_doubles_at_equal_intervals_and_its_programs_are_those_of_a_constant_m():
-    growing = _trial(objective={"q": 2.0, "m": 2}, optimizer={"name": "snes", "final_m": 8}, steps=9)
-    assert [growing.optimizer.m_at(2, step, 9) for step in range(9)] == [2, 2, 2, 4, 4, 4, 8, 8, 8]
-    constant = _trial(objective={"q": 2.0, "m": 4}, optimizer={"name": "snes"}, steps=9)
-    of_fourth = evolution.of_generation(stack([growing]), np.array([3, 0], np.int32))
-    assert jax.tree.structure(of_fourth) == jax.tree.structure(stack([constant]))
-    assert [constant.optimizer.m_at(4, step, 9) for step in (0, 8)] == [4, 4]
-
-
-def test_settings_that_make_no_sense_are_refused():
-    for m, final_m in ((2, 6), (4, 2), (4, 4)):
-        with pytest.raises(ValueError, match=f"optimizer.final_m: must be m = {m} doubled, such as {2 * m} or {4 * m}"):
-            _trial(objective={"m": m}, optimizer={"name": "open_es", "final_m": final_m})
-    single = _trial(objective={"m": 2}, baseline="Aq_r0", optimizer={"name": "pgpe", "final_m": 4})
-    assert (single.objective.m, single.optimizer.final_m) == (1, None)
 
 
 def test_what_joined_later_is_not_written_where_it_means_as_before():

@@ -232,15 +232,13 @@ def test_models_objectives_and_optimisers_are_held_against_their_contracts(proje
     wrong = trial.model_copy(update={"objective": plugins.load("objective", "mine")()})
     with pytest.raises(ContractError, match=r"^objectives/mine.py, line 8: value "):
         conformance.check_shapes([wrong])
-    readout, of_3 = (
-        "self.readout = Dense(readout, sizes.width, output_size)",
-        "self.readout = Dense(readout, sizes.width, 3)",
-    )
-    (project / "models" / "mine.py").write_text(_unannotated(source).replace(readout, of_3))
+    readout = "self.readout = Dense(readout, sizes.width, output_size)"
+    wider = _unannotated(source).replace(readout, readout.replace("output_size", "3"))
+    (project / "models" / "mine.py").write_text(wider)
     with pytest.raises(ContractError, match=r"^models/mine.py, line \d+: __call__ "):
         conformance.check_shapes([trial.model_copy(update={"model": plugins.load("model", "mine")()})])
     source = (plugins.SHIPPED / "optimizers" / "sgd.py").read_text().replace('"sgd"', '"mine"')
-    (project / "optimizers" / "mine.py").write_text(source.replace("optax.sgd(", "optax.sdg("))
+    (project / "optimizers" / "mine.py").write_text(source.replace("optax.trace(", "optax.tarce("))
     with pytest.raises(ContractError, match=r"^optimizers/mine.py, line \d+: transformation raises AttributeError"):
         conformance.check_values([trial.model_copy(update={"optimizer": plugins.load("optimizer", "mine")()})])
 
