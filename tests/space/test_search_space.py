@@ -159,7 +159,7 @@ MISTAKES = {
     "commas outside of braces": ("m: 4", "m: 1,10", "trial.objective.m", "{choice: [...]}"),
     "mapping for a number": ("steps: 300", "steps: {a: 1}", "trial.steps", "log_normal"),
     "unknown optimizer": (RATES, "{name: pgp}", "trial.optimizer.name", "'pgpe'?"),
-    "key of another optimizer": (RATES, "{name: pgpe, learning_rate: 1}", "trial.optimizer.learning_rate", "population"),
+    "key of another optimizer": (RATES, "{name: pgpe, learning_rate: 1}", "trial.optimizer.learning_rate", "init"),
     "odd population": (RATES, "{name: pgpe, population: 5}", "trial.optimizer.population", "5"),
     "number for a mapping": (RATES, "3", "trial.optimizer", "3"),
     "infinite rate": (RATE, ".inf", "trial.optimizer.learning_rate", "inf"),
