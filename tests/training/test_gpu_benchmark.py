@@ -31,9 +31,6 @@ def test_every_part_of_the_benchmark_runs_on_a_cpu():
     assert [(lanes, name) for lanes, name, _ in rows] == [(lanes, name) for lanes in "12" for name in kinds]
     assert all(float(rate.replace(",", "")) > 0 for *_, rate in rows)
     assert "coloring.yaml: 12 of 12 trials" in report
-    beside = re.findall(r"^\| (A[Eq]_\w+) \| (\d+) \| 20 \| .* to .* \| [\d,]+ \| .* to .* \|$", report, re.MULTILINE)
-    assert beside == [("AE_R", "1"), ("AE_r0", "1"), ("Aq_R", "1"), ("Aq_R", "10"), ("Aq_r0", "1"), ("Aq_r0", "10")]
-    assert len(re.findall(r"^\| [12] \| [24] \| [\d,.e+]+ \|$", report, re.MULTILINE)) == 2
     assert len(re.findall(r"^\| .* \| [\d.e-]+ \| \d+% \|$", report, re.MULTILINE)) == 12 * len(PROFILED)
 
 
@@ -129,7 +126,7 @@ def test_a_process_that_dies_or_hangs_ends_nothing_else(capfd):
     def process(command, variables, ends):
         hangs = command[-1] == BEHAVIOUR["hanging"]
         now[0] = ends + 1 if hangs else now[0]
-        return __main__.exit_code(command, variables, -INF if hangs else INF, grace=0.0, dying=INF)
+        return __main__.exit_code(command, variables, -INF if hangs else INF, grace=0.0)
 
     parts = {
         "agreement": __main__.Part(("dying", "failing", "right"), until=INF),
@@ -168,19 +165,14 @@ def test_one_that_hangs_leaves_time_for_the_next_and_for_the_other_parts(capfd):
     assert code == 1
     agreeing = [seconds for part, seconds in spent if part == "agreement"]
     assert agreeing == [195, 97.5, 48.75, 24.375], "each had half of what 390 seconds leave, and after 350 none begins"
-    assert [part for part, _ in spent if part != "agreement"] == [
-        "product",
-        "lanes",
-        "sharing",
-        *["profile"] * len(PROFILED),
-    ]
+    assert [part for part, _ in spent if part != "agreement"] == ["product", "lanes", *["profile"] * len(PROFILED)]
     assert capfd.readouterr().out.count("no time left") == len(SPACES) + len(EXPERIMENTS) - 4
 
 
 def test_nothing_begins_after_the_time_is_over(capsys):
     assert __main__.main(["--seconds", "0"]) == 1, "what was not compared is not right"
     titles = [
-        *(f"agreement of {name}" for name in (*SPACES, *EXPERIMENTS)), "product", "lanes", "sharing",
+        *(f"agreement of {name}" for name in (*SPACES, *EXPERIMENTS)), "product", "lanes",
         *(f"profile of {name}" for name in PROFILED),
     ]  # fmt: skip
     assert re.findall(r"^(.*): no time left\.$", capsys.readouterr().out, re.MULTILINE) == titles
@@ -209,8 +201,7 @@ def test_the_first_process_opens_no_device():
         "sys.exit(__main__.main([], command=printing))"
     )
     report = python("-c", program, check=True, JAX_PLATFORMS="nosuch").stdout
-    parts = {"agreement": len(SPACES) + len(EXPERIMENTS), "product": 1, "lanes": 1, "sharing": 1, "profile": 3}
+    parts = {"agreement": len(SPACES) + len(EXPERIMENTS), "product": 1, "lanes": 1, "profile": 3}
     assert Counter(report.splitlines()[-sum(parts.values()) :]) == parts
     version = importlib.metadata.version("jax")
-    assert re.search(rf"^Needed: .*jax {version}, .*jax-cuda\S+ {version}.*driver", report, re.MULTILINE)
     assert re.search(rf"^Here: .*jax {version}, .*driver .*commit .*JAX_PLATFORMS=nosuch", report, re.MULTILINE)
