@@ -12,12 +12,11 @@ import pytest
 from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
 from evosax.algorithms.distribution_based.pgpe import Params
 
-from optimizers import open_es, pgpe, sep_cma_es, snes
+from optimizers import pgpe
 from sweeper.learned_algorithms import evolution, gradient
 from sweeper.learned_algorithms.objective import FAILURES
 from sweeper.learned_algorithms.strategy_contract import deviations, falling
 from sweeper.packs.packing import stack
-from sweeper.trial.record import canonical
 from tests.trials import coloring_trial
 
 SKI_RENTAL = {"name": "ski_rental", "price": 2, "longest": 4, "noise": 2}
@@ -301,20 +300,6 @@ def test_tied_individuals_share_the_mean_of_their_weights():
     tied, one, other = centre(3, 1, 3, jnp.inf, 5, 0.5), centre(2, 1, 3, 9, 5, 0.5), centre(3, 1, 2, 9, 5, 0.5)
     np.testing.assert_allclose(tied, (one + other) / 2, atol=1e-6)
     assert np.abs(one - other).max() > 1e-3
-
-
-def test_what_joined_later_is_not_written_where_it_means_as_before():
-    assert set(canonical(pgpe.Optimizer())) == {
-        "name", "population", "center_learning_rate", "std_learning_rate", "initial_std",
-    }  # fmt: skip
-    assert pgpe.Optimizer(final_center_learning_rate=0.0) != pgpe.Optimizer()
-    for record in (
-        pgpe.Optimizer(final_std_learning_rate=0.001, max_std=0.5),
-        open_es.Optimizer(final_std=0.01),
-        snes.Optimizer(),
-        sep_cma_es.Optimizer(),
-    ):
-        assert type(record).model_validate(canonical(record)) == record
 
 
 @pytest.mark.slow

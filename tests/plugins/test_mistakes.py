@@ -20,7 +20,6 @@ from sweeper.packs import conformance
 from sweeper.store import trial_file
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import ContractError
-from tests.processes import python
 
 LOSS = "return 1 - jax.nn.softmax(self._logits(network, x, r))[x.prize]"
 CORRECT = "logits.argmax(axis=-1) == inputs.prize[:, None]"
@@ -186,22 +185,6 @@ def test_a_check_says_the_same_as_a_start(project):
     assert done.exit_code == 2, done.output
     assert [line.startswith(_place(project, "loss")) for line in done.stderr.splitlines()] == [True]
     assert CliRunner().invoke(app, ["check", "search_spaces/gates.yaml"]).exit_code == 2
-
-
-@pytest.mark.long
-def test_a_check_of_a_new_task_takes_seconds(project):
-    """As users call it: nothing was compiled before, and XLA optimises."""
-    cold = {"JAX_ENABLE_COMPILATION_CACHE": "false", "XLA_FLAGS": "", "PYTHONPATH": str(plugins.ROOT)}
-    program = (
-        "from functools import partial; from sweeper import progress; from sweeper.__main__ import app;"
-        "progress.shown = partial(progress.shown, pace=progress.Pace(patience=0.1, line=0.1));"
-        "app(['check', 'tasks/gates.py'])"
-    )
-    done = python("-c", program, cwd=project, check=True, **cold)
-    (verdict,) = done.stdout.splitlines()
-    assert all(name in verdict for name in plugins.names("model"))
-    for step in ("tracing shapes", "computing values of gates", "tracing programs"):
-        assert step in done.stderr
 
 
 @pytest.mark.slow
