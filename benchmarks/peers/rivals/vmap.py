@@ -20,7 +20,7 @@ def main(name: str, trials: int) -> None:
     def train(rates: Any, seeds: Any, data: Any) -> Any:
         if work.together:
             return jax.vmap(work.trained, in_axes=(0, 0, None))(rates, seeds, data)
-        return jax.lax.map(lambda setting: work.trained(*setting, data), (rates, seeds))
+        return jax.lax.map(lambda setting: work.trained(setting[0], setting[1], data), (rates, seeds))
 
     errors, _ = jax.jit(train)(rates, seeds, work.data())
     print(len(errors.tolist()))
