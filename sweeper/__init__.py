@@ -158,12 +158,9 @@ def train(
         SweepError: there is no cluster that can run the sweep, or early stopping is asked for without Ray.
         KeyboardInterrupt: Ctrl-C came, or a request to stop (`sweeper stop`).
     """
-    from sweeper.sweeps.training import train_together
+    from sweeper.sweeps.training import train_plan
 
-    (result,) = train_together(
-        [plan], in_process=in_process, address=address, concurrency=concurrency, on_event=on_event
-    )
-    return result
+    return train_plan(plan, in_process=in_process, address=address, concurrency=concurrency, on_event=on_event)
 
 
 def evaluate(

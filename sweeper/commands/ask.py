@@ -104,10 +104,11 @@ def _running(store: "Store") -> "list[RenderableType]":
     """What runs and when it will be done, a line for each sweep; what has died; the packs that run."""
     from rich.text import Text
 
-    from sweeper.analysis.status import drivers, packs_table, sentence
+    from sweeper.analysis.status import packs_table, sentence
     from sweeper.analysis.table import terminal
+    from sweeper.listeners.heartbeats import drivers
 
-    known = drivers(store)
+    known = drivers(store.files)
     parts: list[RenderableType] = [Text(printable(sentence(driver))) for driver in known] or [Text("nothing runs")]
     packs = packs_table(known)
     if len(packs):

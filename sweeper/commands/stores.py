@@ -37,7 +37,7 @@ from sweeper.messages import UserError, counted, printable, redacted, typed
 
 if TYPE_CHECKING:
     from sweeper.analysis.annotating import Change
-    from sweeper.analysis.status import Driver
+    from sweeper.listeners.heartbeats import Driver
     from sweeper.store.deletion import Deletion
     from sweeper.store.store import Store
 
@@ -268,14 +268,14 @@ def delete(
 
 def _running(store: "Store", sweep: str | None = None) -> "list[Driver]":
     """The drivers that run now, of all sweeps or of one."""
-    from sweeper.analysis.status import drivers
+    from sweeper.listeners.heartbeats import drivers
 
-    return [driver for driver in drivers(store) if driver.lives and sweep in (None, driver.sweep)]
+    return [driver for driver in drivers(store.files) if driver.lives and sweep in (None, driver.sweep)]
 
 
 def _refuse_while_running(store: "Store", sweep: str | None = None) -> None:
     for driver in _running(store, sweep):
-        host = driver.heartbeat.process.host
+        host = driver.heartbeat.host
         raise UserError(f"{driver.sweep} runs on {host}: stop it first ({typed('stop', driver.sweep)})")
 
 

@@ -128,10 +128,6 @@ class Kind(abc.ABC, Generic[T]):
         """Checks of a few values, which every start makes once for its code; methods have the right shapes."""
         return {}
 
-    def further_checks(self, trial: T) -> Checks:
-        """Checks that take longer, of plug-ins that have passed the others."""
-        return {}
-
     def remarks(self, trial: T) -> Iterator[str]:
         """What the author of its plug-ins may want to know, a line each; they keep their contracts. Takes seconds."""
         yield from ()
