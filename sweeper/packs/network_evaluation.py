@@ -113,8 +113,8 @@ class EvaluationPlan:
 
     plan: Plan  # the trials with a network, in packs; a trial is done when it has an evaluation
     evaluations: Mapping[str, pa.Table]  # the rows of the evaluations that are there, by trial
-    other_code: Mapping[str, str | None]  # fingerprints of evaluations by other code than this, by trial
-    other_networks: Mapping[str, TrialSeal]  # seals of trials whose network was trained by other code than this
+    other_code: Collection[str]  # trials whose evaluation is by other code than this
+    other_networks: Collection[str]  # trials whose network was trained by other code than this
     left_out: Mapping[str, int]  # why trials cannot be evaluated: their number by reason
 
     @property
@@ -164,8 +164,8 @@ def evaluation_plan(
     return EvaluationPlan(
         plan=plan(trials.values(), lanes, done, frozenset({"finished"})),
         evaluations=evaluations,
-        other_code={key: evaluated[key].fingerprint for key in others},
-        other_networks={key: seals[key] for key in computed_by_other_code(trials, seals, own)},
+        other_code=others,
+        other_networks=computed_by_other_code(trials, seals, own),
         left_out=left_out,
     )
 
@@ -218,7 +218,6 @@ class EvaluationRun(Run):
             network = network_of(trial, self.store.weights(of))
         except NoNetworkError:
             return False
-        device_memory.forget_peak()
         started = datetime.datetime.now(datetime.UTC)
         begun, cpu_begun = time.monotonic(), time.process_time()
         kind = kind_of(changed)

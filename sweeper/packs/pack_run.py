@@ -88,7 +88,6 @@ class PackRun(Run):
         (`device_memory.room_for_lanes`); without it all lanes are, as on a CPU. What `early_stopping` names is
         evaluated while the pack trains; the caller decides what follows.
         """
-        device_memory.forget_peak()
         self.pack_id, self.destination, self.early_stopping = pack.pack_id, destination, early_stopping
         self.segment = segment or Segment(pack.trials[0].steps, "finish")
         # The checkpoint from which the run begins, and why another was not continued, in a few words

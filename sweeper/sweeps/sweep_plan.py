@@ -3,17 +3,14 @@
 import collections
 import dataclasses
 import functools
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sweeper import events, kernels
 from sweeper.analysis import cost
-from sweeper.messages import counted, message_of, one_line
+from sweeper.messages import counted
 from sweeper.packs import conformance, other_code, plan, start_from
-from sweeper.packs.packing import Pack
-from sweeper.packs.progress_events import label, varying
 from sweeper.packs.work_sources import work_source
 from sweeper.progress import doing
 from sweeper.space import search_space
@@ -22,14 +19,7 @@ from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.sweeps.on_cluster import SweepError
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
-from sweeper.trial.start_from import OF_A_SEED
 from sweeper.trial.trial import Trial, used_plug_ins
-
-EXAMPLES = 5
-"""Settings of a search that a dry run shows."""
-
-NAMING = 1000
-"""Settings that decide by which entries these differ."""
 
 
 class Changes(NamedTuple):
@@ -140,22 +130,9 @@ class SweepPlan:
         conditions = dict.fromkeys(node.value.text for node in self.spec.exclusions)
         return [f"  {self.source.left_out[condition]:,}{of}{condition}" for condition in conditions]
 
-    def examples(self) -> list[str]:
-        """Lines with the first settings that a search has drawn; none for a search that takes all settings."""
-        if not self.spec.search.DRAWS:
-            return []
-        trials = self.source.examples[:NAMING]
-        paths = [path for path in varying(trials) if path not in OF_A_SEED]
-        labels = dict.fromkeys(label(Pack((trial,)), paths) for trial in trials)
-        return [f"  for example {each}" for each in itertools.islice(labels, EXAMPLES)]
-
     def cost(self) -> str:
-        """The estimated cost of the pending trials. Timing on this machine's cores says nothing about a GPU."""
-        pending = self.source.expected(self.pending)
-        try:
-            return cost.estimate(self.store, pending, None if self.spec.resources.gpus else cost.timed)
-        except Exception as error:  # any exception of a plug-in; a start would make failed rows of it
-            return f"unknown, as a trial cannot be timed: {type(error).__name__}: {one_line(message_of(error))}"
+        """The estimated cost of the pending trials."""
+        return cost.estimate(self.store, self.source.expected(self.pending))
 
     def event(self) -> events.SweepPlanned:
         """How much is planned, as far as the source knows by now."""
@@ -228,7 +205,7 @@ def unchecked_plan(
         counting = {key: seal for key, seal in seals.items() if seal.status in done}
         others = other_code.computed_by_other_code(source.planned, counting, origin.code)
         superseded = other_code.superseded(others, seals, recompute_other_code)
-        sentences = other_code.sentences(store, others, superseded, seals)
+        sentences = other_code.sentences(others, superseded)
         if superseded:
             for key in superseded:
                 del committed[key]

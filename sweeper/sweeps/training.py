@@ -2,22 +2,18 @@
 
 import contextlib
 import dataclasses
-import inspect
 import itertools
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import jax
 
 from sweeper import events, listeners
 from sweeper.analysis.results import finite_values
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
-from sweeper.messages import counted, typed
+from sweeper.messages import counted
 from sweeper.packs import conformance, start_from
 from sweeper.packs.device_memory import room_for_lanes
 from sweeper.packs.pack_run import Destination, PackRun
@@ -36,11 +32,9 @@ from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
-from sweeper.training import compilation
-from sweeper.training.kind import kind_of
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
-from sweeper.trial.trial import Trial, trial_id, used_plug_ins
+from sweeper.trial.trial import trial_id, used_plug_ins
 
 if TYPE_CHECKING:
     from sweeper import launch
@@ -179,10 +173,7 @@ def _prepare(plan: SweepPlan, output: Output, in_process: bool) -> None:
     if plan.pending and plan.origin.code is not None:
         with doing("checking what plug-ins compute"):
             pending = [plan.trials[key] for key in plan.pending]
-            new = conformance.probe(pending, plan.origin.code, in_process)
-        if files := _own_files(new):
-            rest = "their gradients, networks step by step and order of objectives were not"
-            output.say(f"new plug-ins were checked by shapes and a few values; {rest}: {typed('check', *files)}")
+            conformance.probe(pending, plan.origin.code, in_process)
     if plan.superseded:  # but for what another start has computed anew since
         seals, now = plan.store.seals(plan.superseded), plan.origin.fingerprint
         plan.store.supersede([key for key, seal in seals.items() if seal.fingerprint != now(plan.trials[key])])
@@ -206,19 +197,6 @@ def planned_by(plans: Sequence[SweepPlan]) -> events.SweepPlanned:
         failed=sum(event.failed for event in each),
         programs=programs,
     )
-
-
-def _own_files(trials: Iterable[Trial]) -> list[str]:
-    """The files of plug-ins of the project for which `sweeper check` has further checks, as a user types them.
-
-    None in a checkout of this package, whose tests check them.
-    """
-    if plugins.PROJECT == plugins.SHIPPED:
-        return []
-    further = [trial for trial in trials if kind_of(trial).further_checks(trial)]
-    used = {(kind, inspect.getfile(type(plugin))) for trial in further for kind, plugin in trial.plug_ins}
-    own = [(plugins.PROJECT / f"{kind}s", Path(file)) for kind, file in used]
-    return sorted(str(file.relative_to(plugins.PROJECT)) for folder, file in own if file.is_relative_to(folder))
 
 
 def train_one(specs: Sequence[SweepSpec], store: Store, wanted: str, output: Output) -> bool:
@@ -257,12 +235,8 @@ def train_one(specs: Sequence[SweepSpec], store: Store, wanted: str, output: Out
 
 
 def tell_cost(plan: SweepPlan, address: str | None, output: Output) -> None:
-    """Say what training would run, for example, and its cost; a pack that this machine cannot hold is refused."""
+    """Say what training would cost; a pack that this machine cannot hold is refused."""
     _require_room(plan, address)
-    if jax.config.values["jax_compilation_cache_dir"] is None:
-        compilation.keep_on_this_machine()  # the sweep finds what is compiled to time it
-    for line in plan.examples():
-        output.say(line)
     output.say(f"  cost: {plan.cost()}")
 
 

@@ -63,7 +63,6 @@ class Program:
 
 _programs: dict[Any, Program] = {}  # the latest used last
 _seconds = 0.0
-_cpu_seconds = 0.0
 
 
 def traced(function: Callable[..., Any], trial: Trial, *arguments: Any, **jit_options: Any) -> jax.stages.Traced:
@@ -153,18 +152,17 @@ def kept(
     `function(trial, *arguments, *static)`, for one trial or for stacked trials. The program is called without `static`.
     An array among `arguments` may be a `jax.ShapeDtypeStruct`.
     """
-    global _seconds, _cpu_seconds
+    global _seconds
     seen = trial.for_programs()
     leaves, structure = jax.tree.flatten((seen, *arguments))
     shapes = tuple((getattr(leaf, "shape", ()), jnp.result_type(leaf)) for leaf in leaves)
     key = (function, structure, static, shapes, vectorisation.in_turns())
     program = _programs.pop(key, None)
     if program is None:
-        begun, cpu_begun = time.monotonic(), time.process_time()
+        begun = time.monotonic()
         positions = tuple(range(1 + len(arguments), 1 + len(arguments) + len(static)))
         program = Program(compiled(function, seen, *arguments, *static, static_argnums=positions, **options))
         _seconds += time.monotonic() - begun
-        _cpu_seconds += time.process_time() - cpu_begun
     _programs[key] = program
     if len(_programs) > PROGRAMS:
         for oldest in list(_programs)[: -PROGRAMS // 2]:
@@ -183,8 +181,3 @@ def memory_bytes(program: Any) -> int:
 def seconds() -> float:
     """Time that `kept` has spent compiling in this process."""
     return _seconds
-
-
-def cpu_seconds() -> float:
-    """CPU time of all threads of this process while `kept` was compiling."""
-    return _cpu_seconds

@@ -9,7 +9,6 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import jax
@@ -20,7 +19,7 @@ from pydantic import Field
 
 from sweeper.learned_algorithms import evaluation, gradient
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.packs import checkpoint, checkpointed_trials, device_memory, pack_run, plan
+from sweeper.packs import checkpoint, checkpointed_trials, pack_run, plan
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack, stack
 from sweeper.space.early_stopping import Asha
@@ -463,14 +462,3 @@ def test_the_schedule_rises_falls_and_ends_at_the_final_rate():
     np.testing.assert_allclose(cosine, [0, 5e-4, 1e-3, 5.5e-4, 1e-4], rtol=1e-5)
     linear = rates([0, 500, 1000], warmup_steps=0, schedule="linear")
     np.testing.assert_allclose(linear, [1e-3, 5.5e-4, 1e-4], rtol=1e-5)
-
-
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux alone can forget a peak")
-def test_the_peak_of_an_earlier_pack_is_forgotten():
-    before = device_memory.peak_bytes()
-    block = np.ones(40_000_000)
-    high = device_memory.peak_bytes()
-    del block
-    device_memory.forget_peak()
-    assert high > before
-    assert device_memory.peak_bytes() < high - 200_000_000

@@ -18,7 +18,6 @@ from sweeper.learned_algorithms.checks import suite, values
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import conformance
 from sweeper.store import trial_file
-from sweeper.sweeps import training
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import ContractError
 from tests.processes import python
@@ -210,13 +209,6 @@ def test_a_check_of_a_new_task_takes_seconds(project):
     assert all(name in verdict for name in plugins.names("model"))
     for step in ("tracing shapes", "computing values of gates", "checking gradients of gates", "tracing programs"):
         assert step in done.stderr
-
-
-@pytest.mark.slow
-def test_a_start_names_the_files_of_the_project_whose_check_sees_more(project):
-    assert training._own_files([_trial(project)]) == ["tasks/gates.py"]
-    shipped = {"task": {"name": "coloring"}, "model": {"name": "deep_sets"}, "steps": 1}
-    assert training._own_files([TrialSpec.model_validate(shipped)]) == []
 
 
 @pytest.mark.slow
