@@ -20,6 +20,7 @@ from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
+from sweeper.packs.rehearsal import Rehearsal, here
 from sweeper.packs.trained_trial import current_trial
 from sweeper.packs.work_sources import JointWork
 from sweeper.progress import doing
@@ -126,7 +127,9 @@ def train_together(
         for plan, watch in zip(plans, limits, strict=True):
             own = listeners.of_sweep(store, command, interruption.ask)
             hearing += [of_one_sweep(plan, listener) for listener in (watch.hear, *own)]
-            _prepare(plan, output, in_process)
+        rehearsal = _checked(plans, in_process)
+        for plan in plans:
+            _prepare(plan)
         losses, refused = (), False
         if not (all(plan.source.exhausted for plan in plans) or interruption.asked):
             if in_process:
@@ -134,7 +137,7 @@ def train_together(
                 _in_process(plan, hearing, output, interruption)
             else:
                 job = _job(plans, concurrency)
-                losses, refused = on_cluster.launched(job, address, hearing, output, interruption)
+                losses, refused = on_cluster.launched(job, address, hearing, output, interruption, rehearsal)
         if interruption.signum is not None:
             committed = store.committed()
             left = set(itertools.chain.from_iterable(plan.lacking(committed) for plan in plans))
@@ -168,12 +171,21 @@ def _fresh(plan: SweepPlan) -> SweepPlan:
     )
 
 
-def _prepare(plan: SweepPlan, output: Output, in_process: bool) -> None:
-    """Check what new plug-ins compute, take rows of other code away, and record the plan."""
-    if plan.pending and plan.origin.code is not None:
-        with doing("checking what plug-ins compute"):
-            pending = [plan.trials[key] for key in plan.pending]
-            conformance.probe(pending, plan.origin.code, in_process)
+def _checked(plans: Sequence[SweepPlan], in_process: bool) -> Rehearsal:
+    """Check what the plug-ins of new code compute; the rehearsal on Ray is left."""
+    pending = [plan.trials[key] for plan in plans for key in plan.pending]
+    code = plans[0].origin.code
+    assert code is not None
+    with doing("checking what plug-ins compute"):
+        rehearsal = conformance.probe(pending, code, in_process)
+        if in_process:
+            with rehearsal.elsewhere(here()):
+                pass
+    return rehearsal
+
+
+def _prepare(plan: SweepPlan) -> None:
+    """Take rows of other code away, and record the plan."""
     if plan.superseded:  # but for what another start has computed anew since
         seals, now = plan.store.seals(plan.superseded), plan.origin.fingerprint
         plan.store.supersede([key for key, seal in seals.items() if seal.fingerprint != now(plan.trials[key])])
