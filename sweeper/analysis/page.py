@@ -133,7 +133,7 @@ def render(
         store: Where the starts of the sweeps are read.
         rows: All rows of the store, which the caller has read for the figures.
         sections: Figures and comparisons, in this order.
-        tables: Further tables, such as advice, each with the sweep that it is about, or "".
+        tables: Further tables, each with the sweep that it is about.
         sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
         every: Seconds after which an open page loads itself again; None for a page that stays as it is.
         spaces: What was searched: trials have columns for the metrics that spaces ask for, and are ordered by the
@@ -448,7 +448,7 @@ def _clipped(message: str) -> str:
 # Provenance
 
 
-_SHARED = ["commit", "dirty", "lock_hash", "versions", "device", "arithmetic", "command"]
+_SHARED = ["commit", "dirty", "versions", "device", "arithmetic", "command"]
 
 
 def trial_origins(trials: pd.DataFrame) -> pd.DataFrame:
@@ -464,12 +464,11 @@ def trial_origins(trials: pd.DataFrame) -> pd.DataFrame:
             "sweep": ", ".join(dict.fromkeys(name for sweeps in alike["sweeps"].sort_index() for name in sweeps)),
             "device": first["device"],
             "arithmetic": first["arithmetic"] or "",
-            "lock": (first["lock_hash"] or "")[:10],
             "versions": _versions(first["versions"]),
             "command": redacted(first["command"] or ""),
         })  # fmt: skip
-    note = "“+ changes”: the files differed from the commit. The lock is the hash of the locked dependencies."
-    formats = dict.fromkeys(["commit", "lock", "arithmetic", "command"], "code")
+    note = "“+ changes”: the files differed from the commit."
+    formats = dict.fromkeys(["commit", "arithmetic", "command"], "code")
     formats |= {"trials": "count", "first start": "moment", "last end": "moment", "versions": "long"}
     return table(rows, "", note if rows else "", formats)
 
