@@ -31,6 +31,7 @@ from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Status, Store, TrialResult
 from sweeper.store.trial_file import evaluation_seal, protocol_id
 from sweeper.training import arithmetic
+from sweeper.training.identity import of_evaluation
 from sweeper.training.kind import kind_of
 from sweeper.training.named_weights import network_of
 from sweeper.trial import jax_settings, vectorisation
@@ -238,6 +239,8 @@ class EvaluationRun(Run):
             lanes=1,
             device=jax.devices()[0].device_kind,
             arithmetic=arithmetic.own(),
+            programs=of_evaluation(changed, evaluated.program),
+            data=kind.data(changed),
             started=started,
             finished=datetime.datetime.now(datetime.UTC),
         )

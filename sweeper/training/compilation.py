@@ -49,8 +49,9 @@ def keep_on_this_machine() -> None:
 class Program:
     """A compiled program that takes the trial itself, whatever its structure has that programs do not see."""
 
-    def __init__(self, executable: jax.stages.Compiled):
+    def __init__(self, executable: jax.stages.Compiled, digest: str):
         self._executable = executable
+        self.digest = digest  # of its text before it was compiled, constants included
 
     def __call__(self, trial: Trial, *arguments: Any) -> Any:
         """Run it."""
@@ -78,8 +79,8 @@ def _device() -> contextlib.AbstractContextManager[None]:
 
 def compiled(
     function: Callable[..., Any], trial: Trial, *arguments: Any, runs_once: bool = False, **jit_options: Any
-) -> Any:
-    """The executable of `function` for the shapes and static values of its arguments.
+) -> Program:
+    """The program of `function` for the shapes and static values of its arguments.
 
     A setting that decides numbers and was changed, before or by `function`, is put back, with a `SettingsError`.
     """
@@ -87,7 +88,9 @@ def compiled(
     quickly = {"xla_backend_optimization_level": 1} if runs_once and vectorisation.in_turns() else {}
     try:
         with _device():
-            return executable(traced(function, trial, *arguments, **jit_options).lower(), _options() | quickly)
+            lowered = traced(function, trial, *arguments, **jit_options).lower()
+            digest = hashlib.blake2b(lowered.as_text().encode(), digest_size=5).hexdigest()
+            return Program(executable(lowered, _options() | quickly), digest)
     finally:
         plugins = (f"the {kind} '{plugin.name}'" for kind, plugin in trial.plug_ins)
         jax_settings.undone(" or ".join(plugins))
@@ -161,7 +164,7 @@ def kept(
     if program is None:
         begun = time.monotonic()
         positions = tuple(range(1 + len(arguments), 1 + len(arguments) + len(static)))
-        program = Program(compiled(function, seen, *arguments, *static, static_argnums=positions, **options))
+        program = compiled(function, seen, *arguments, *static, static_argnums=positions, **options)
         _seconds += time.monotonic() - begun
     _programs[key] = program
     if len(_programs) > PROGRAMS:

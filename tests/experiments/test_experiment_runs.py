@@ -16,6 +16,7 @@ import pytest
 from sweeper.analysis import ready_questions, results
 from sweeper.analysis.figures import drawing
 from sweeper.analysis.results import Results, named
+from sweeper.analysis.status import odd_numbers
 from sweeper.packs import start_from
 from sweeper.packs.network_evaluation import EvaluationRun, ProtocolError, evaluation_plan
 from sweeper.packs.pack_run import PackRun
@@ -33,7 +34,7 @@ from sweeper.trial.start_from import StartFrom
 from sweeper.trial.trial import trial_id, trial_of
 from tests.analysis.made_up_figures import panel
 from tests.experiments.runs import destination, science
-from tests.experiments.toy import TOY, project, toy_trial
+from tests.experiments.toy import READS, TOY, project, toy_trial
 from tests.packs.test_halving import run as run_halving
 from tests.packs.test_halving import source_of as halving_work
 from tests.results import failure
@@ -360,3 +361,32 @@ def test_the_loss_of_the_progress_is_the_curve_of_this_name(toy, tmp_path):
     run = PackRun(pack, pack.trial_ids, destination(Store.open(tmp_path)))
     progress = run.advance()
     assert progress.train_loss == pytest.approx(-run.training.latest(0))
+
+
+def test_data_that_were_edited_start_a_pack_anew_and_rows_of_both_are_told(tmp_path, monkeypatch):
+    """The space alone names the file, as it does in a sweep over data sets: no fingerprint has it."""
+    with project(tmp_path, reads=READS.replace('"toy"', '"reads"')):
+        store, of_file = Store.open(tmp_path / "results"), {"name": "reads", "path": "numbers.npy"}
+        packs = [Pack(tuple(toy_trial(200, seed, **of_file) for seed in seeds)) for seeds in ((0, 1), (2, 3))]
+
+        def begun(pack: Pack, values: np.ndarray) -> PackRun:
+            np.save(tmp_path / "numbers.npy", values)
+            monkeypatch.setattr(experiments, "_data", {})
+            return PackRun(pack, pack.trial_ids, destination(store))
+
+        before, after = np.linspace(-1, 1, 50, dtype=np.float32), np.ones(50, np.float32)
+        first = begun(packs[0], before)
+        while first.advance().phase != "done":
+            pass
+        begun(packs[1], before).advance()
+        again = begun(packs[1], after)
+        assert (again.training.step, again.refused_checkpoint) == (0, "was trained on other data")
+        while again.advance().phase != "done":
+            pass
+        rows = store.trials().to_pylist()
+        assert len({row["data"] for row in rows}) == 2
+        assert len({(row["fingerprint"], row["programs"]) for row in rows}) == 1
+        (line,) = odd_numbers(rows)
+        assert line.startswith("trained on several data by one code")
+        assert line.count("2 trials") == 2
+        assert odd_numbers(rows[:1]) == []

@@ -424,5 +424,5 @@ def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(
     interruption = Interruption()
     interruption.ask()
     with pytest.raises(KeyboardInterrupt):
-        on_cluster.launched(job, None, [heartbeats], Output(), interruption)
+        on_cluster.launched(job, None, [heartbeats], Output(), interruption, Rehearsal())
     assert store.listing("drivers") == [], "no heartbeat is left behind"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sweeper.learned_algorithms import evolution, gradient
-from sweeper.packs import checkpoint, device_memory, pack_run
+from sweeper.packs import device_memory, pack_run
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack, stack
 from sweeper.packs.plan import Segment
@@ -218,15 +218,3 @@ def test_a_lane_that_does_not_fit_alone_and_other_errors_end_the_run(undisturbed
         with pytest.raises(jax.errors.JaxRuntimeError, match=device.message.split(":")[0]):
             _finish(run)
         assert run.training.lanes == lanes
-
-
-def test_a_checkpoint_without_a_number_of_lanes_trains_all(undisturbed, tmp_path):
-    """As written before lanes could take turns outside of the program."""
-    store = Store.open(tmp_path)
-    run = pack_run.PackRun(PACK, PACK.trial_ids, Destination(store, ORIGIN, checkpoint_seconds=0.0))
-    run.advance()
-    notes = run.training.notes()
-    del notes["lanes"]
-    checkpoint.save(store, PACK.pack_id, PACK.trial_ids, run.fingerprint, run.training.state, notes)
-    again = pack_run.PackRun(PACK, PACK.trial_ids, Destination(store, ORIGIN))
-    assert again.training == dataclasses.replace(again.training, step=100, lanes=3)

@@ -225,25 +225,21 @@ def test_a_checkpoint_of_another_network_is_told(undisturbed, tmp_path):
     run = _run(store)
     run.advance()
     training = run.training
-    checkpoint.save(store, PACK.pack_id, PACK.trial_ids, run.fingerprint, training.state[:1], training.notes())
+    checkpoint.save(store, PACK.pack_id, PACK.trial_ids, run.identity, training.state[:1], training.notes())
     again = _run(store)
     assert (again.training.step, again.refused_checkpoint) == (0, "does not fit the network")
     _finish(again)
     assert _metrics(store) == _metrics(undisturbed)
 
 
-@pytest.mark.parametrize("notes", [{}, 3, {"step": "1"}, {"lane_steps": []}, {"curves": [[[1.0]]]}, {"seconds": {}}])
-def test_a_checkpoint_whose_notes_make_no_sense_is_not_continued(undisturbed, tmp_path, notes):
+def test_a_damaged_checkpoint_is_told(undisturbed, tmp_path):
     store = Store.open(tmp_path)
-    run = _run(store)
-    sound = run.training.notes() | {"step": 100}
-
-    def step_with(notes: Any) -> int:
-        checkpoint.save(store, PACK.pack_id, PACK.trial_ids, run.fingerprint, run.training.state, notes)
-        return _run(store).training.step
-
-    assert step_with(sound) == 100
-    assert step_with(sound | notes if isinstance(notes, dict) and notes else notes) == 0
+    _run(store).advance()
+    store.write_bytes(f"checkpoints/{PACK.pack_id}.ckpt", b"x")
+    again = _run(store)
+    assert (again.training.step, again.refused_checkpoint) == (0, "is damaged")
+    _finish(again)
+    assert _metrics(store) == _metrics(undisturbed)
 
 
 def test_a_checkpoint_that_fails_is_a_warning(undisturbed, tmp_path, monkeypatch, caplog):
