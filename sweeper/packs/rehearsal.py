@@ -6,8 +6,8 @@ numbers, the time, a count of calls, an order of a set) may be another one in ea
 
     python -m sweeper.packs.rehearsal < TRIALS
 
-The input is a list of trials in JSON. The last line of the output is JSON too: the `digests` of the programs of each,
-and why they cannot be traced there (`missing`), or null.
+The input is a list of trials in JSON. The last line of the output is JSON too: the digests of the programs of each, or
+the reason why they cannot be traced there.
 """
 
 import contextlib
@@ -44,12 +44,9 @@ class Program(NamedTuple):
 HARMLESS = {"Debug", "OrderedDebug", "InternalMutableArray"}
 """Effects of programs that print, and of those that change arrays that they have made (`jax.new_ref`)."""
 
-Programs = Mapping[str, Program]
-"""The programs of all methods of the plug-ins of a trial."""
 
-
-def programs(trial: Trial) -> Programs:
-    """The programs of a trial as this process traces them; what cannot be traced is a `ContractError`."""
+def programs(trial: Trial) -> dict[str, Program]:
+    """The programs of all methods of the plug-ins of a trial; a `ContractError` if one cannot be traced."""
     found: dict[str, Program] = {}
 
     def traced(plugin: Any, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -64,25 +61,30 @@ def programs(trial: Trial) -> Programs:
     return found
 
 
-def digests(programs: Programs) -> dict[str, str]:
+def digests(programs: Mapping[str, Program]) -> dict[str, str]:
     return {method: program.digest for method, program in programs.items()}
 
 
-def difference(here: Programs, there: Mapping[str, str]) -> ContractError | None:
+def difference(here: Mapping[str, Program], there: Mapping[str, str]) -> ContractError | None:
     """The mistake of the first method whose program has effects, or another digest there; None if there is none."""
     for method, (plugin, digest, effects) in here.items():
         if effects:
             found = f"a program with effects ({', '.join(effects)}), as io_callback has"
-            return broken(
-                plugin, method, found, "pure: a training that goes on from a checkpoint would not repeat them"
-            )
+            must = "pure: a training that goes on from a checkpoint would not repeat them"
+            return broken(plugin, method, found, must)
         if there.get(method) != digest:
-            same = (
+            must = (
                 "the same: all randomness comes through keys and arguments, none from numpy.random, random or time; it "
                 f"counts no calls; if it needs the order of a set, start with PYTHONHASHSEED={jax_settings.HASH_SEED}"
             )
-            return broken(plugin, method, "another program in another process", same)
+            return broken(plugin, method, "another program in another process", must)
     return None
+
+
+def here() -> dict[str, str]:
+    """The environment of a fresh process that finds the modules and the project of this one."""
+    paths = os.pathsep.join(dict.fromkeys([str(plugins.ROOT), *filter(None, sys.path)]))
+    return {"PYTHONPATH": paths, plugins.PROJECT_VARIABLE: str(plugins.PROJECT), **jax_settings.ONE_THREAD}
 
 
 @contextlib.contextmanager
@@ -94,52 +96,43 @@ def traced_elsewhere(
     The process works in the folder, by default in that of this process, and the environment is added to that of this
     process. The function waits for the digests of each trial. A trial that cannot be traced is a `ContractError`.
     """
-    with tempfile.TemporaryFile("w+") as plan, tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as plan:
         json.dump([canonical(trial) for trial in trials], plan)
         plan.seek(0)
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "sweeper.packs.rehearsal"],
             stdin=plan,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=subprocess.PIPE,
             text=True,
             cwd=folder,
             env=os.environ | dict(environment) | {"JAX_PLATFORMS": "cpu", "PYTHONHASHSEED": jax_settings.HASH_SEED},
         )
 
-        def found() -> list[dict[str, str]]:
-            with doing("tracing programs in another process"):
-                printed, _ = process.communicate()
-            try:
-                answer = json.loads(printed.splitlines()[-1])
-                missing, traced = answer["missing"], answer["digests"]
-            except (IndexError, ValueError, TypeError, KeyError):  # a plug-in has ended the process
-                said.seek(0)
-                last = (said.read().splitlines() or ["nothing said"])[-1]
-                missing, traced = f"the process ended with {process.returncode}: {last}", []
-            if missing is not None:
-                there = missing if folder is None else missing.replace(str(folder), str(plugins.PROJECT))
-                raise ContractError(f"workers, or another process, cannot trace what was planned: {there}")
-            return traced
+    def found() -> list[dict[str, str]]:
+        with doing("tracing programs in another process"):
+            printed, said = process.communicate()
+        try:
+            answer = json.loads(printed.splitlines()[-1])
+        except (IndexError, ValueError):  # a plug-in has ended the process
+            answer = f"the process ended with {process.returncode}: {(said.splitlines() or ['nothing said'])[-1]}"
+        if isinstance(answer, str):
+            reason = answer if folder is None else answer.replace(str(folder), str(plugins.PROJECT))
+            raise ContractError(f"workers, or another process, cannot trace what was planned: {reason}")
+        return answer
 
-        with process:
-            try:
-                yield found
-            finally:
-                process.kill()
-
-
-def here() -> dict[str, str]:
-    """The environment of a fresh process that finds the modules and the project of this one."""
-    paths = os.pathsep.join(dict.fromkeys([str(plugins.ROOT), *filter(None, sys.path)]))
-    return {"PYTHONPATH": paths, plugins.PROJECT_VARIABLE: str(plugins.PROJECT), **jax_settings.ONE_THREAD}
+    with process:
+        try:
+            yield found
+        finally:
+            process.kill()
 
 
 class Rehearsal(NamedTuple):
     """A trial of a start for each combination of plug-ins that is new here, with the programs as traced here."""
 
     trials: Sequence[Trial] = ()
-    programs: Sequence[Programs] = ()
+    programs: Sequence[Mapping[str, Program]] = ()
     marks: Sequence[Path | None] = ()  # files that a rehearsal without a mistake writes, for later starts
 
     @contextlib.contextmanager
@@ -154,26 +147,23 @@ class Rehearsal(NamedTuple):
         with traced_elsewhere(self.trials, environment, folder) as found:
             yield
             there = found()
-        for mistake in map(difference, self.programs, there):
-            if mistake is not None:
-                raise mistake
+        for mistake in filter(None, map(difference, self.programs, there)):
+            raise mistake
         for mark, trial, digests_there in zip(self.marks, self.trials, there, strict=True):
             if mark is not None:
-                with contextlib.suppress(OSError):
-                    mark.write_text(json.dumps([canonical(trial), digests_there]))
+                mark.write_text(json.dumps([canonical(trial), digests_there]))
 
 
-def _answer(trials: Sequence[Any]) -> dict[str, Any]:
-    """What this process prints of trials."""
+def _answer(trials: Sequence[Any]) -> list[dict[str, str]] | str:
+    """The digests of the programs of each trial, or why there are none."""
     try:
-        return {"missing": None, "digests": [digests(programs(trial_of(trial))) for trial in trials]}
+        return [digests(programs(trial_of(trial))) for trial in trials]
     except (PluginError, ValidationError, ContractError) as error:
         message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        advice = (
-            "workers get the project without what git ignores, hidden files and results: let git know the files that "
-            "they need, or let plug-ins read them outside of the project, by their full paths"
+        return (
+            f"{message} (workers get the project without what git ignores, hidden files and results: let git know the "
+            "files that they need, or let plug-ins read them outside of the project, by their full paths)"
         )
-        return {"missing": f"{message} ({advice})", "digests": []}
 
 
 if __name__ == "__main__":

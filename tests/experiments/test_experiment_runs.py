@@ -1,6 +1,5 @@
 """Experiments, trained for real in this process: what holds for the trials of tasks holds for them."""
 
-import contextlib
 import dataclasses
 import json
 import random
@@ -292,19 +291,6 @@ def test_a_figure_says_which_curves_are_of_training_batches(undisturbed):
     assert "on training batches" not in words("distance")
 
 
-def test_a_trial_in_words_is_its_experiment_with_its_fields():
-    first, *fields, last = toy_trial(rate=0.5, seed=3).words.split()
-    assert (first, last) == ("toy", "seed=3")
-    assert {"rate=0.5", "explode_at=-1"} <= set(fields)
-
-
-def test_a_trial_is_the_same_after_json():
-    trial = toy_trial(evaluate_every=3)
-    again = trial_of(canonical(trial))
-    assert again == trial
-    assert trial_id(again) == trial_id(trial)
-
-
 def test_a_row_has_the_version_of_its_experiment_and_counts_while_the_code_has_it(toy, tmp_path, monkeypatch):
     store, experiment = Store.open(tmp_path), plugins.load("experiment", "toy")
     monkeypatch.setattr(experiment, "VERSION", 2)
@@ -343,24 +329,6 @@ def test_a_search_halves_trials_of_an_experiment_by_any_of_its_curves_and_deaths
         run_halving(halving_work(spec, killed), killed, random.Random(death), strides=2)
     assert sorted(whole.trials()["steps_done"].to_pylist()) == [4, 4, 12]
     assert science(killed) == science(whole)
-
-
-def test_a_panel_by_a_column_that_experiments_do_not_fill_is_refused(toy):
-    text = SPACE.replace(", early_stopping: {grace_steps: 4}", "")
-    text += "panels: [{kind: history, name: a, metric: pace, split: experiment.rate, where: {COLUMN: 0.1}}]\n"
-    for column in ("learning_rate", "batch_size", "q", "experiment.rate"):
-        (toy / "toy.yaml").write_text(text.replace("COLUMN", column))
-        with (
-            contextlib.nullcontext() if "." in column else pytest.raises(SearchSpaceError, match=rf"where\.{column}: ")
-        ):
-            search_space.check_panels(search_space.read(toy / "toy.yaml"))
-
-
-def test_the_loss_of_the_progress_is_the_curve_of_this_name(toy, tmp_path):
-    pack = Pack((toy_trial(name="with_loss"),))
-    run = PackRun(pack, pack.trial_ids, destination(Store.open(tmp_path)))
-    progress = run.advance()
-    assert progress.train_loss == pytest.approx(-run.training.latest(0))
 
 
 def test_data_that_were_edited_start_a_pack_anew_and_rows_of_both_are_told(tmp_path, monkeypatch):

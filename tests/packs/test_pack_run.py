@@ -5,7 +5,6 @@ Nearly all of these packs have two lanes of one structure, so that the module co
 
 import dataclasses
 import json
-import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -17,16 +16,15 @@ import numpy as np
 import pytest
 from pydantic import Field
 
-from sweeper.learned_algorithms import evaluation, gradient
+from sweeper.learned_algorithms import evaluation
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import checkpoint, checkpointed_trials, pack_run, plan
 from sweeper.packs.pack_run import Destination, PackRun
-from sweeper.packs.packing import Pack, stack
+from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import Asha
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.training import arithmetic
 from sweeper.trial import provenance
-from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.record import Traced
 from sweeper.trial.trial import trial_id
 from tasks.coloring import Task as Coloring
@@ -172,13 +170,6 @@ def test_a_part_of_a_pack_leaves_the_checkpoint_of_the_pack(undisturbed, tmp_pat
     assert not list(tmp_path.glob("checkpoints/*"))
 
 
-def test_a_checkpoint_without_the_pending_lanes_is_of_no_use(undisturbed, tmp_path):
-    store = Store.open(tmp_path)
-    _run(store, THREE, THREE.trial_ids[:2]).advance()
-    _finish(_run(store, THREE, PACK.trial_ids))
-    assert _metrics(store) == _metrics(undisturbed)
-
-
 def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):
     store = Store.open(tmp_path)
     before = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"numerics": "before the mend"})})
@@ -270,22 +261,6 @@ def test_a_lane_that_diverges_fails_alone(undisturbed, tmp_path):
     sound = trial_id(TRIALS[0])
     assert _metrics(store)[sound] == _metrics(undisturbed)[sound]
     assert progress.train_loss == pytest.approx(_metrics(store)[sound]["train_loss"])
-
-
-def test_a_pack_whose_lanes_all_diverged_stops_training(undisturbed, tmp_path):
-    run = _run(Store.open(tmp_path), Pack((EXPLODING, EXPLODING.model_copy(update={"seed": 6}))))
-    assert run.advance().phase == "evaluating"
-    assert list(_finish(run).rows.values()) == ["failed"] * 2
-
-
-@pytest.mark.parametrize(
-    ("points", "loss"),
-    [([], math.nan), ([(9, 9), (0.5, 0.25)], 0.375), ([(9, 9), (0.5, math.nan)], 0.5), ([(math.inf,) * 2], math.nan)],
-)
-def test_the_loss_in_the_progress_of_a_pack_is_the_mean_of_the_lanes_that_have_one(tmp_path, points, loss):
-    run = _run(Store.open(tmp_path))
-    run.training = dataclasses.replace(run.training, curves=[[list(losses), [1.0, 1.0]] for losses in points])
-    assert run.progress().train_loss == pytest.approx(loss, nan_ok=True)
 
 
 def test_early_stopping_compares_any_training_curve_and_evaluates_nothing_for_it(tmp_path, monkeypatch):
@@ -391,38 +366,6 @@ def _broken_trial(method: str, change: Callable[[Any], Any]) -> TrialSpec:
 
     task: Any = type("Task", (Coloring,), {method: changed})
     return coloring_trial().model_copy(update={"task": task(vertices=5)})
-
-
-PLACE = f"{__file__}, line {_broken_trial.__code__.co_firstlineno + 3}"
-
-
-@pytest.mark.parametrize(
-    ("method", "change", "given"),
-    [
-        ("losses", lambda losses: losses[:, :1], "shape [8, 1]"),
-        ("losses", lambda losses: losses[:, :, None], "shape [8, 2, 1]"),
-        ("losses", lambda losses: losses.mean(axis=1), "shape [8]"),
-        ("losses", lambda losses: losses.astype(int), "type int32"),
-        ("sample_inputs", lambda inputs: inputs[:3], "shape [3, 5]"),
-        ("sample_seeds", lambda seeds: seeds[:1], "shape [1, "),
-        ("evaluation_inputs", lambda inputs: (inputs, inputs[:3]), "shape [12, 5], shape [3, 5]"),
-        ("outcomes", lambda found: found._replace(correct=found.correct * 1.0), "correct of type float32"),
-        ("outcomes", lambda found: found._replace(loss=found.loss[:, :1]), "loss of shape [12, 1]"),
-        ("outcomes", lambda found: found._replace(loss=None), "loss of type NoneType"),
-        ("outcomes", lambda found: found._replace(variance=found.loss), "variance of shape [12, 10]"),
-        ("outcomes", lambda found: found._replace(measures={"own": found.loss}), "the measures own"),
-    ],
-)  # fmt: skip
-def test_arrays_of_another_form_are_refused_with_their_place(method, change, given):
-    trial = _broken_trial(method, change)
-    trials = stack([trial])
-    traced = {
-        "losses": lambda: gradient.advance(trials, gradient.init(trials), 1),
-        "outcomes": lambda: evaluation.names(trial),
-    }
-    with pytest.raises(ContractError) as refused:
-        jax.eval_shape(traced["outcomes" if method in ("evaluation_inputs", "outcomes") else "losses"])
-    assert str(refused.value).startswith(f"{PLACE}: {method} gives {given}")
 
 
 @pytest.mark.long

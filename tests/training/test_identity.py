@@ -30,11 +30,11 @@ print(json.dumps([made, identity.of_row(made, kind_of(trial).evaluate(trial, lan
 """
 
 
-def made(project: Path, text: str = TOY, seed: str = "0", **fields: object) -> list[object]:
+def made(project: Path, text: str = TOY, hash_seed: str = "0", **fields: object) -> list[object]:
     """What a process of its own measures of a toy, in this project."""
     (project / "experiments").mkdir(parents=True, exist_ok=True)
     (project / "experiments" / "toy.py").write_text(text)
-    own = {"PYTHONPATH": str(plugins.ROOT), "TMPDIR": str(project), "PYTHONHASHSEED": seed}
+    own = {"PYTHONPATH": str(plugins.ROOT), "TMPDIR": str(project), "PYTHONHASHSEED": hash_seed}
     return json.loads(python("-c", PRINTED, json.dumps(fields), cwd=project, check=True, **own).stdout)
 
 
