@@ -200,7 +200,8 @@ def _stride(trials: ExperimentTrial, state: ExperimentState, length: int) -> tup
 
 
 def _programs(trials: ExperimentTrial) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
-    data = data_of(trials)
+    made = data_of(trials)
+    data = jax.eval_shape(lambda: made)
     state = jax.eval_shape(init, trials, data)
     programs = [(init, (trials, data)), (functools.partial(advance, length=1), (trials, state, data))]
     if _can_start(trials.experiment):

@@ -39,7 +39,8 @@ class Identity(NamedTuple):
 
 def identity(trial: Trial, fingerprint: str | None) -> Identity:
     """What makes a trial, or its checkpoint, in this process."""
-    return Identity(fingerprint, f"{_structure(trial)}-{_of_training(trial)}", kind_of(trial).data(trial))
+    data = kind_of(trial).data(trial)  # on the device of this process, before programs are traced for another
+    return Identity(fingerprint, f"{_structure(trial)}-{_of_training(trial)}", data)
 
 
 def of_row(training: Identity, evaluation: str | None) -> str | None:
