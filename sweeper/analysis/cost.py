@@ -8,10 +8,9 @@ import contextlib
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
 from pydantic import ValidationError
 
 from sweeper.messages import counted, duration
@@ -30,7 +29,10 @@ def estimate(store: Store, trials: Iterable[Trial]) -> str:
         return "nothing to run"
     steps: dict[Any, list[float]] = defaultdict(list)
     evaluations: dict[Any, list[float]] = defaultdict(list)
-    for row in _measured(store.trials(), "spec"):
+    times = ["steps_done", "train_seconds", "evaluation_seconds"]
+    for row in store.trials().select(["spec", *times]).to_pylist():
+        if not all(row[name] for name in times):
+            continue
         # A plug-in may be gone, or have other fields.
         with contextlib.suppress(plugins.PluginError, ValidationError):
             own = shape(trial_of(json.loads(row["spec"])))
@@ -44,21 +46,3 @@ def estimate(store: Store, trials: Iterable[Trial]) -> str:
     unknown = sum(len(by_shape[key]) for key in by_shape.keys() - known)
     rest = f", and {counted(unknown, 'trial')} of unknown cost" if unknown else ""
     return f"about {duration(seconds)} of one worker{rest}"
-
-
-def _measured(trials: pa.Table, column: str) -> list[dict[str, Any]]:
-    """This column, the steps and both seconds of the rows that say what training and evaluation took."""
-    times = ["steps_done", "train_seconds", "evaluation_seconds"]
-    return [row for row in trials.select([column, *times]).to_pylist() if all(row[name] for name in times)]
-
-
-def step_seconds(store: Store, trials: Mapping[str, Trial]) -> dict[Any, float]:
-    """Seconds of one worker for a training step, by shape, evaluation included: medians over the rows of these trials.
-
-    As listeners are told before a sweep begins, no other row is read; `estimate` reads all rows of the store.
-    """
-    seconds: dict[Any, list[float]] = defaultdict(list)
-    for row in _measured(store.trials(trials), "trial_id"):
-        spent = row["train_seconds"] + row["evaluation_seconds"]
-        seconds[shape(trials[row["trial_id"]])].append(spent / row["steps_done"])
-    return {key: statistics.median(own) for key, own in seconds.items()}

@@ -2,8 +2,8 @@
 
 `check_shapes` traces every method by shapes: nothing is computed, and no device is needed. Planning does that.
 `check_values` sees what shapes do not show, on a few values, and a fresh process says whether the programs are the same
-there. A start does that before the first pack of a code (`probe`). `sweeper check` does both, and the further checks of
-a kind. A mistake is a `ContractError`, with the same message everywhere.
+there. A start does that before the first pack of a code (`probe`). `sweeper check` does both. A mistake is a
+`ContractError`, with the same message everywhere.
 """
 
 import json
@@ -118,14 +118,6 @@ def mistakes(trials: Sequence[Trial]) -> Iterator[str]:
             yield str(error)
     found = value_mistakes(shaped) if shaped else []
     yield from (str(error) for error in found if error is not None)
-    done: set[str] = set()
-    for trial in (trial for trial, error in zip(shaped, found, strict=True) if error is None):
-        for what, check in _unseen(kind_of(trial).further_checks(trial), done):
-            try:
-                with doing(f"checking {what}"):
-                    check()
-            except ContractError as error:
-                yield str(error)
 
 
 # At a start

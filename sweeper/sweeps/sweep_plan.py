@@ -16,7 +16,6 @@ from sweeper.progress import doing
 from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.store.store import Status, Store, SweepRecord
-from sweeper.sweeps.on_cluster import SweepError
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.trial import Trial, used_plug_ins
@@ -101,13 +100,22 @@ class SweepPlan:
         """A line for each kind of doubtful value, with its path; none of them refuses the sweep."""
         return [*kernels.remarks(), *remarks(self.trials.values(), self.spec.search)]
 
+    @property
+    def same_as_before(self) -> bool:
+        """Whether the latest start was of the same space, with the same overrides and code."""
+        this = (self.spec.text, self.spec.overrides, self.origin.code)
+        return bool(self.earlier) and this == (
+            self.earlier[-1].text,
+            self.earlier[-1].overrides,
+            self.earlier[-1].provenance.code,
+        )
+
     def check(self) -> None:
         """Refuse plug-ins whose methods break their contracts, by shapes, and panels that name what no trial will have.
 
-        Nothing is checked if an earlier start of the same space and code is in the store, as that start has done it.
+        Nothing is checked if the latest start was of the same space and code, as it has done so.
         """
-        this = (self.spec.text, self.spec.overrides, self.origin.code)
-        if any((record.text, record.overrides, record.provenance.code) == this for record in self.earlier):
+        if self.same_as_before:
             return
         with plugins.contained():
             with doing("tracing the methods of plug-ins"):
@@ -142,26 +150,9 @@ class SweepPlan:
             trials=len(self.trials),
             done=kept["finished"] + kept["stopped"],
             failed=kept["failed"],
-            programs=self.source.programs(self._step_seconds),
+            steps=sum(trial.steps for trial in self.source.expected(self.pending)),
+            programs=self.source.programs,
         )
-
-    @functools.cached_property
-    def _step_seconds(self) -> Mapping[Any, float]:
-        finished = [key for key, status in self.settled.items() if status != "failed"]
-        return cost.step_seconds(self.store, {key: self.trials[key] for key in finished}) if finished else {}
-
-
-def require_together(specs: Sequence[SweepSpec]) -> None:
-    """Refuse spaces that cannot share a start: their packs run on the same workers, and each sweep has its name."""
-    first = specs[0]
-    for spec in specs[1:]:
-        if spec.resources != first.resources:
-            raise SweepError(f"{spec.path}: resources are not those of {first.path}, whose workers it would share", 2)
-    if len({spec.name for spec in specs}) < len(specs):
-        raise SweepError(f"{', '.join(str(spec.path) for spec in specs)}: two of these sweeps have one name", 2)
-    for spec in specs if len(specs) > 1 else ():
-        if spec.search.early_stopping is not None:
-            raise SweepError(f"{spec.path}: search.early_stopping compares the packs of one sweep; run it alone", 2)
 
 
 def plan_sweep(space: str | Path | SweepSpec, results: str | Path, **options: Any) -> SweepPlan:
