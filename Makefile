@@ -34,7 +34,7 @@ FIGURES := figures
 
 # Side by side: a command that draws, or checks types, has one thread, and so leaves a core idle.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs 2
-DRAW := $(BIN)/python -m sweeper.report --results published --planned --out $(FIGURES)
+DRAW := $(BIN)/python -m sweeper.report --results published --out $(FIGURES)
 
 figures: $(VENV)/runtime
 	$(SIDE_BY_SIDE) --output-sync=line paper-figures further-figures
@@ -46,7 +46,7 @@ further-figures: $(VENV)/runtime
 	$(DRAW) $(FURTHER:%=--space search_spaces/%.yaml)
 
 # Figures that README and docs show: FIGURES/<space>/<name>.png is docs/figures/<space>-<name>.png.
-SHOWN := coloring_two_cores/5A coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/figure-cost figure-3 \
+SHOWN := coloring_two_cores/5A coloring_two_cores/figure-5 coloring_two_cores/9 figure-3 \
   recall_two_cores/figure-1 recall_q_two_cores/figure-2 recall_q_two_cores/8 gridworld_two_cores/6C \
   gridworld_small/figure-small gridworld_two_cores/figure-7 gridworld_two_cores/10 \
   coloring_starts/figure-starts coloring_halving/figure-halving \

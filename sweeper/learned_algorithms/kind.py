@@ -1,6 +1,5 @@
 """Learned algorithms: networks that are trained on the losses of inputs and seeds r, and evaluated over both."""
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,6 @@ from jaxtyping import PyTree
 from sweeper.learned_algorithms import evaluation
 from sweeper.learned_algorithms.checks import shapes as by_shapes
 from sweeper.learned_algorithms.checks import suite, values
-from sweeper.learned_algorithms.contracts import Task
 from sweeper.learned_algorithms.metrics import (
     SUCCESS,
 )
@@ -59,9 +57,6 @@ class LearnedAlgorithms(Kind[TrialSpec]):
             advice.VOTES_TITLE: lambda: advice.votes_table(trials),
         }
 
-    def exact_values(self, part: Any) -> Mapping[str, float]:
-        return {} if part is None else _exact_values(part)
-
     def panels(self) -> tuple[type, ...]:
         from sweeper.learned_algorithms.figures.panels import BoardPanel, VotesPanel  # no numerics, as `drawings`
 
@@ -94,11 +89,6 @@ class LearnedAlgorithms(Kind[TrialSpec]):
 
     def examples(self, kind: plugins.Kind, name: str) -> list[TrialSpec]:
         return suite.examples(kind, name)
-
-
-@functools.cache  # solving a task may take seconds, and many panels ask for the same task
-def _exact_values(task: Task) -> Mapping[str, float]:
-    return task.abilities().exact_values()
 
 
 KIND = LearnedAlgorithms()

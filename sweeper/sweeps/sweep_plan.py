@@ -112,18 +112,15 @@ class SweepPlan:
         return [*kernels.remarks(), *remarks(self.trials.values(), self.spec.search)]
 
     def check(self) -> None:
-        """Refuse plug-ins whose methods break their contracts, by shapes, and panels that name what no trial will have.
+        """Refuse plug-ins whose methods break their contracts, by shapes.
 
         Nothing is checked if an earlier start of the same space and code is in the store, as that start has done it.
         """
         this = (self.spec.text, self.spec.overrides, self.origin.code)
         if any((record.text, record.overrides, record.provenance.code) == this for record in self.earlier):
             return
-        with plugins.contained():
-            with doing("tracing the methods of plug-ins"):
-                conformance.check_shapes(self.spec.names.trials, self.spec.resources.networks)
-            with doing("checking panels"):
-                search_space.check_panels(self.spec)
+        with plugins.contained(), doing("tracing the methods of plug-ins"):
+            conformance.check_shapes(self.spec.names.trials, self.spec.resources.networks)
 
     def lines(self) -> list[str]:
         lines = [f"{self.spec.name}: {self.sentence}"]

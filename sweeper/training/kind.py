@@ -110,13 +110,6 @@ class Kind(abc.ABC, Generic[T]):
         """Tables that a report draws from finished trials of this kind, with named columns; by their titles."""
         return {}
 
-    def exact_values(self, part: Any) -> Mapping[str, float]:
-        """Values by name that are known without a training, such as the best possible.
-
-        `part` is the record of the first part of a trial, None if this checkout does not have it.
-        """
-        return {}
-
     def panels(self) -> tuple[type, ...]:
         """Kinds of panel that only these trials have: records that extend `sweeper.panels.panel.Panel`."""
         return ()
