@@ -7,7 +7,7 @@ called the network of a trial is `TrainerState.network` of one lane.
 import abc
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import PyTree
@@ -16,9 +16,6 @@ from sweeper.training.trainer import Trainer
 from sweeper.trial import plugins
 from sweeper.trial.kinds import kinds
 from sweeper.trial.trial import Trial
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 T = TypeVar("T", bound=Trial)
 
@@ -104,11 +101,7 @@ class Kind(abc.ABC, Generic[T]):
         """The metrics that the plug-ins of a trial declare, and whether high values are the good ones."""
         return {}
 
-    # Reports and figures
-
-    def advice(self, trials: "pd.DataFrame") -> "Mapping[str, Callable[[], pd.DataFrame]]":
-        """Tables that a report draws from finished trials of this kind, with named columns; by their titles."""
-        return {}
+    # Figures
 
     def panels(self) -> tuple[type, ...]:
         """Kinds of panel that only these trials have: records that extend `sweeper.panels.panel.Panel`."""

@@ -108,8 +108,8 @@ class Histograms(Drawing[HistogramPanel]):
             yield self.compared(reference, "fraction of inputs", at, published, behind, percent=True)
         if reference.peak is not None:
             # The peak of the histogram that is drawn: the mean of the seeds' peaks may lie where no input is.
-            bars = over_seeds(by_seed(part, ["low"]), ["low"])
-            peak = self._centre(bars["low"][bars["mean"].idxmax()]) if len(bars) else math.nan
+            bars = by_seed(part, ["low"]).groupby("low")["value"].mean()
+            peak = self._centre(bars.idxmax()) if len(bars) else math.nan
             behind = part.drop_duplicates("trial_id").assign(value=peak)
             yield self.compared(reference, "fullest bin", None, reference.peak, behind, percent=True)
 

@@ -12,6 +12,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -105,7 +106,7 @@ def _bare(axes: Axes) -> Axes:
 
 def _add_title(head: Axes, left: float, name: str, title: str) -> None:
     """The name of a panel in bold and its title, which begin so many inches on the left of the axes."""
-    points = {"textcoords": "offset points", "va": "top"}
+    points: dict[str, Any] = {"textcoords": "offset points", "va": "top"}
     bold = head.annotate(name, (0, 1), (-72 * left, 0), fontsize=10.5, fontweight="bold", **points)
     beside = head.annotate(title, (1, 1), (6, -1), xycoords=bold, fontsize=9, **points)
     for text in (bold, beside):
