@@ -24,6 +24,7 @@ class Comparison(NamedTuple):
     measured: float | None  # the mean over training seeds; None while the store has no such measurement
     seeds: int
     percent: bool
+    sweep: str = ""  # or search space, whose panel asks for it
 
     @property
     def miss(self) -> bool:
@@ -40,7 +41,7 @@ def numbers(every: Iterable[Comparison]) -> pd.DataFrame:
         f"miss is further than {POINTS:g} points from the published number, or, where the panel draws no per cent, "
         f"further than {100 * PART:g} % of it."
     )
-    columns = ("panel", "series", "metric", "x", "published", "measured", "seeds")
+    columns = ("sweep", "panel", "series", "metric", "x", "published", "measured", "seeds")
     rows = [{name: getattr(one, name) for name in columns} | {"miss": "miss" * one.miss} for one in every]
     formats = {"metric": "code", "published": "number", "measured": "number"}
     return table(rows, "Measured against published", note, formats)

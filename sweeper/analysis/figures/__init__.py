@@ -100,7 +100,7 @@ def draw(
         if part is None:
             continue
         notes += part.notes
-        comparisons += attempted(panel.name, notes, part.compare) or []
+        comparisons += [one._replace(sweep=out.name) for one in attempted(panel.name, notes, part.compare) or []]
         if len(part.frame) and (written := _written([part], panel.name, out / panel.name, palette, pdf, notes)):
             paths += written
             drawn.append(part)
