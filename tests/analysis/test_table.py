@@ -38,7 +38,6 @@ def test_a_text_of_a_store_stays_in_its_cell():
         ((1, 2), "", "[1, 2]"),
         (tuple(range(100)), "", "0, …, 99 (100 values)"),
         (None, "count", ""),
-        ({"finished": 2, "failed": 0, "pending": 1}, "bar", "2 finished, 1 pending"),
         ("no moment", "moment", "no moment"),
     ],
 )

@@ -14,7 +14,7 @@ from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.filled_stores import swept
 from tests.processes import told
-from tests.results import failure, result
+from tests.results import failure
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\rgone\u202e"
 """Sets the title, rings, clears the screen, in the 8-bit form too, and writes over the line."""
@@ -90,16 +90,6 @@ def test_stored_text_is_spelt_out(hostile):
 
 def test_programs_get_the_text_as_it_is(hostile):
     assert HOSTILE.encode() in told("query", QUERY, "--format", "csv", "--results", hostile.url).stdout_bytes
-
-
-@pytest.mark.slow
-def test_a_terminal_that_can_shows_the_picture_itself(tmp_path):
-    store = Store.open(tmp_path / "results")
-    store.commit(result())
-    plot = ["sweeper", "plot", "q", "success", "--results", store.url, "--out", str(tmp_path / "plot.png")]
-    for shown, printed in zip([True, False], on_terminals([("WezTerm", plot), ("other", plot)]), strict=True):
-        assert ("\x1b]1337;File=inline=1:iVBOR" in printed) == shown
-        assert str(tmp_path / "plot.png") in printed
 
 
 def _read(descriptor: int) -> bytes:

@@ -49,11 +49,11 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     columns, starts = list(itertools.chain(*widths)), [0, *itertools.accumulate(map(len, widths))]
     rooms = [sum(own) + BESIDE for own in widths]
     titles = [
-        broken(drawing.panel.title, room - 10.5 * LETTER * len(drawing.panel.name), 9)
+        broken(drawing.panel.title, room - 0.4 - 10.5 * LETTER * len(drawing.panel.name), 9)
         for drawing, room in zip(row, rooms, strict=True)
     ]
     legends = [_shortened(drawing.legend(look)) for drawing in row]
-    counts = [_entries_abreast(entries, room) for entries, room in zip(legends, rooms, strict=True)]
+    counts = [_entries_abreast(entries, room - 0.2) for entries, room in zip(legends, rooms, strict=True)]
     remarks = "\n".join(broken(line, sum(rooms), style.SMALL) for line in _footer(row))
     above = 9 * LINE * max(title.count("\n") + 1 for title in titles)
     below = 8 * LINE * max(math.ceil(len(entries) / count) for entries, count in zip(legends, counts, strict=True))
@@ -94,8 +94,9 @@ def save(row: Sequence[Drawing], palette: style.PaletteName, path: Path, pdf: bo
 def broken(text: str, width: float, size: float) -> str:
     """A text in lines of about so many inches, without a break inside a formula."""
     whole = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), text)
-    letters = max(8, int(width / (LETTER * size))) + len(text) - len(style.plain(text))
-    return "\n".join(textwrap.wrap(whole, letters, break_on_hyphens=False)).replace("\xa0", " ")
+    letters, shown = max(8, int(width / (LETTER * size))), len(style.plain(text))
+    markup = (len(text) - shown) // math.ceil((shown or 1) / letters)  # in each line, about
+    return "\n".join(textwrap.wrap(whole, letters + markup, break_on_hyphens=False)).replace("\xa0", " ")
 
 
 def _bare(axes: Axes) -> Axes:
@@ -122,7 +123,7 @@ def _shortened(entries: Sequence[tuple[str, Artist]]) -> list[tuple[str, Artist]
 
 def _entries_abreast(entries: Sequence[tuple[str, Artist]], room: float) -> int:
     """How many entries of a legend stand side by side."""
-    letters = [max(map(len, style.plain(label).split("\n"))) + 7 for label, _ in entries]  # 7 for its handle
+    letters = [max(map(len, style.plain(label).split("\n"))) + 7.5 for label, _ in entries]  # with the handle
     counts = range(len(letters), 1, -1)
     return next((count for count in counts if 8 * LETTER * sum(map(max, np.array_split(letters, count))) <= room), 1)
 
