@@ -148,9 +148,14 @@ def render(
 
     def shown(id: str, title: str, facets: Facets | None, make: Callable[..., pd.DataFrame], *arguments: Any) -> Markup:
         """The table that `make` gives of the arguments; a note says why if it cannot be made."""
-        frame = attempted(title, lambda: make(*arguments))
-        frame.attrs["title"] = title
-        return html(frame, id, words, facets)
+
+        def made() -> Markup:
+            frame = make(*arguments)
+            frame.attrs["title"] = title
+            return html(frame, id, words, facets)
+
+        answer = attempted(title, made)
+        return answer if isinstance(answer, Markup) else html(answer, id)
 
     others = [
         (frame.attrs["title"], shown(f"table-{place}-rows", frame.attrs["title"], {"sweep": [sweep]}, frame.copy))

@@ -104,7 +104,9 @@ def test_a_report_writes_the_page_of_the_sweeps_asked_for(tmp_path):
 
 def test_keys_in_addresses_are_not_shown(tmp_path):
     provenance = PROVENANCE.model_copy(update={"command": "run --results s3://key:secret@bucket/results"})
-    text = rendered(filled(tmp_path / "store", result(provenance=provenance)))
+    store = filled(tmp_path / "store", result())
+    store.record_sweep(store.sweeps()[0].model_copy(update={"provenance": provenance}))
+    text = rendered(store)
     assert "bucket/results" in text
     assert "secret" not in text
 

@@ -1,6 +1,5 @@
 """Experiments, trained for real in this process: what holds for the trials of tasks holds for them."""
 
-import contextlib
 import dataclasses
 import json
 import random
@@ -362,17 +361,6 @@ def test_a_search_halves_trials_of_an_experiment_by_any_of_its_curves_and_deaths
         run_halving(halving_work(spec, killed), killed, random.Random(death), strides=2)
     assert sorted(whole.trials()["steps_done"].to_pylist()) == [4, 4, 12]
     assert science(killed) == science(whole)
-
-
-def test_a_panel_by_a_column_that_experiments_do_not_fill_is_refused(toy):
-    text = SPACE.replace(", early_stopping: {grace_steps: 4}", "")
-    text += "panels: [{kind: history, name: a, metric: pace, split: experiment.rate, where: {COLUMN: 0.1}}]\n"
-    for column in ("learning_rate", "batch_size", "q", "experiment.rate"):
-        (toy / "toy.yaml").write_text(text.replace("COLUMN", column))
-        with (
-            contextlib.nullcontext() if "." in column else pytest.raises(SearchSpaceError, match=rf"where\.{column}: ")
-        ):
-            search_space.check_panels(search_space.read(toy / "toy.yaml"))
 
 
 def test_the_loss_of_the_progress_is_the_curve_of_this_name(toy, tmp_path):
