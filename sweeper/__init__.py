@@ -89,15 +89,14 @@ def read_space(path: "str | Path", overrides: Mapping[str, object] | None = None
     Args:
         path: The file.
         overrides: Values that replace entries of the file, by dotted path, as `--set` does:
-            `{"trial.steps": 100, "trial.model.width": {"choice": [16, 32]}}`. Numbers and arrays of numpy and pandas
-            are taken as well.
+            `{"trial.steps": 100, "trial.model.width": {"choice": [16, 32]}}`. They are plain data.
 
     Raises:
         SearchSpaceError: the space cannot be run; one line for every mistake.
     """
     from sweeper.space import search_space
 
-    return search_space.read(path, search_space.written(path, overrides or {}))
+    return search_space.read(path, search_space.written(overrides or {}))
 
 
 def plan(

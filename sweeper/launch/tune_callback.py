@@ -28,6 +28,7 @@ from sweeper.messages import counted, duration
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
+from sweeper.space.early_stopping import StoppingRule
 from sweeper.store.store import StoreError
 
 
@@ -115,7 +116,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._orders, self._errors = orders, errors
         self._planned = len(job.source.planned)
         early_stopping = job.work_kind.early_stopping
-        self._rule = None if early_stopping is None else early_stopping.rule()
+        self._rule = None if early_stopping is None else StoppingRule(early_stopping)
         self._progress = ProgressEvents(stream)
         self._packs: defaultdict[str, _Pack] = defaultdict(_Pack)
         self._running: set[str] = set()  # ids of Tune trials, as of those that are leaving
@@ -182,8 +183,6 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._running.discard(trial.trial_id)
-        if self._rule is not None:
-            self._rule.ended(trial.config["pack_id"])
         self._end(trial)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:

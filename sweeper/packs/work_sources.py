@@ -10,14 +10,12 @@ Invariants:
     - An adaptive search proposes setting n when exactly the values of the settings up to n - WINDOW have been given to
       it, in order. So the settings depend on the space and on the results alone, never on the number of workers or on
       interruptions.
-    - The value of a setting is the mean over all of its trials, each on the scale of its task (`Search.scaled`). A
-      setting with a trial that was stopped early has been pruned; one with a trial that failed or has no finite value
-      has failed.
+    - The value of a setting is the mean over all of its trials. A setting with a trial that was stopped early has been
+      pruned; one with a trial that failed or has no finite value has failed.
 """
 
 import itertools
 import statistics
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -195,7 +193,7 @@ class AdaptiveWork(WorkSource):
 
     def _tell(self, asked: _Asked) -> None:
         trials, search = asked.trials, self._spec.search
-        values = [self._scaled(trials, name) for name in search.metric]
+        values = [self._metric(trials, name) for name in search.metric]
         if asked.left_out:
             self._study.leave_out(self._told)
         elif any(each is None for each in values):
@@ -204,15 +202,3 @@ class AdaptiveWork(WorkSource):
             # A mean over some training seeds would reward a setting for the training seeds that failed.
             means = [statistics.fmean(each) for each in values if each and len(each) == len(trials)]
             self._study.tell(self._told, means if len(means) == len(values) else None)
-
-    def _scaled(self, trials: Collection[Trial], metric: str) -> list[float] | None:
-        """As the function `metric`, with each value on the scale of its task."""
-        of_tasks: dict[str, list[Trial]] = defaultdict(list)
-        for trial in trials:
-            of_tasks[trial.folder.task].append(trial)
-        values: list[float] = []
-        for task, own in of_tasks.items():
-            if (found := self._metric(own, metric)) is None:
-                return None
-            values += [self._spec.search.scaled(task, value) for value in found]
-        return values

@@ -304,7 +304,7 @@ def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, in
         stream.emit(events.SweepStarted(address=None))
         differing = distinguishing(plan.trials.values())
         early_stopping = plan.spec.search.early_stopping
-        rule = None if early_stopping is None else early_stopping.rule()
+        rule = None if early_stopping is None else StoppingRule(early_stopping)
         # Without other packs under way the source always has the next pack, until it is exhausted.
         while not interruption.asked and (work := plan.source.next()) is not None:
             words, program = label(work.pack, differing), plan.source.program(work.pack)
@@ -344,5 +344,3 @@ def _run_pack(
         progress_events.tell(progress, lambda: work.pack.trial_ids)
         stream.emit(events.Ticked())
         done = progress.phase == "done"
-    if rule is not None:
-        rule.ended(work.pack.pack_id)

@@ -13,7 +13,7 @@ from sweeper.launch.job import Launched, LaunchError, Training
 from sweeper.launch.tune_driver import Waves
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import plan
-from sweeper.space.early_stopping import Asha
+from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.trial.experiment_trial import ExperimentTrial
@@ -55,7 +55,7 @@ def swept(cluster, tmp_path_factory) -> Swept:
     with in_project(cluster.project):
         good, behind = (bad_trial("well", optimizer=rate, steps=2000) for rate in RATES)
         raising = [bad_trial(does) for does in RAISED]
-        stopping = Asha(metric="loss", mode="min", every=100, grace_steps=200, reduction_factor=2)
+        stopping = EarlyStopping(metric="loss", mode="min", every=100, grace_steps=200, reduction_factor=2)
         done, heard = launched(folder, [good, *raising, behind], work_kind=Training(stopping))
         return Swept(done, heard, Store.open(folder), good, behind, raising)
 

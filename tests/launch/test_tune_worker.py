@@ -15,7 +15,7 @@ from sweeper.launch.tune_worker import Pace
 from sweeper.learned_algorithms import evaluation
 from sweeper.packs import device_memory, pack_run, plan
 from sweeper.packs.packing import Pack
-from sweeper.space.early_stopping import Asha, Pruner
+from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import fingerprint, jax_settings, provenance
@@ -33,8 +33,7 @@ def test_work_survives_the_way_to_a_worker():
     assert decoded(config) == work
     assert decoded(config).pack.pack_id == pack.pack_id
     origin = provenance.capture("python -m sweeper.run x.yaml")
-    pruner = Pruner.model_validate({"name": "median", "every": 5, "n_startup_trials": 2})
-    for sent in (origin, Resources(lanes=3, gpus=0.5), Training(Asha(grace_steps=5)), Training(pruner), EVALUATION):
+    for sent in (origin, Resources(lanes=3, gpus=0.5), Training(EarlyStopping(grace_steps=5)), EVALUATION):
         assert cloudpickle.loads(cloudpickle.dumps(sent)) == sent
 
 
@@ -53,7 +52,7 @@ def test_a_worker_says_that_it_compiles_before_it_does(tmp_path):
 
 
 def test_a_worker_reports_every_evaluation_at_once(tmp_path):
-    stopping = Pruner(name="median", metric="success", mode="max", every=100)
+    stopping = EarlyStopping(metric="success", mode="max", every=100, grace_steps=100)
     slow = Pace(seconds=1000.0, longest_seconds=1000.0)
     worker = Worker(PAIR, tmp_path, work_kind=Training(stopping), pace=slow)
     evaluated = [worker.report().progress.evaluated for _ in range(2)]

@@ -1,13 +1,11 @@
 """`sweeper.read_space`, `plan`, `train` and `sql`: what they return and emit, and what they say of mistakes."""
 
+import math
 import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
-import numpy as np
-import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -66,38 +64,11 @@ def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, c
 ADVANCE = pack_run.PackRun.advance
 
 
-OVERRIDES = {
-    "numpy": {"trial.steps": np.int64(20), "trial.objective.q": {"choice": np.array([1, 3])}},
-    "numpy without axes": {"trial.steps": np.array(20), "trial.objective.q": {"choice": (np.float32(1), np.uint8(3))}},
-    "numpy texts": {
-        "trial.steps": np.int8(20),
-        "trial.baseline": np.str_("Aq_R"),
-        "trial.objective.q": {"choice": [1, 3]},
-    },
-    "pandas": {"trial.steps": pd.Series([20]).iloc[0], "trial.objective.q": {"choice": pd.Series([1.0, 3.0])}},
-    "an index": {"trial.steps": 20, "trial.objective.q": {"choice": pd.Index([1, 3])}},
-}
-
-
-@pytest.mark.parametrize("kind", OVERRIDES)
-def test_overrides_may_be_of_numpy_and_pandas(space, kind):
-    spec, plain = (
-        sweeper.read_space(space, each)
-        for each in (OVERRIDES[kind], {"trial.steps": 20, "trial.objective.q": {"choice": [1, 3]}})
-    )
-    assert spec.expand().trials == plain.expand().trials
-
-
-def test_overrides_that_are_no_data_are_one_line_each(space):
-    within = list[object]()
-    within.append(within)
-    hostile = SimpleNamespace(tolist=lambda: {}["no data"])
-    values = [object(), within, {"choice": {1, 2}}, np.complex64(1), b"x", pd.NaT, lambda: 1, {(1, 2): 3}, hostile]
-    for value in values:
-        with pytest.raises(sweeper.SearchSpaceError) as caught:
-            sweeper.read_space(space, {"trial.steps": value, "trial.objective.q": value})
-        lines = str(caught.value).splitlines()
-        assert [line.split(": ")[1] for line in lines] == ["trial.steps", "trial.objective.q"]
+def test_overrides_are_plain_data(space):
+    spec = sweeper.read_space(space, {"trial.steps": 20, "trial.objective.q": {"choice": (1, math.inf)}})
+    assert {(trial.steps, trial.objective.q) for trial in spec.expand().trials} == {(20, 1), (20, math.inf)}
+    with pytest.raises(TypeError):
+        sweeper.read_space(space, {"trial.steps": object()})
 
 
 def interrupted(run):
@@ -227,15 +198,7 @@ def test_a_search_without_winner_is_not_called_committed(space, tmp_path, monkey
 @pytest.mark.parametrize(
     ("early_stopping", "stopped_at"),
     [
-        pytest.param(
-            {"name": "median", "n_startup_trials": 1, "metric": "loss", "mode": "min", "every": 200}, 200,
-            marks=pytest.mark.long,
-        ),
         ({"grace_steps": 300, "reduction_factor": 2}, 300),
-        pytest.param(
-            {"name": "successive_halving", "min_resource": 200, "reduction_factor": 2, "every": 200}, 200,
-            marks=pytest.mark.long,
-        ),
         pytest.param(
             {"grace_steps": 300, "reduction_factor": 2, "metric": "success", "mode": "max", "every": 100}, 300,
             marks=pytest.mark.long,
@@ -290,7 +253,7 @@ def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space
 
 PROGRAM = """
 from pathlib import Path
-from types import SimpleNamespace
+
 import sweeper
 
 def refusal(act):
