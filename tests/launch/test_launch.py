@@ -48,7 +48,7 @@ AS_USER = [] if os.geteuid() else ["setpriv", "--bounding-set=-dac_override,-dac
 def test_the_driver_never_starts_jax(name):
     """Jax in the driver would hold a GPU that a trial needs, and warn of its threads when the driver starts Ray.
 
-    So the driver asks for the names of all metrics, and what plug-ins compute, without asking JAX for its platform. Only
+    So the driver asks for the names of metrics, and what plug-ins compute, without asking JAX for its platform. Only
     the private `jax._src` says whether JAX has started: every public question starts it.
     """
     code = (
