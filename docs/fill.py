@@ -56,13 +56,13 @@ def filled(path: Path, results: str) -> tuple[str, int, int]:
             f"{path} has no place for a table, such as <!-- table: SELECT count(*) FROM trials --> <!-- end -->"
         )
     store = Store.existing(results)
-    everything, questions = Results.of_store(store), sql.Questions(store)
+    everything = Results.of_store(store)
     changed = 0
     pieces, end = [], 0
     for place in places:
         try:
             query = place[2] == "table"
-            lines = _answer(questions, place[3]) if query else _compared(store, everything, place[3])
+            lines = _answer(store, place[3]) if query else _compared(store, everything, place[3])
         except (ReportError, SearchSpaceError, StoreError, sql.QueryError) as error:
             raise ReportError(f"{_at(path, text, place.start())}: {error}") from None
         made = "\n" + "\n".join(lines) + "\n\n"
@@ -76,9 +76,9 @@ def _at(path: Path, text: str, position: int) -> str:
     return f"{path}:{text.count(chr(10), 0, position) + 1}"
 
 
-def _answer(questions: sql.Questions, query: str) -> list[str]:
+def _answer(store: Store, query: str) -> list[str]:
     """The lines of the answer to a query."""
-    answer = questions.table(query)
+    answer = sql.table(query, store)
     if not answer.num_rows:
         return ["The store has no such trial yet."]
     return markdown(titled(values(answer))).splitlines()

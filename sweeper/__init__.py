@@ -156,12 +156,9 @@ def train(
         SweepError: there is no cluster that can run the sweep, or early stopping is asked for without Ray.
         KeyboardInterrupt: Ctrl-C came, or a request to stop (`sweeper stop`).
     """
-    from sweeper.sweeps.training import train_together
+    from sweeper.sweeps.training import train_plan
 
-    (result,) = train_together(
-        [plan], in_process=in_process, address=address, concurrency=concurrency, on_event=on_event
-    )
-    return result
+    return train_plan(plan, in_process=in_process, address=address, concurrency=concurrency, on_event=on_event)
 
 
 def evaluate(
@@ -201,14 +198,14 @@ def evaluate(
 
 
 def sql(question: str, results: "str | Path" = "results") -> "pd.DataFrame":
-    """The answer of a store to one SELECT over its views (docs/store.md names them and their columns).
+    """The answer of a store to a query over its views (docs/store.md names them and their columns).
 
     Args:
         question: SQL, such as `select seed, avg(loss) from trials where status = 'finished' group by seed`.
         results: Folder or URL of the store.
 
     Raises:
-        QueryError: the question is not one SELECT, or asks for what is not there.
+        QueryError: DuckDB does not take the question.
         StoreError: there is no store, or it cannot be read.
     """
     from sweeper.analysis.sql import frame

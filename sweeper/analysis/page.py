@@ -36,12 +36,12 @@ from PIL import Image
 
 from sweeper.analysis import comparison, figures
 from sweeper.analysis.figures import FigureReport
+from sweeper.analysis.figures.layout import replaced
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import extra_metrics as extra_metrics_of
 from sweeper.analysis.results import foreign_columns, named, specs_of_tasks, tables_of_row
 from sweeper.analysis.status import (
     annotation_columns,
-    drivers,
     moment,
     overview,
     packs_table,
@@ -59,7 +59,7 @@ from sweeper.analysis.table import (
     without_empty_columns,
 )
 from sweeper.analysis.training_curves import LIMITS, curves, distinct
-from sweeper.analysis.views import replaced
+from sweeper.listeners.heartbeats import drivers
 from sweeper.messages import counted, duration, inflected, redacted, typed
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.annotations import Annotations, read_annotations
@@ -134,7 +134,7 @@ def render(
     trials = trials_of(rows, planned)
     failed = trials[trials["status"] == "failed"]
     annotations = read_annotations(store.files)
-    running = [] if every is None else drivers(store)
+    running = [] if every is None else drivers(store.files)
     asked_for = list(itertools.chain.from_iterable(each.metrics for each in spaces))
     listing = trial_table(trials, annotations.trials, asked_for, _goal(spaces))
     compared = [one for section in sections for one in section.comparisons]

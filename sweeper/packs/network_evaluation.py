@@ -10,9 +10,7 @@ committed. So an evaluation needs no checkpoint.
 
 import collections
 import datetime
-import json
 import time
-import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +29,7 @@ from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Status, Store, TrialResult
 from sweeper.store.trial_file import evaluation_seal, protocol_id
 from sweeper.training import arithmetic
+from sweeper.training.identity import of_evaluation
 from sweeper.training.kind import kind_of
 from sweeper.training.named_weights import network_of
 from sweeper.trial import jax_settings, vectorisation
@@ -45,10 +44,7 @@ class ProtocolError(UserError, ValueError):
 
 
 Changes = Mapping[str, Any]
-"""Changed entries of the protocols of trials, by name; all others are each trial's own.
-
-A text says what a command line says: a number, `true`, `false`, or several of these with commas in between.
-"""
+"""Changed entries of the protocols of trials, by name; all others are each trial's own."""
 
 
 def by_protocol(trial: Trial, changes: Changes) -> Trial:
@@ -56,9 +52,8 @@ def by_protocol(trial: Trial, changes: Changes) -> Trial:
 
     The id of the changed trial differs from that of its row, so it is for evaluations alone.
     """
-    types = _entries(trial)
     try:
-        return trial.with_protocol({name: _value(given, types.get(name)) for name, given in changes.items()})
+        return trial.with_protocol(dict(changes))
     except ValidationError as error:
         wrong = error.errors()[0]
         place = "".join(f"{name}: " for name in wrong["loc"] if name in changes)
@@ -67,23 +62,9 @@ def by_protocol(trial: Trial, changes: Changes) -> Trial:
         raise ProtocolError(str(error)) from error
 
 
-def _value(given: Any, annotation: Any) -> Any:
-    """What a text says for an entry of this type; anything else is itself."""
-    if not isinstance(given, str) or annotation is str:
-        return given
-    if typing.get_origin(annotation) is tuple:
-        return tuple(_value(part, None) for part in given.split(","))
-    try:
-        return json.loads(given)
-    except ValueError:
-        return given
-
-
-def _entries(trial: Trial) -> dict[str, Any]:
-    """The types of what an evaluation may change of the protocol of a trial, by name."""
-    if trial.protocol is None:
-        return {}
-    return {name: field.annotation for name, field in type(trial.protocol).model_fields.items() if name != "name"}
+def _entries(trial: Trial) -> set[str]:
+    """The names of what an evaluation may change of the protocol of a trial."""
+    return set() if trial.protocol is None else type(trial.protocol).model_fields.keys() - {"name"}
 
 
 def _require_entries(changes: Changes, trials: Collection[Trial]) -> None:
@@ -97,7 +78,7 @@ def _changed(key: str, trial: Trial, changes: Changes) -> Trial:
     """The trial with changes of its protocol; a `LoadError` or `ContractError` if it cannot be evaluated so."""
     if trial.protocol is None:
         raise LoadError(f"trial {key} has no protocol that could be changed")
-    if missing := sorted(changes.keys() - _entries(trial).keys()):
+    if missing := sorted(changes.keys() - _entries(trial)):
         raise LoadError(f"trial {key} has no entry '{missing[0]}' to be evaluated by")
     changed = by_protocol(trial, changes)
     with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
@@ -113,8 +94,8 @@ class EvaluationPlan:
 
     plan: Plan  # the trials with a network, in packs; a trial is done when it has an evaluation
     evaluations: Mapping[str, pa.Table]  # the rows of the evaluations that are there, by trial
-    other_code: Mapping[str, str | None]  # fingerprints of evaluations by other code than this, by trial
-    other_networks: Mapping[str, TrialSeal]  # seals of trials whose network was trained by other code than this
+    other_code: Collection[str]  # trials whose evaluation is by other code than this
+    other_networks: Collection[str]  # trials whose network was trained by other code than this
     left_out: Mapping[str, int]  # why trials cannot be evaluated: their number by reason
 
     @property
@@ -164,8 +145,8 @@ def evaluation_plan(
     return EvaluationPlan(
         plan=plan(trials.values(), lanes, done, frozenset({"finished"})),
         evaluations=evaluations,
-        other_code={key: evaluated[key].fingerprint for key in others},
-        other_networks={key: seals[key] for key in computed_by_other_code(trials, seals, own)},
+        other_code=others,
+        other_networks=computed_by_other_code(trials, seals, own),
         left_out=left_out,
     )
 
@@ -182,6 +163,7 @@ class EvaluationRun(Run):
 
     def __post_init__(self) -> None:
         self.left = list(self.work.pending)
+        self.begun = time.monotonic()
 
     def advance(self) -> PackProgressed:
         """Evaluate and commit one trial. A trial that has lost its network is passed over."""
@@ -195,15 +177,16 @@ class EvaluationRun(Run):
     def progress(self) -> PackProgressed:
         """Progress of the run; an evaluated trial counts as its training steps."""
         steps, lanes = self.work.pack.trials[0].steps, len(self.work.pending)
+        done = steps * (lanes - len(self.left))
         return PackProgressed(
             pack_id=self.work.pack.pack_id,
             phase="evaluating" if self.left else "done",
-            step=steps * (lanes - len(self.left)) // max(1, lanes),
+            step=done // max(1, lanes),
             steps=steps,
             lanes=lanes,
             rows=dict(self.rows),
             train_loss=float("nan"),
-            steps_per_second=0.0,
+            steps_per_second=done / max(1e-9, time.monotonic() - self.begun),  # by which the time left is told
         )
 
     def _evaluated(self, key: str, trial: Trial) -> bool:
@@ -218,7 +201,6 @@ class EvaluationRun(Run):
             network = network_of(trial, self.store.weights(of))
         except NoNetworkError:
             return False
-        device_memory.forget_peak()
         started = datetime.datetime.now(datetime.UTC)
         begun, cpu_begun = time.monotonic(), time.process_time()
         kind = kind_of(changed)
@@ -239,6 +221,8 @@ class EvaluationRun(Run):
             lanes=1,
             device=jax.devices()[0].device_kind,
             arithmetic=arithmetic.own(),
+            programs=of_evaluation(changed, evaluated.program),
+            data=kind.data(changed),
             started=started,
             finished=datetime.datetime.now(datetime.UTC),
         )

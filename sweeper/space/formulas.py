@@ -133,6 +133,8 @@ class Formula:
         names = {"__builtins__": {}, "entry": entry, "power": _power, **_FUNCTIONS}
         try:
             value = eval(_compiled(self.text), names)  # noqa: S307  its tree has nodes of the list alone, and no builtins
+            if isinstance(value, int) and abs(value) >= 2**63:  # no store has such an integer
+                value = float(value)
         except NoValue:
             raise
         except RecursionError:

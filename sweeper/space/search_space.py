@@ -105,6 +105,13 @@ def written(overrides: Mapping[str, object]) -> list[str]:
     return [f"{entry}={json.dumps(canonical(value))}" for entry, value in overrides.items()]  # JSON is YAML
 
 
+def protocol_of(overrides: Sequence[str]) -> dict[str, Any]:
+    """The changed entries of a protocol, by name, that texts such as `evaluation.seeds=1000` say."""
+    with _refusals("--set"):
+        written: Any = plain(functools.reduce(overridden, overrides, document_tree("{}")))
+    return {name: value for entries in written.values() for name, value in entries.items()}
+
+
 @contextlib.contextmanager
 def _refusals(source: str | Path) -> Iterator[None]:
     try:

@@ -449,18 +449,8 @@ def test_values_that_exclude_each_other_are_told_when_they_meet():
 
 # Files that are being edited
 
-_PARTS = [
-    "",
-    "~",
-    "[]",
-    "{}",
-    "[1, 2]",
-    "{choice: [1, 2]}",
-    "{uniform: [1, 2]}",
-    "{formula: trial.seed}",
-    "- 5",
-    "x: 1",
-]
+_HOLES = ["{choice: [1, 2]}", "{uniform: [1, 2]}", "{formula: trial.seed}"]
+_PARTS = ["", "~", "[]", "{}", "[1, 2]", "- 5", "x: 1", *_HOLES]
 
 
 @pytest.mark.slow

@@ -5,12 +5,14 @@ that they line up; the rows above and below have the title and the legend of eac
 of these. The remarks on all panels are one text below.
 """
 
+import contextlib
 import io
 import itertools
 import math
+import os
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,6 @@ from matplotlib.lines import Line2D
 from sweeper.analysis.figures import style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import HEIGHT
-from sweeper.analysis.views import replaced
 
 DOTS_PER_INCH = 200
 
@@ -77,6 +78,17 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
             legend.set_in_layout(False)
     figure.supxlabel(remarks, x=0.01, ha="left", fontsize=style.SMALL, color=style.FAINT)
     return figure
+
+
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A new file that takes the place of `path` at its end, so that nobody reads half of it."""
+    new = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield new
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def save(row: Sequence[Drawing], palette: style.PaletteName, path: Path, pdf: bool = False) -> list[Path]:
