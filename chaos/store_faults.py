@@ -50,7 +50,7 @@ def _whole(numbers: tuple[tuple, tuple]) -> bool:
 
 @fault("deletions-beside-everything", times=10)
 def deletions_beside_everything(attack: Attack, times: int) -> Finding:
-    """Delete, compact, note and rename beside a sweep that runs, and beside each other when it has ended."""
+    """Delete, compact and note beside a sweep that runs, and beside each other when it has ended."""
     file, came_back, complete = attack.space(steps=2000), 0, True
     attack.undisturbed(file)
     while attack.hits < times:
@@ -73,11 +73,10 @@ def deletions_beside_everything(attack: Attack, times: int) -> Finding:
 def _commands_beside(sweep: Sweep, start: Start) -> bool:
     """Run commands on the store of a sweep until its process ends.
 
-    False if the sweep was deleted or renamed after its last heartbeat, but before its process had ended: a user may do
+    False if the sweep was deleted after its last heartbeat, but before its process had ended: a user may do
     that, and the account says nothing then.
     """
-    commands = ["delete --unplanned --yes", "delete --status failed --yes", "delete chaos --yes",
-                "compact", "note chaos beside", "rename chaos other"]  # fmt: skip
+    commands = ["delete chaos --yes", "compact", "note chaos beside"]
     sweep.trains(start, seconds=0)
     while start.process.poll() is None:
         command = sweep.attack.draw.choice(commands)

@@ -12,7 +12,7 @@ import pytest
 
 from sweeper.analysis.figures.lines import Curves
 from sweeper.learned_algorithms import advice
-from sweeper.store.annotations import Subject, annotate
+from sweeper.store.annotations import annotate
 from sweeper.store.store import Store
 from sweeper.trial.trial import trial_id
 from tests import filled_stores, results
@@ -220,7 +220,7 @@ def test_a_page_is_written_again_only_if_something_has_changed(local, tmp_path):
 
     assert rewritten()
     assert not rewritten()
-    annotate(local.files, Subject("ours"), tags=["keep"])
+    annotate(local.files, "ours", tags=["keep"])
     assert rewritten()
     figure.unlink()
     assert rewritten(), "and the figure is drawn again"
