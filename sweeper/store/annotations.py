@@ -104,8 +104,8 @@ def annotate(
         raise StoreError("the note is empty")
     made = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
     text = note.encode(errors="backslashreplace").decode()
-    for single in [{"note": text}] if note else [{"tags": (tag,)} for tag in tags]:
-        annotation = Annotation(sweep=sweep, trial_ids=trial_ids, made=made, **single)
+    for one, own in [(text, ())] if note else [("", (tag,)) for tag in tags]:
+        annotation = Annotation(sweep=sweep, trial_ids=trial_ids, note=one, tags=own, made=made)
         data = _File(annotations=(annotation,)).model_dump_json(indent=1).encode()
         files.write(f"{FOLDER}/{hashlib.sha256(data).hexdigest()[:20]}.json", data)
 

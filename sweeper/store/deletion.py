@@ -31,7 +31,7 @@ def of_sweep(store: Store, sweep: str) -> Deletion:
     planned = _planned(record for record in records if record.name == sweep)
     own = frozenset(planned - _planned(record for record in records if record.name != sweep))
     committed = {key: seal.status for key, seal in store.seals(planned).items()}
-    trials = {key: status for key, status in committed.items() if key in own}
+    trials: dict[str, Status] = {key: status for key, status in committed.items() if key in own}
     return Deletion(sweep, trials, len(committed) - len(trials), own)
 
 
