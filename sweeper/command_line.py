@@ -1,13 +1,9 @@
 """What commands share: the program around them, options in the same words, and errors that end them with a message."""
 
 import contextlib
-import errno
 import gc
-import io
-import logging
 import os
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sweeper import progress
-from sweeper.messages import LastingStream, UserError, counted, printable_lines, redacted
+from sweeper.messages import UserError, counted, printable_lines, redacted
 
 if TYPE_CHECKING:
     from sweeper.store.store import Store
@@ -58,20 +54,8 @@ Concurrency = Annotated[
 
 
 def with_home(path: Path | None) -> Path | None:
-    """A path given to an option, with `~` replaced; a shell leaves `--option=~/x` and `~nosuchuser` as they are."""
-    if path is None or not str(path).startswith("~"):
-        return path
-    try:
-        return path.expanduser()
-    except RuntimeError:
-        raise typer.BadParameter(f"{path} names the home of a user that this machine does not know") from None
-
-
-class _Printable(logging.Formatter):
-    """Warnings quote texts of a store."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable_lines(super().format(record))
+    """A path given to an option, with `~` replaced; a shell leaves `--option=~/x` as it is."""
+    return None if path is None else path.expanduser()
 
 
 class CommandLine(typer.Typer):
@@ -86,37 +70,14 @@ class CommandLine(typer.Typer):
         gc.set_threshold(100_000)
         # Figures go into files, also of a program that a notebook starts, and look the same for everybody.
         os.environ |= {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
-        assert logging.lastResort is not None
-        logging.lastResort.setFormatter(_Printable())
-        of_python = warnings.formatwarning
-        warnings.formatwarning = lambda *given, **named: printable_lines(of_python(*given, **named))
-        for number in range(3):
-            try:
-                os.fstat(number)
-            except OSError:  # closed (`>&-`): the next file that is opened would get what is printed
-                os.open(os.devnull, os.O_RDWR)
-        sys.stdout, sys.stderr = (
-            LastingStream(io.TextIOWrapper(io.BytesIO()) if stream is None else stream, of_program=True)
-            for stream in (sys.stdout, sys.stderr)
-        )
-        try:
-            os.getcwd()
-        except OSError:
-            print("this folder was deleted, or cannot be entered any more: change to another one (cd)", file=sys.stderr)
-            sys.exit(2)
-        if os.environ.get("TMPDIR"):  # workers have another working folder
-            os.environ["TMPDIR"] = os.path.abspath(os.environ["TMPDIR"])
         try:
             with progress.shown(sys.stderr):
                 return super().__call__(*arguments, **settings)
-        except SystemExit as end:
-            if isinstance(sys.stdout, LastingStream):
+        finally:
+            try:
                 sys.stdout.flush()
-                # Output is lost that somebody wanted: on a full disk, but not after `| head`.
-                if lost := [number for number in sys.stdout.errors_met if number != errno.EPIPE]:
-                    print(f"the output could not be written: {os.strerror(lost[0])}", file=sys.stderr)
-                    end.code = end.code or 1
-            raise
+            except BrokenPipeError:  # as after `| head`: Python would tell of it at its end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def told_end(end: "UserError | Interrupted | OSError", output: "Output", noun: str, of_store: int) -> int:
@@ -142,9 +103,10 @@ def errors_told() -> Iterator[None]:
     try:
         with plugins.contained():
             yield
-    except (UserError, UnicodeEncodeError, OSError) as error:
-        told = f"{error.object!r} is no text in UTF-8" if isinstance(error, UnicodeEncodeError) else str(error)
-        print(printable_lines(told), file=sys.stderr)
+    except BrokenPipeError:  # nobody reads any more
+        raise
+    except (UserError, OSError) as error:
+        print(printable_lines(str(error)), file=sys.stderr)
         raise typer.Exit(error.code if isinstance(error, UserError) else 2) from None
 
 

@@ -47,7 +47,6 @@ from sweeper.analysis.results import extra_metrics as extra_metrics_of
 from sweeper.analysis.results import foreign_columns, named, specs_of_tasks, tables_of_row
 from sweeper.analysis.status import (
     annotation_columns,
-    drivers,
     moment,
     overview,
     packs_table,
@@ -67,6 +66,7 @@ from sweeper.analysis.table import (
 )
 from sweeper.analysis.training_curves import LIMITS, curves, distinct
 from sweeper.analysis.views import replaced
+from sweeper.listeners.heartbeats import drivers
 from sweeper.messages import counted, duration, inflected, redacted, typed
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.annotations import Annotations, read_annotations
@@ -133,7 +133,7 @@ def render(
         store: Where the starts of the sweeps are read.
         rows: All rows of the store, which the caller has read for the figures.
         sections: Figures and comparisons, in this order.
-        tables: Further tables, such as advice, each with the sweep that it is about, or "".
+        tables: Further tables, each with the sweep that it is about.
         sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
         every: Seconds after which an open page loads itself again; None for a page that stays as it is.
         spaces: What was searched: trials have columns for the metrics that spaces ask for, and are ordered by the
@@ -148,7 +148,7 @@ def render(
     trials = trials_of(rows, planned)
     failed = trials[trials["status"] == "failed"]
     annotations = read_annotations(store.files)
-    running = [] if every is None else drivers(store)
+    running = [] if every is None else drivers(store.files)
     asked_for = list(itertools.chain.from_iterable(each.metrics for each in spaces))
     listing = trial_table(trials, annotations.trials, asked_for, _goal(spaces))
     compared = [one for section in sections for one in section.comparisons]

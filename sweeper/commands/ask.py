@@ -5,7 +5,7 @@
     query best [SWEEP]              the settings of a sweep, best first
     query show TRIAL                all about one trial; the beginning of its id suffices
     query curves TRIAL              its training curves
-    report --html PAGE.html         figures, advice, comparison with published values, and all of it as one page
+    report --html PAGE.html         figures, comparison with published values, and all of it as one page
     report --diff A B               two sweeps or two stores compared (`sweeper.analysis.difference`)
     plot model_width loss --split optimizer                 means over training seeds, and their range
     plot loss accuracy --where "task = 'sine'"              a point a trial
@@ -105,10 +105,11 @@ def _running(store: "Store") -> "list[RenderableType]":
     """What runs and when it will be done, a line for each sweep; what has died; the packs that run."""
     from rich.text import Text
 
-    from sweeper.analysis.status import drivers, packs_table, sentence
+    from sweeper.analysis.status import packs_table, sentence
     from sweeper.analysis.table import terminal
+    from sweeper.listeners.heartbeats import drivers
 
-    known = drivers(store)
+    known = drivers(store.files)
     parts: list[RenderableType] = [Text(printable(sentence(driver))) for driver in known] or [Text("nothing runs")]
     packs = packs_table(known)
     if len(packs):

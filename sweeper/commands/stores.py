@@ -233,7 +233,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Delete; without it only say what would be deleted.")] = False,
 ) -> None:
     """Delete a sweep with its trials and all that belongs to them; without --yes only say which."""
-    from sweeper.analysis.status import drivers
+    from sweeper.listeners.heartbeats import drivers
     from sweeper.packs import checkpoint
     from sweeper.store import deletion
 
@@ -244,7 +244,7 @@ def delete(
         if not yes:
             print("nothing was deleted; --yes deletes")
             return
-        for driver in drivers(store):  # an adaptive search plans more meanwhile
+        for driver in drivers(store.files):  # an adaptive search plans more meanwhile
             if driver.lives:
                 raise UserError(f"{driver.sweep} runs: stop it first ({typed('stop', driver.sweep)})")
         deletion.delete(store, chosen)

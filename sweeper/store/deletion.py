@@ -30,9 +30,9 @@ def of_sweep(store: Store, sweep: str) -> Deletion:
         raise unknown_sweep(sweep, names)
     planned = _planned(record for record in records if record.name == sweep)
     own = frozenset(planned - _planned(record for record in records if record.name != sweep))
-    committed = {key: seal.status for key, seal in store.seals(planned).items()}
-    trials: dict[str, Status] = {key: status for key, status in committed.items() if key in own}
-    return Deletion(sweep, trials, len(committed) - len(trials), own)
+    seals = store.seals(planned)
+    trials: dict[str, Status] = {key: seals[key].status for key in seals if key in own}
+    return Deletion(sweep, trials, len(seals) - len(trials), own)
 
 
 def planned_trials(store: Store) -> set[str]:

@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from sweeper.messages import instead, one_line, printable
 from sweeper.store.files import DurableFiles, StoreError, in_threads
-from sweeper.store.schema import SCHEMA_VERSION, check_version
+from sweeper.store.schema import EARLIER, SCHEMA_VERSION, check_version
 from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)
@@ -113,6 +113,8 @@ def _starts_in(files: DurableFiles, path: str, data: bytes) -> list[SweepRecord]
 
 def _record(name: str, values: Mapping[str, Any]) -> SweepRecord:
     own = {key: values[key] for key in SweepRecord.model_fields if key in values}
+    kept = Provenance.model_fields.keys() | (values["provenance"].keys() - EARLIER)
+    own["provenance"] = {key: value for key, value in values["provenance"].items() if key in kept}
     return SweepRecord.model_validate_json(json.dumps(own | {"name": name}))
 
 

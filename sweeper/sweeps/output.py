@@ -4,11 +4,11 @@ import dataclasses
 import io
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 
-from sweeper.messages import LastingStream, printable_lines
+from sweeper.messages import printable_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ class Output:
         They go to the file, or to standard output and standard error.
         """
         terminal = None if file is None and sys.stdout.isatty() else False
-        streams: list[Any] = [LastingStream(file or stream) for stream in (sys.stdout, sys.stderr)]
+        streams = [file or stream for stream in (sys.stdout, sys.stderr)]
         out, complaints = (Console(file=stream, force_jupyter=False, force_terminal=terminal) for stream in streams)
         return cls(out, complaints)
 

@@ -44,7 +44,7 @@ FORMULAS = (
 # Variables have the values of the setting, also one that is a choice of records.
 VARIABLES = (
     FORMULAS.replace("trial.optimizer.learning_rate / 3", "variables.x * variables.pair.a")
-    + "variables: {x: {log_uniform: [1e-6, 1e-4]}, pair: {choice: [{a: 1}, {a: {linspace: [2, 4, 3]}, b: inf}]}}\n"
+    + "variables: {x: {log_uniform: [1e-6, 1e-4]}, pair: {choice: [{a: 1}, {a: {choice: [2, 3, 4]}, b: inf}]}}\n"
 )
 
 VARIANTS = (

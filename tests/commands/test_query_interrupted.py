@@ -42,7 +42,7 @@ def test_an_endless_query_ends_with_ctrl_c(tmp_path: Path, sql: str):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-m", "sweeper.query", sql, "--results", str(tmp_path / "results")],
+        [sys.executable, "-m", "sweeper", "query", sql, "--results", str(tmp_path / "results")],
         cwd=plugins.ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | {"TMPDIR": str(scratch)},
     )  # fmt: skip

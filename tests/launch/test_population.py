@@ -124,15 +124,6 @@ def test_any_number_of_workers_gives_the_numbers_of_none(cluster, undisturbed, w
         assert _equal(_evolved(population.evaluator(_trials(), CODE)), undisturbed)
 
 
-@pytest.mark.long
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("optimizer", ["snes", "open_es", "sep_cma_es"])
-def test_workers_give_the_numbers_of_none_with_every_strategy_and_a_growing_m(cluster, optimizer):
-    with _population(2) as population:
-        evaluate = population.evaluator(_trials(optimizer), CODE)
-        assert _equal(_evolved(evaluate, optimizer), _evolved(evolution.in_process, optimizer))
-
-
 @pytest.fixture
 def project(project: Path) -> Path:
     """A project with the task `mortal`; its file `.order`, which is no code, kills one process."""
