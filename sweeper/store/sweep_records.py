@@ -167,7 +167,7 @@ def _write_start(files: DurableFiles, number: int, record: SweepRecord) -> bool:
             record.variables.get(key) != own for key, own in known.variables.items()
         )
 
-    values = {"schema_version": SCHEMA_VERSION, **record.model_dump(mode="json", exclude={"name"})}
+    values = {"schema_version": SCHEMA_VERSION, **record.model_dump(exclude={"name"})}
     return files.write(path, _with_digest(json.dumps(values).encode()), keep=is_another)
 
 

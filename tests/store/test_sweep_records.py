@@ -1,6 +1,7 @@
 """A sweep keeps its history of starts, beside other starts, and a damaged start is told and never another."""
 
 import json
+import math
 import shutil
 
 import pytest
@@ -47,7 +48,10 @@ def test_a_start_that_plans_more_and_more_is_one(local):
 
 
 def test_the_values_of_variables_are_kept_with_the_plan(local):
-    values = {key: {"variables.x": 0.1 * place, "variables.word": "a\u2028 b\n"} for place, key in enumerate(IDS[:3])}
+    values = {
+        key: {"variables.x": 0.1 * place, "variables.word": "a\u2028 b\n", "variables.y": math.inf}
+        for place, key in enumerate(IDS[:3])
+    }
 
     def start(count: int):
         own = {key: values[key] for key in IDS[:count]}
