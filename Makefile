@@ -119,15 +119,6 @@ $(VENV)/cuda-compiler: locks/gpu.lock | $(VENV)/bin/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target $@ -r $(VENV)/cuda-compiler.txt
 	touch $@
 
-# MLflow's server, in an environment of its own, by the commands of docs/trackers.md; its databases have the schema of the
-# locked version.
-$(VENV)/mlflow-page: locks/dev.lock | $(VENV)/bin/pip
-	rm -rf $@
-	$(BIN)/python -m venv $@
-	$@/bin/pip install --quiet --disable-pip-version-check \
-	  mlflow==$(shell sed -n 's/^mlflow-skinny==\([^ ]*\).*/\1/p' $<) || { rm -rf $@; exit 1; }
-	touch $@
-
 $(VENV)/bin/pip:
 	@for python in $(PYTHON); do \
 	  $$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \

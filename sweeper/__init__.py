@@ -200,14 +200,14 @@ def evaluate(
 
 
 def sql(question: str, results: "str | Path" = "results") -> "pd.DataFrame":
-    """The answer of a store to one SELECT over its views (docs/store.md names them and their columns).
+    """The answer of a store to a query over its views (docs/store.md names them and their columns).
 
     Args:
         question: SQL, such as `select seed, avg(loss) from trials where status = 'finished' group by seed`.
         results: Folder or URL of the store.
 
     Raises:
-        QueryError: the question is not one SELECT, or asks for what is not there.
+        QueryError: DuckDB does not take the question.
         StoreError: there is no store, or it cannot be read.
     """
     from sweeper.analysis.sql import frame

@@ -7,7 +7,6 @@ import difflib  # noqa: TID251  the one place where names are compared
 import re
 import shlex
 import sys
-import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -91,20 +90,6 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """As `printable`, but line ends stay."""
     return "\n".join(map(printable, text.split("\n")))
-
-
-def cell(text: str) -> str:
-    """A text as a cell of CSV, which no spreadsheet takes for a formula: an apostrophe stands before =, +, - and @.
-
-    Spreadsheets may pass over white space before them, and take wide characters for them.
-    """
-    first = unicodedata.normalize("NFKC", text.lstrip()[:1])
-    formula = first in _FORMULAS or text.startswith(("\t", "\r", "\n"))
-    return f"'{text}" if formula and not _NUMBER.fullmatch(text) else text
-
-
-_FORMULAS = ("=", "+", "-", "@")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]inf", re.IGNORECASE)
 
 
 def one_line(text: str, most: int = 400) -> str:

@@ -26,6 +26,7 @@ import io
 import itertools
 import json
 import operator
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +66,6 @@ from sweeper.analysis.table import (
     without_empty_columns,
 )
 from sweeper.analysis.training_curves import LIMITS, curves, distinct
-from sweeper.analysis.views import replaced
 from sweeper.listeners.heartbeats import drivers
 from sweeper.messages import counted, duration, inflected, redacted, typed
 from sweeper.space.sweep_spec import SweepSpec
@@ -112,8 +112,12 @@ NO_SWEEP = "(none)"  # the sweep of trials that no sweep plans
 
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replaced(path) as new:  # a browser may be loading the page at this moment
+    new = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
         new.write_text(text, encoding="utf-8")
+        os.replace(new, path)  # a browser may be loading the page at this moment
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def render(

@@ -29,6 +29,7 @@ from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Status, Store, TrialResult
 from sweeper.store.trial_file import evaluation_seal, protocol_id
 from sweeper.training import arithmetic
+from sweeper.training.identity import of_evaluation
 from sweeper.training.kind import kind_of
 from sweeper.training.named_weights import network_of
 from sweeper.trial import jax_settings, vectorisation
@@ -93,8 +94,8 @@ class EvaluationPlan:
 
     plan: Plan  # the trials with a network, in packs; a trial is done when it has an evaluation
     evaluations: Mapping[str, pa.Table]  # the rows of the evaluations that are there, by trial
-    other_code: Mapping[str, str | None]  # fingerprints of evaluations by other code than this, by trial
-    other_networks: Mapping[str, TrialSeal]  # seals of trials whose network was trained by other code than this
+    other_code: Collection[str]  # trials whose evaluation is by other code than this
+    other_networks: Collection[str]  # trials whose network was trained by other code than this
     left_out: Mapping[str, int]  # why trials cannot be evaluated: their number by reason
 
     @property
@@ -144,8 +145,8 @@ def evaluation_plan(
     return EvaluationPlan(
         plan=plan(trials.values(), lanes, done, frozenset({"finished"})),
         evaluations=evaluations,
-        other_code={key: evaluated[key].fingerprint for key in others},
-        other_networks={key: seals[key] for key in computed_by_other_code(trials, seals, own)},
+        other_code=others,
+        other_networks=computed_by_other_code(trials, seals, own),
         left_out=left_out,
     )
 
@@ -200,7 +201,6 @@ class EvaluationRun(Run):
             network = network_of(trial, self.store.weights(of))
         except NoNetworkError:
             return False
-        device_memory.forget_peak()
         started = datetime.datetime.now(datetime.UTC)
         begun, cpu_begun = time.monotonic(), time.process_time()
         kind = kind_of(changed)
@@ -221,6 +221,8 @@ class EvaluationRun(Run):
             lanes=1,
             device=jax.devices()[0].device_kind,
             arithmetic=arithmetic.own(),
+            programs=of_evaluation(changed, evaluated.program),
+            data=kind.data(changed),
             started=started,
             finished=datetime.datetime.now(datetime.UTC),
         )

@@ -16,7 +16,7 @@ from sweeper.analysis.results import evaluation_rows, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, inflected, typed
-from sweeper.packs import other_code, start_from
+from sweeper.packs import conformance, start_from
 from sweeper.packs.network_evaluation import Changes, EvaluationPlan, evaluation_plan
 from sweeper.packs.plan import ListedWork
 from sweeper.progress import doing
@@ -59,14 +59,11 @@ class PlannedEvaluation:
         evaluation, plan = self.evaluation, self.evaluation.plan
         counts = f"{len(plan.committed):,} evaluated · {len(evaluation.pending):,} to evaluate"
         lines = [f"{self.name}: {counted(len(plan.trials), 'network')} · {counts}"]
-        seals = evaluation.other_networks
-        for words, keys in other_code.by_words({key: seal.fingerprint for key, seal in seals.items()}).items():
-            commits = other_code.commits(self.store, keys, seals)
-            verb = inflected(len(keys), "is", "are")
-            lines.append(f"  {counted(len(keys), 'network')} {verb} {words} ({commits})")
-        happens = "made again" if self.recompute_other_code else "kept; --recompute-other-code makes them again"
-        for words, keys in other_code.by_words(evaluation.other_code).items():
-            lines.append(f"  {counted(len(keys), 'evaluation')} {words}: {happens}")
+        if count := len(evaluation.other_networks):
+            lines.append(f"  {counted(count, 'network')} {inflected(count, 'is', 'are')} of other code")
+        if count := len(evaluation.other_code):
+            happens = "made again" if self.recompute_other_code else "kept; --recompute-other-code makes them again"
+            lines.append(f"  {counted(count, 'evaluation')} of other code: {happens}")
         left_out = evaluation.left_out.items()
         return [*lines, *(f"  left out: {counted(count, 'trial')} ({reason})" for reason, count in left_out)]
 
@@ -166,7 +163,9 @@ def evaluate(
             output = output or Output.plain()
             own = listeners.of_sweep(store, planned.origin.command, interruption.ask)
             hearing = [listeners.view(output.out), *own]
-            losses, _ = on_cluster.launched(job, address, hearing, output, interruption)
+            with doing("checking what plug-ins compute"):
+                rehearsal = conformance.probe(source.planned.values(), code)
+            losses, _ = on_cluster.launched(job, address, hearing, output, interruption, rehearsal)
         now = evaluation_plan(store, planned.trials, planned.changes, lambda: code, None, planned.recompute_other_code)
         if interruption.signum is not None:
             raise Interrupted(interruption.signum, len(now.pending), planned.origin.command)

@@ -43,16 +43,15 @@ class Output:
         self.out.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)
 
     def table(self, table: "pd.DataFrame") -> None:
-        """Print a table of settings: as much as fits a terminal, all of it into a log."""
-        from sweeper.analysis.settings_table import fitting  # pandas takes as long as a tenth of a plan
-        from sweeper.analysis.table import terminal
+        """Print a table: cells are folded to the width of a terminal, and stand on one line in a log."""
+        from sweeper.analysis.table import terminal  # pandas takes as long as a tenth of a plan
 
         console = (
             self.out
             if self.out.is_terminal
             else Console(file=self.out.file, width=10_000, force_jupyter=False, force_terminal=False)
         )
-        console.print(terminal(fitting(table, console.width)))
+        console.print(terminal(table))
 
     def complain(self, text: str) -> None:
         self.complaints.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sweeper import events, kernels
 from sweeper.analysis import cost
-from sweeper.messages import counted, message_of, one_line
+from sweeper.messages import counted
 from sweeper.packs import conformance, other_code, plan, start_from
 from sweeper.packs.work_sources import work_source
 from sweeper.progress import doing
@@ -139,12 +139,8 @@ class SweepPlan:
         return [f"  {self.source.left_out[condition]:,}{of}{condition}" for condition in conditions]
 
     def cost(self) -> str:
-        """The estimated cost of the pending trials. Timing on this machine's cores says nothing about a GPU."""
-        pending = self.source.expected(self.pending)
-        try:
-            return cost.estimate(self.store, pending, None if self.spec.resources.gpus else cost.timed)
-        except Exception as error:  # any exception of a plug-in; a start would make failed rows of it
-            return f"unknown, as a trial cannot be timed: {type(error).__name__}: {one_line(message_of(error))}"
+        """The estimated cost of the pending trials."""
+        return cost.estimate(self.store, self.source.expected(self.pending))
 
     def event(self) -> events.SweepPlanned:
         """How much is planned, as far as the source knows by now."""
@@ -200,7 +196,7 @@ def unchecked_plan(
         counting = {key: seal for key, seal in seals.items() if seal.status in done}
         others = other_code.computed_by_other_code(source.planned, counting, origin.code)
         superseded = other_code.superseded(others, seals, recompute_other_code)
-        sentences = other_code.sentences(store, others, superseded, seals)
+        sentences = other_code.sentences(others, superseded)
         if superseded:
             for key in superseded:
                 del committed[key]

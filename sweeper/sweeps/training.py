@@ -1,25 +1,24 @@
 """Trains what a plan lacks: on a Ray cluster, or pack after pack in this process."""
 
 import contextlib
-import inspect
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweeper import events, listeners
 from sweeper.analysis.results import finite_values
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
-from sweeper.messages import counted, typed
+from sweeper.messages import counted
 from sweeper.packs import conformance, start_from
 from sweeper.packs.device_memory import room_for_lanes
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
+from sweeper.packs.rehearsal import Rehearsal, here
 from sweeper.packs.trained_trial import current_trial
 from sweeper.progress import doing
 from sweeper.space.early_stopping import StoppingRule
@@ -30,10 +29,9 @@ from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
-from sweeper.training.kind import kind_of
 from sweeper.trial import jax_settings, plugins, provenance
 from sweeper.trial.loaded_code import LoadedCode
-from sweeper.trial.trial import Trial, trial_id, used_plug_ins
+from sweeper.trial.trial import trial_id, used_plug_ins
 
 if TYPE_CHECKING:
     from sweeper import launch
@@ -101,14 +99,15 @@ def train_plan(
         limits = LimitsWatch(plan, interruption)
         own = listeners.of_sweep(store, command, interruption.ask)
         hearing = [on_event or listeners.view(output.out), limits.hear, *own]
-        _prepare(plan, output, in_process)
+        rehearsal = _checked(plan, in_process)
+        _prepare(plan)
         losses, refused = (), False
         if not (plan.source.exhausted or interruption.asked):
             if in_process:
                 _in_process(plan, hearing, output, interruption)
             else:
                 job = _job(plan, concurrency)
-                losses, refused = on_cluster.launched(job, address, hearing, output, interruption)
+                losses, refused = on_cluster.launched(job, address, hearing, output, interruption, rehearsal)
         if interruption.signum is not None:
             raise Interrupted(interruption.signum, len(plan.lacking(store.committed())), command)
         return sweep_result(plan, losses, refused, address, interruption.limit, limits.goal_reached)
@@ -136,34 +135,25 @@ def _fresh(plan: SweepPlan) -> SweepPlan:
     )
 
 
-def _prepare(plan: SweepPlan, output: Output, in_process: bool) -> None:
-    """Check what new plug-ins compute, take rows of other code away, and record the plan."""
-    if plan.pending and plan.origin.code is not None:
-        with doing("checking what plug-ins compute"):
-            pending = [plan.trials[key] for key in plan.pending]
-            new = conformance.probe(pending, plan.origin.code, in_process)
-        if files := _own_files(new):
-            rest = "their gradients, networks step by step and order of objectives were not"
-            output.say(f"new plug-ins were checked by shapes and a few values; {rest}: {typed('check', *files)}")
+def _checked(plan: SweepPlan, in_process: bool) -> Rehearsal:
+    """Check what the plug-ins of new code compute; the rehearsal on Ray is left."""
+    assert plan.origin.code is not None
+    with doing("checking what plug-ins compute"):
+        rehearsal = conformance.probe([plan.trials[key] for key in plan.pending], plan.origin.code, in_process)
+        if in_process:
+            with rehearsal.elsewhere(here()):
+                pass
+    return rehearsal
+
+
+def _prepare(plan: SweepPlan) -> None:
+    """Take rows of other code away, and record the plan."""
     if plan.superseded:  # but for what another start has computed anew since
         seals, now = plan.store.seals(plan.superseded), plan.origin.fingerprint
         plan.store.supersede([key for key, seal in seals.items() if seal.fingerprint != now(plan.trials[key])])
     _record(plan)
     plan.trained = True
     plan.source.grown = lambda: _record(plan)
-
-
-def _own_files(trials: Iterable[Trial]) -> list[str]:
-    """The files of plug-ins of the project for which `sweeper check` has further checks, as a user types them.
-
-    None in a checkout of this package, whose tests check them.
-    """
-    if plugins.PROJECT == plugins.SHIPPED:
-        return []
-    further = [trial for trial in trials if kind_of(trial).further_checks(trial)]
-    used = {(kind, inspect.getfile(type(plugin))) for trial in further for kind, plugin in trial.plug_ins}
-    own = [(plugins.PROJECT / f"{kind}s", Path(file)) for kind, file in used]
-    return sorted(str(file.relative_to(plugins.PROJECT)) for folder, file in own if file.is_relative_to(folder))
 
 
 def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> bool:

@@ -12,8 +12,8 @@ other lanes go on.
 import contextlib
 import dataclasses
 import functools
-import time
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -104,18 +104,33 @@ def _without_leaves(experiment: Experiment) -> tuple[Any, Experiment]:
     return structure, structure.unflatten(out_of_reach)
 
 
-_data: dict[Any, PyTree] = {}
-"""The data of every experiment that this process trains, by its structure."""
+_data: dict[Any, tuple[PyTree, str | None]] = {}
+"""The data of every experiment that this process trains, and their digest, by its structure."""
 
 
 def data_of(trial: ExperimentTrial) -> PyTree:
     """The data of a trial, or of stacked trials, as arrays on the device; made once in this process."""
+    return _data_of(trial)[0]
+
+
+def _data_of(trial: ExperimentTrial) -> tuple[PyTree, str | None]:
     structure, experiment = _without_leaves(trial.experiment)
     if structure not in _data:
         one = jax_settings.one_thread if vectorisation.in_turns() else contextlib.nullcontext
         with attributed(experiment, "data"), one():
-            _data[structure] = jax.tree.map(jnp.asarray, experiment.data())
+            data = jax.tree.map(jnp.asarray, experiment.data())
+            _data[structure] = data, _digest(_plain(data))
     return _data[structure]
+
+
+def _digest(data: PyTree) -> str | None:
+    """Ten digits of the bytes of all arrays, their types, shapes and names; None without an array."""
+    digest, leaves = hashlib.blake2b(digest_size=5), jax.tree_util.tree_leaves_with_path(data)
+    for path, leaf in leaves:
+        array = np.asarray(leaf)
+        digest.update(f"{jax.tree_util.keystr(path)} {array.dtype} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest() if leaves else None
 
 
 def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
@@ -152,28 +167,25 @@ def _step(
     return kept._replace(failure=failure.astype(jnp.int32)), numbers
 
 
-def _over_lanes(function: Callable[..., Any], together: bool, trials: ExperimentTrial, *stacked: Any) -> Any:
-    return (jax.vmap(function) if together else functools.partial(over_lanes, function))(trials, *stacked)
+def _over_lanes(function: Callable[..., Any], trials: ExperimentTrial, *stacked: Any) -> Any:
+    return (jax.vmap(function) if trials.lanes_together else functools.partial(over_lanes, function))(trials, *stacked)
 
 
 def init(trials: ExperimentTrial, data: PyTree, networks: PyTree = None) -> ExperimentState:
     """The state before the first step, for trials stacked along a lane axis, which start from these networks if any."""
-    return _over_lanes(lambda trial, network: _init(trial, data, network), trials.lanes_together, trials, networks)
+    return _over_lanes(lambda trial, network: _init(trial, data, network), trials, networks)
 
 
 def advance(
-    trials: ExperimentTrial, state: ExperimentState, data: PyTree, length: int, together: bool | None = None
+    trials: ExperimentTrial, state: ExperimentState, data: PyTree, length: int
 ) -> tuple[ExperimentState, dict[str, Float[Array, " lane"]]]:
-    """`length` steps of every lane and the means over them; nothing is read by the host in between.
-
-    Whether lanes run `together` is the choice of the experiment, unless it is given.
-    """
+    """`length` steps of every lane and the means over them; nothing is read by the host in between."""
 
     def run(trial: ExperimentTrial, state: ExperimentState) -> tuple[ExperimentState, dict[str, Float[Array, ""]]]:
         moved, numbers = jax.lax.scan(lambda now, _: _step(trial, data, now), state, length=length)
         return moved, jax.tree.map(jnp.mean, numbers)
 
-    return _over_lanes(run, trials.lanes_together if together is None else together, trials, state)
+    return _over_lanes(run, trials, state)
 
 
 def _start(trials: ExperimentTrial, networks: PyTree = None) -> ExperimentState:
@@ -185,6 +197,18 @@ def _stride(trials: ExperimentTrial, state: ExperimentState, length: int) -> tup
     data = data_of(trials)
     program = compilation.kept(advance, trials, state, data, static=(length,), donate_argnums=1)
     return program(trials, state, data)
+
+
+def _programs(trials: ExperimentTrial) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    made = data_of(trials)
+    data = jax.eval_shape(lambda: made)
+    state = jax.eval_shape(init, trials, data)
+    programs = [(init, (trials, data)), (functools.partial(advance, length=1), (trials, state, data))]
+    if _can_start(trials.experiment):
+        lanes = np.shape(trials.seed)
+        kept = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((*lanes, *leaf.shape), leaf.dtype), form_of(trials).kept)
+        programs.append((init, (trials, data, kept)))
+    return programs
 
 
 def _memory(trials: ExperimentTrial) -> int:
@@ -199,27 +223,6 @@ def _interval(trial: ExperimentTrial) -> int:
         return trial.curve_every
     interval = -(-trial.steps // POINTS)
     return interval if interval <= STRIDE else -(-interval // STRIDE) * STRIDE
-
-
-# How lanes share a CPU
-
-
-LANES, LENGTH, LEAST_SECONDS = 16, 4, 0.2
-"""Lanes and steps of a program that is timed, and CPU seconds of it at least."""
-
-
-def lane_seconds(trial: ExperimentTrial, together: bool) -> float:
-    """CPU seconds of a step of one of `LANES` lanes, in turns or together, timed here; without compilation."""
-    seeds = [trial.model_copy(update={"seed": seed}) for seed in range(LANES)]
-    trials = jax.tree.map(lambda *leaves: np.stack(leaves), *seeds)
-    data, state = data_of(trials), _start(trials)
-    program = compilation.kept(advance, trials, state, data, static=(LENGTH, together), donate_argnums=1)
-    calls, begun = 0, time.process_time()
-    while (spent := time.process_time() - begun) < LEAST_SECONDS:
-        state, curves = program(trials, state, data)
-        jax.block_until_ready((state, curves))
-        calls += 1
-    return spent / (calls * LENGTH * LANES)
 
 
 # Contracts, by shapes
@@ -374,7 +377,10 @@ class Experiments(Kind[ExperimentTrial]):
         data, done = data_of(trial), np.int32(step)
         program = compilation.kept(_evaluation, trial, network, done, data)
         metrics, outcomes = jax.tree.map(np.asarray, program(trial, network, done, data))
-        return Results({name: float(metrics[name]) for name in trial.experiment.metrics}, outcomes)
+        return Results({name: float(metrics[name]) for name in trial.experiment.metrics}, outcomes, program.digest)
+
+    def data(self, trial: ExperimentTrial) -> str | None:
+        return _data_of(trial)[1]
 
     def final(self, curves: Mapping[str, float]) -> dict[str, float]:
         return dict(curves)
@@ -411,19 +417,6 @@ class Experiments(Kind[ExperimentTrial]):
     def checks_by_shapes(self, trial: ExperimentTrial, keep: Keep) -> Checks:
         return {trial.words: lambda: keep(form_of(trial).kept, trial.experiment, "network")}
 
-    def remarks(self, trial: ExperimentTrial) -> Iterator[str]:
-        """Which way to share a CPU is faster."""
-        turns, together = lane_seconds(trial, together=False), lane_seconds(trial, together=True)
-        ratio, chosen = max(turns, together) / min(turns, together), trial.lanes_together
-        times = f"{LANES} lanes take {1e6 * turns:,.0f} µs a step and lane in turns, {1e6 * together:,.0f} µs together"
-        if ratio < 1.1:
-            verdict = "both are equally fast"
-        else:
-            faster = together < turns
-            verdict = f"{'together' if faster else 'in turns'} is {ratio:.1f} times as fast"
-            verdict += ", as the class says" if faster == chosen else f": lanes_together = {faster} would choose it"
-        yield f"{times}; {verdict}"
-
     def trace_programs(self, trial: ExperimentTrial, traced: Traced) -> None:
         experiment = trial.experiment
         data = traced(experiment, "data", lambda _: jax.tree.map(jnp.asarray, _without_leaves(experiment)[1].data()))
@@ -434,7 +427,7 @@ class Experiments(Kind[ExperimentTrial]):
             traced(experiment, "start_from", _init, data, form_of(trial).kept)
 
     def examples(self, kind: plugins.Kind, name: str) -> list[ExperimentTrial]:
-        # A schedule has room for its warm-up, and has not come to its end while steps are timed.
+        # A schedule has room for its warm-up.
         return [ExperimentTrial.model_validate({"experiment": {"name": name}, "steps": 1000})]
 
 
@@ -448,6 +441,7 @@ def _trainer(structure: Any, stride: int) -> Trainer[Any]:
         curve_interval=_interval,
         start=_start,
         stride=_stride,
+        programs=_programs,
         memory=_memory,
         failure=lambda trial, number: Failure(f"non-finite {form_of(trial).curves[number - 1]}"),
     )

@@ -6,7 +6,7 @@ called the network of a trial is `TrainerState.network` of one lane.
 
 import abc
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -34,6 +34,7 @@ class Results(NamedTuple):
 
     metrics: dict[str, float]
     outcomes: dict[str, np.ndarray]  # float32 columns by name, one entry for every input; empty without any
+    program: str | None = None  # the digest of the program that made them
 
 
 class Names(NamedTuple):
@@ -62,6 +63,10 @@ class Kind(abc.ABC, Generic[T]):
 
         What the contract of a plug-in excludes is a `ContractError`.
         """
+
+    def data(self, trial: T) -> str | None:
+        """The digest of arrays that programs of a trial get beside the trial and its state; None without any."""
+        return None
 
     @abc.abstractmethod
     def final(self, curves: Mapping[str, float]) -> dict[str, float]:
@@ -127,14 +132,6 @@ class Kind(abc.ABC, Generic[T]):
     def checks_by_values(self, trial: T) -> Checks:
         """Checks of a few values, which every start makes once for its code; methods have the right shapes."""
         return {}
-
-    def further_checks(self, trial: T) -> Checks:
-        """Checks that take longer, of plug-ins that have passed the others."""
-        return {}
-
-    def remarks(self, trial: T) -> Iterator[str]:
-        """What the author of its plug-ins may want to know, a line each; they keep their contracts. Takes seconds."""
-        yield from ()
 
     @abc.abstractmethod
     def trace_programs(self, trial: T, traced: Traced) -> None:

@@ -132,11 +132,6 @@ def test_running_packs_are_shown(results):
     assert compiling[-3:] == ["seven", "30", "min"]
 
 
-def test_before_the_first_pack_there_is_no_speed(results):
-    beat(results, running=0, packs=())
-    assert lines(results)[0].endswith("3/8 done · 0 packs running · 60 s so far")
-
-
 def test_the_first_line_says_what_is_done_while_nothing_trains_or_that_nothing_runs(results):
     assert lines(results)[0] == "nothing runs"
     beat(results, doing="compiling 1 of 2 programs for 9 s", seconds_left=None)
@@ -148,11 +143,6 @@ def test_a_driver_that_died_on_this_machine_is_dead_at_once(results):
     first = lines(results)[0]
     assert "has died" in first
     assert first.endswith("this command carries on: python -m sweeper.run x.yaml")
-
-
-def test_a_program_that_died_is_no_command_to_type(results):
-    beat(results, **DEAD, command="sweeper.train x.yaml")
-    assert "the same program carries on" in lines(results)[0]
 
 
 @pytest.mark.parametrize("skew", [-86400, 0, 86400])
@@ -189,11 +179,3 @@ def test_watching_looks_again_until_ctrl_c(results):
         ask.follow(results, screen, pause)
     assert "quick: running on" in screen.file.getvalue()
     assert len(looks) == 3
-
-
-def test_ctrl_c_in_a_watch_is_an_exit_code(filled, monkeypatch):
-    def interrupted(store, screen):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(ask, "follow", interrupted)
-    told("status", "--watch", "--results", filled.url, code=130)

@@ -60,11 +60,10 @@ class Task(coloring.Task):
 
 def _trials(optimizer: str = "pgpe", task: str = "coloring") -> tuple[TrialSpec, ...]:
     """Two lanes, and four blocks the last of which is not full."""
-    evolving = {"name": optimizer, "population": 60, "initial_std": 0.1}
     fields = {
         "task": {"name": task, "vertices": 4}, "model": {"name": "transformer", "width": 6, "key_size": 5},
         "objective": {"q": 2.0, "m": 3}, "steps": GENERATIONS,
-        "optimizer": evolving if optimizer == "pgpe" else evolving | {"final_m": 6},
+        "optimizer": {"name": optimizer, "population": 60, "initial_std": 0.1},
     }  # fmt: skip
     return tuple(coloring_trial(**fields, seed=seed) for seed in (0, 1))
 
