@@ -56,9 +56,12 @@ SHOWN := coloring_two_cores/5A coloring_two_cores/figure-5 coloring_two_cores/9 
 # Documents with tables from published/.
 FILLED := docs/reproduction.md docs/beyond-the-paper.md
 
+# The outcomes that panels draw.
+OUTCOMES := success,majority_5,majority_30,first_visit,path_*
+
 publish: $(VENV)/runtime
 	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
-	$(BIN)/python -m sweeper copy --results $(FROM) --to published --outcomes drawn --hide-folders
+	$(BIN)/python -m sweeper copy --results $(FROM) --to published --outcomes $(OUTCOMES)
 	$(BIN)/python -m docs.fill published $(FILLED)
 	$(MAKE) --no-print-directory figures
 	for name in $(SHOWN); do if test -e $(FIGURES)/$$name.png; then \

@@ -6,16 +6,12 @@ store that the space plans; a remark counts those that are missing.
 """
 
 import itertools
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from sweeper.analysis import figures
 from sweeper.analysis.halving_winners import elsewhere_line, finished_elsewhere
 from sweeper.analysis.recorded_spaces import recorded_space
 from sweeper.analysis.results import Results
@@ -116,27 +112,3 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
     except (Refused, ValidationError) as error:
         message = f"the panels recorded with sweep '{record.name}' cannot be read; give its file with --space"
         raise ReportError(f"{message}\n{error}") from None
-
-
-def drawn_outcomes(store: Store, sweeps: Collection[str] = ()) -> dict[str, set[str]]:
-    """The columns of the outcomes that panels of these sweeps draw, or of all without a name, by the id of the trial.
-
-    Panels are made as in a report, and every outcome that they read is noted. So the answer is exact for every kind,
-    and a trial that no panel draws, such as a stopped trial, needs none.
-    """
-    drawn: dict[str, set[str]] = defaultdict(set)
-    results = Results.of_store(store)
-
-    def outcomes(trial_id: str, name: str) -> np.ndarray | None:
-        values = results.outcomes(trial_id, name)
-        if values is not None:
-            drawn[trial_id].add(name)
-        return values
-
-    noted = replace(results, outcomes=outcomes)
-    latest = latest_starts(store.sweeps(), sweeps)
-    for name in sweeps or latest:
-        for panel in recorded_panels(latest[name]):
-            if panel.SOURCE not in ("column", "curve"):
-                figures.drawing(panel, noted.only(latest[name].trial_ids))
-    return dict(drawn)

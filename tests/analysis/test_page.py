@@ -23,7 +23,7 @@ from sweeper.analysis.page import MAX_MESSAGE, colours, failed_trials, trial_tab
 from sweeper.analysis.report import ReportOptions, write_report
 from sweeper.analysis.table import html as html_of
 from sweeper.analysis.table import texts
-from sweeper.store.annotations import Subject, annotate
+from sweeper.store.annotations import annotate
 from sweeper.store.store import TRIALS, Store
 from sweeper.tables import table
 from sweeper.trial.kinds import Goal
@@ -81,7 +81,7 @@ def test_characters_that_reorder_or_hide_text_are_spelt_out(tmp_path):
         failure({"seed": 2}, message=f"first\n{hidden}"),
         text=f"# {hidden}\r\ntrial: {{}}\r\n",
     )
-    annotate(store.files, Subject("ours"), note=hidden)
+    annotate(store.files, "ours", note=hidden)
     text = rendered(store, table([{hidden: hidden}], hidden, hidden))
     assert [character for character in text if not character.isprintable() and character != "\n"] == []
     assert text.count(spelt) >= 8
