@@ -34,7 +34,7 @@ FIGURES := figures
 
 # Side by side: a command that draws, or checks types, has one thread, and so leaves a core idle.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs 2
-DRAW := $(BIN)/python -m sweeper report --results published --planned --out $(FIGURES)
+DRAW := $(BIN)/python -m sweeper report --results published --out $(FIGURES)
 
 figures: $(VENV)/runtime
 	$(SIDE_BY_SIDE) --output-sync=line paper-figures further-figures

@@ -110,7 +110,7 @@ MISTAKES = {
         "kep: 1}]", "search.rungs[1].kep", "'keep'?"),
     "typo in a variant": ("attention:", "atention:", "variants[1].model.atention", "'attention'?"),
     "typo in a panel": ("resources:", PANEL.replace("q}", "q, bin: 5}"), "panels[0].bin", "'bins'?"),
-    "key of another optimizer": (RATES, "{name: pgpe, learning_rate: 1}", "trial.optimizer.learning_rate", "final_m"),
+    "key of another optimizer": (RATES, "{name: pgpe, learning_rate: 1}", "trial.optimizer.learning_rate", "init"),
     "key unlike any": ("m: 4", "m: 4\n    zzz: 1", "trial.objective.zzz", "name, m, q, final_q"),
     "key that is a number": ("m: 4", "m: 4\n    7: 1", "trial.objective.7", "word"),
     "key twice": ("steps: 300", "steps: 300\n  steps: 400", "trial.steps", "twice"),
