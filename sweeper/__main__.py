@@ -1,11 +1,9 @@
 """`sweeper COMMAND`, also `python -m sweeper COMMAND`: all commands of this package under one name.
 
 `sweeper run` is also `python -m sweeper.run`, and so for `query` and `report`. As with `python -m`, plug-ins can import
-modules of the working folder, and in a checkout of this package the checkout runs, not the installed package.
+modules of the working folder.
 """
 
-import contextlib
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -39,11 +37,7 @@ def sweeper(
 
 def main() -> None:
     """The program `sweeper` of an installed package."""
-    with contextlib.suppress(FileNotFoundError):  # `app` says that the folder is gone
-        package = Path.cwd() / "sweeper"
-        if (package / "__init__.py").is_file() and package.resolve() != Path(__file__).resolve().parent:
-            os.execv(sys.executable, [sys.executable, "-m", "sweeper", *sys.argv[1:]])  # noqa: S606 - the same Python
-        sys.path.insert(0, str(package.parent))
+    sys.path.insert(0, str(Path.cwd()))
     app(prog_name="sweeper")
 
 

@@ -4,10 +4,8 @@ import contextlib
 import errno
 import gc
 import io
-import logging
 import os
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,20 +56,8 @@ Concurrency = Annotated[
 
 
 def with_home(path: Path | None) -> Path | None:
-    """A path given to an option, with `~` replaced; a shell leaves `--option=~/x` and `~nosuchuser` as they are."""
-    if path is None or not str(path).startswith("~"):
-        return path
-    try:
-        return path.expanduser()
-    except RuntimeError:
-        raise typer.BadParameter(f"{path} names the home of a user that this machine does not know") from None
-
-
-class _Printable(logging.Formatter):
-    """Warnings quote texts of a store."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable_lines(super().format(record))
+    """A path given to an option, with `~` replaced; a shell leaves `--option=~/x` as it is."""
+    return None if path is None else path.expanduser()
 
 
 class CommandLine(typer.Typer):
@@ -86,26 +72,10 @@ class CommandLine(typer.Typer):
         gc.set_threshold(100_000)
         # Figures go into files, also of a program that a notebook starts, and look the same for everybody.
         os.environ |= {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
-        assert logging.lastResort is not None
-        logging.lastResort.setFormatter(_Printable())
-        of_python = warnings.formatwarning
-        warnings.formatwarning = lambda *given, **named: printable_lines(of_python(*given, **named))
-        for number in range(3):
-            try:
-                os.fstat(number)
-            except OSError:  # closed (`>&-`): the next file that is opened would get what is printed
-                os.open(os.devnull, os.O_RDWR)
         sys.stdout, sys.stderr = (
             LastingStream(io.TextIOWrapper(io.BytesIO()) if stream is None else stream, of_program=True)
             for stream in (sys.stdout, sys.stderr)
         )
-        try:
-            os.getcwd()
-        except OSError:
-            print("this folder was deleted, or cannot be entered any more: change to another one (cd)", file=sys.stderr)
-            sys.exit(2)
-        if os.environ.get("TMPDIR"):  # workers have another working folder
-            os.environ["TMPDIR"] = os.path.abspath(os.environ["TMPDIR"])
         try:
             with progress.shown(sys.stderr):
                 return super().__call__(*arguments, **settings)
@@ -137,11 +107,8 @@ def told_end(end: "UserError | Interrupted | OSError", output: "Output", noun: s
 @contextlib.contextmanager
 def errors_told() -> Iterator[None]:
     """End the command with the message and the exit code of a `UserError`, or of an error of the system."""
-    from sweeper.trial import plugins
-
     try:
-        with plugins.contained():
-            yield
+        yield
     except (UserError, UnicodeEncodeError, OSError) as error:
         told = f"{error.object!r} is no text in UTF-8" if isinstance(error, UnicodeEncodeError) else str(error)
         print(printable_lines(told), file=sys.stderr)

@@ -448,7 +448,7 @@ def _clipped(message: str) -> str:
 # Provenance
 
 
-_SHARED = ["commit", "dirty", "lock_hash", "versions", "device", "arithmetic", "command"]
+_SHARED = ["commit", "dirty", "versions", "device", "arithmetic", "command"]
 
 
 def trial_origins(trials: pd.DataFrame) -> pd.DataFrame:
@@ -464,12 +464,11 @@ def trial_origins(trials: pd.DataFrame) -> pd.DataFrame:
             "sweep": ", ".join(dict.fromkeys(name for sweeps in alike["sweeps"].sort_index() for name in sweeps)),
             "device": first["device"],
             "arithmetic": first["arithmetic"] or "",
-            "lock": (first["lock_hash"] or "")[:10],
             "versions": _versions(first["versions"]),
             "command": redacted(first["command"] or ""),
         })  # fmt: skip
-    note = "“+ changes”: the files differed from the commit. The lock is the hash of the locked dependencies."
-    formats = dict.fromkeys(["commit", "lock", "arithmetic", "command"], "code")
+    note = "“+ changes”: the files differed from the commit."
+    formats = dict.fromkeys(["commit", "arithmetic", "command"], "code")
     formats |= {"trials": "count", "first start": "moment", "last end": "moment", "versions": "long"}
     return table(rows, "", note if rows else "", formats)
 

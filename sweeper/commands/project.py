@@ -92,7 +92,6 @@ def check(
         for file in progress.each(files, "checking files"):
             with progress.doing(f"importing {file}"):
                 from sweeper.packs import conformance
-                from sweeper.training.kind import kind_of
 
                 kind, name = _plugin(file)
                 trials = examples_of(kind, name)
@@ -100,9 +99,6 @@ def check(
             if not found:
                 others = dict.fromkeys(other for trial in trials for other in trial.plugin_names if other != name)
                 print(f"{file}: the {kind} {name} keeps its contract{', with ' * bool(others)}{', '.join(others)}")
-                with progress.doing("timing"):
-                    for remark in (remark for trial in trials for remark in kind_of(trial).remarks(trial)):
-                        print(f"{file}: {remark}")
             said |= found
     if said:
         print(printable_lines("\n".join(said)), file=sys.stderr)

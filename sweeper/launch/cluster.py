@@ -14,10 +14,8 @@ import contextlib
 import importlib
 import logging
 import os
-import resource
 import signal
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -41,9 +39,6 @@ from sweeper.trial.trial import Trial
 
 CONNECT_SECONDS = 30  # after this time without an answer a cluster counts as refusing the driver
 HEAD_SECONDS = 1.0  # seconds between two checks of the head
-
-LEAST_ADDRESS_SPACE = 6 * 2**30
-"""Bytes of address space. With less, Ray or its workers cannot make threads, and processes abort one after another."""
 
 
 def running_cluster(address: str | None) -> str | None:
@@ -93,12 +88,9 @@ def connected(
 
     Raises:
         LaunchError: there is no connection.
-        SetupError: Ray cannot start as this machine, or Python, is set up; workers could not load what the start will
-            train; or this machine, used as a local cluster, cannot hold a pack.
+        SetupError: workers could not load what the start will train, or this machine, used as a local cluster, cannot
+            hold a pack.
     """
-    if sys.flags.optimize > 1:
-        cure = "unset PYTHONOPTIMIZE, or start without -OO"
-        raise SetupError(f"Ray reads docstrings, which Python leaves out here: {cure}")
     cluster = running_cluster(address)
     if cluster is None:
         _refuse_too_large(resources)
@@ -159,12 +151,6 @@ def _refuse_too_large(resources: Resources) -> None:
 
 def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] = lambda: None) -> None:
     """Start Ray on this machine, within a `fresh_token`; `meanwhile` is called while Ray's processes start."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
-        raise SetupError(
-            f"Ray cannot start: this shell limits the address space of a process to {limit / 2**30:.1f} GiB, and Ray "
-            f"needs {LEAST_ADDRESS_SPACE / 2**30:.0f} GiB (ulimit -v unlimited)"
-        )
     folder = _folder_for_sessions()
     # On a busy machine Ray may miss its own time limits for starting, and start without trouble a moment later.
     for options, last in ((ray_internals.QUICK_START, False), ({}, True)):

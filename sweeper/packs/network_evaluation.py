@@ -13,7 +13,7 @@ import datetime
 import json
 import time
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,7 +113,7 @@ class EvaluationPlan:
 
     plan: Plan  # the trials with a network, in packs; a trial is done when it has an evaluation
     evaluations: Mapping[str, pa.Table]  # the rows of the evaluations that are there, by trial
-    other_code: Mapping[str, str | None]  # fingerprints of evaluations by other code than this, by trial
+    other_code: Sequence[str]  # ids of the trials with an evaluation by other code than this
     other_networks: Mapping[str, TrialSeal]  # seals of trials whose network was trained by other code than this
     left_out: Mapping[str, int]  # why trials cannot be evaluated: their number by reason
 
@@ -164,7 +164,7 @@ def evaluation_plan(
     return EvaluationPlan(
         plan=plan(trials.values(), lanes, done, frozenset({"finished"})),
         evaluations=evaluations,
-        other_code={key: evaluated[key].fingerprint for key in others},
+        other_code=others,
         other_networks={key: seals[key] for key in computed_by_other_code(trials, seals, own)},
         left_out=left_out,
     )

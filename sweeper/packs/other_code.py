@@ -1,11 +1,11 @@
-"""Committed trials that other code than the start's has computed, or whose code cannot be compared with it."""
+"""Committed trials that other code than the start's has computed."""
 
 from collections.abc import Collection, Iterable, Mapping
 
 from sweeper.messages import counted, inflected
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import Store
-from sweeper.trial.fingerprint import Code, whose
+from sweeper.trial.fingerprint import Code, listed
 from sweeper.trial.trial import Trial
 
 READ = 20
@@ -32,27 +32,34 @@ def superseded(others: Iterable[str], seals: Mapping[str, TrialSeal], recompute:
     return [key for key in others if recompute or seals[key].status == "failed"]
 
 
-def sentences(store: Store, others: Iterable[str], again: Collection[str], seals: Mapping[str, TrialSeal]) -> list[str]:
-    """How many rows are of other code, or of an older scheme, from which commits, and which are computed `again`."""
+def sentences(
+    store: Store, others: Mapping[str, Trial], again: Collection[str], seals: Mapping[str, TrialSeal], code: Code
+) -> list[str]:
+    """How many rows are of other code, from which commits, what differs, and which are computed `again`."""
     said, chosen = [], set(again)
     kept = [key for key in others if key not in chosen]
     for happens, keys in (
         ("moved to superseded/ and computed again", again),
         ("kept; --recompute-other-code computes them again", kept),
     ):
-        for words, of_code in by_words({key: seals[key].fingerprint for key in keys}).items():
-            verb = inflected(len(of_code), "is", "are")
-            rows = "failed row" if all(seals[key].status == "failed" for key in of_code) else "row"
-            said.append(f"{counted(len(of_code), rows)} {verb} {words} ({commits(store, of_code, seals)}): {happens}")
+        if keys:
+            verb = inflected(len(keys), "is", "are")
+            rows = "failed row" if all(seals[key].status == "failed" for key in keys) else "row"
+            about = commits(store, keys, seals) + differences(store, {key: others[key] for key in keys}, seals, code)
+            said.append(f"{counted(len(keys), rows)} {verb} of other code ({about}): {happens}")
     return said
 
 
-def by_words(fingerprints: Mapping[str, str | None]) -> dict[str, list[str]]:
-    """Ids by the words that say whose code the fingerprint of each is, which is none of this process."""
-    found: dict[str, list[str]] = {}
-    for key, fingerprint in fingerprints.items():
-        found.setdefault(whose(fingerprint), []).append(key)
-    return found
+def differences(store: Store, others: Mapping[str, Trial], seals: Mapping[str, TrialSeal], code: Code) -> str:
+    """What differs between the code of rows and `code`, as far as starts of the store have recorded theirs."""
+    recorded = [record.provenance.code for record in store.sweeps() if record.provenance.code is not None]
+    kinds = {(seals[key].fingerprint, trial.plugin_names): trial for key, trial in others.items()}
+    found: dict[str, None] = {}
+    for (fingerprint, _), trial in kinds.items():
+        before = next((each for each in recorded if each.fingerprint(trial) == fingerprint), None)
+        if before is not None:
+            found |= dict.fromkeys(code.differences(before, trial))
+    return f"; what differs: {listed(list(found))}" if found else ""
 
 
 def commits(store: Store, others: Iterable[str], seals: Mapping[str, TrialSeal]) -> str:

@@ -39,7 +39,6 @@ from sweeper.store.files import (
     unsettled,
     within,
 )
-from sweeper.trial.project_files import is_store
 
 logger = logging.getLogger(__name__)
 
@@ -63,10 +62,8 @@ class LocalFiles(DurableFiles):
     def exists(self) -> bool:
         with explained("list", self.root):
             names = os.listdir(self.root) if os.path.isdir(self.root) else ["nothing"]
-        known = is_store(Path(self.root)) or not {"annotations", "annotations.json", "snapshots", "sweeps"}.isdisjoint(
-            names
-        )
-        return known or all(name == "trials" or name.startswith(".") for name in names)
+        known = {"annotations", "annotations.json", "snapshots", "sweeps", "trials"}
+        return not known.isdisjoint(names) or all(name.startswith(".") for name in names)
 
     def listing(self, folder: str) -> dict[str, FileState]:
         listed: dict[str, FileState] = {}

@@ -27,7 +27,7 @@ from sweeper.store.store import Store
 from sweeper.sweeps import on_cluster
 from sweeper.sweeps.on_cluster import Interrupted
 from sweeper.sweeps.output import Output
-from sweeper.trial import fingerprint, jax_settings, plugins, provenance
+from sweeper.trial import fingerprint, jax_settings, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial import Trial, used_plug_ins
@@ -60,13 +60,13 @@ class PlannedEvaluation:
         counts = f"{len(plan.committed):,} evaluated · {len(evaluation.pending):,} to evaluate"
         lines = [f"{self.name}: {counted(len(plan.trials), 'network')} · {counts}"]
         seals = evaluation.other_networks
-        for words, keys in other_code.by_words({key: seal.fingerprint for key, seal in seals.items()}).items():
-            commits = other_code.commits(self.store, keys, seals)
-            verb = inflected(len(keys), "is", "are")
-            lines.append(f"  {counted(len(keys), 'network')} {verb} {words} ({commits})")
+        if seals:
+            commits = other_code.commits(self.store, seals, seals)
+            verb = inflected(len(seals), "is", "are")
+            lines.append(f"  {counted(len(seals), 'network')} {verb} of other code ({commits})")
         happens = "made again" if self.recompute_other_code else "kept; --recompute-other-code makes them again"
-        for words, keys in other_code.by_words(evaluation.other_code).items():
-            lines.append(f"  {counted(len(keys), 'evaluation')} {words}: {happens}")
+        if evaluation.other_code:
+            lines.append(f"  {counted(len(evaluation.other_code), 'evaluation')} of other code: {happens}")
         left_out = evaluation.left_out.items()
         return [*lines, *(f"  left out: {counted(count, 'trial')} ({reason})" for reason, count in left_out)]
 
@@ -122,7 +122,7 @@ def plan_evaluation(
     `command` is the command line in the provenance of rows.
     """
     store = Store.existing(results)
-    with plugins.contained(), doing("planning"):
+    with doing("planning"):
         spec = search_space.read(chosen) if isinstance(chosen, str | Path) else chosen
         if isinstance(spec, SweepSpec):
             name, ids, resources, metrics = spec.name, _planned_ids(spec, store), spec.resources, spec.metrics

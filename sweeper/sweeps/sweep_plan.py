@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sweeper import events, kernels
+from sweeper import events
 from sweeper.analysis import cost
 from sweeper.messages import counted, message_of, one_line
 from sweeper.packs import conformance, other_code, plan, start_from
@@ -20,7 +20,7 @@ from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.sweeps.on_cluster import SweepError
-from sweeper.trial import jax_settings, plugins, provenance
+from sweeper.trial import jax_settings, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.start_from import OF_A_SEED
 from sweeper.trial.trial import Trial, used_plug_ins
@@ -109,7 +109,7 @@ class SweepPlan:
     @property
     def remarks(self) -> list[str]:
         """A line for each kind of doubtful value, with its path; none of them refuses the sweep."""
-        return [*kernels.remarks(), *remarks(self.trials.values(), self.spec.search)]
+        return remarks(self.trials.values(), self.spec.search)
 
     def check(self) -> None:
         """Refuse plug-ins whose methods break their contracts, by shapes, and panels that name what no trial will have.
@@ -119,11 +119,10 @@ class SweepPlan:
         this = (self.spec.text, self.spec.overrides, self.origin.code)
         if any((record.text, record.overrides, record.provenance.code) == this for record in self.earlier):
             return
-        with plugins.contained():
-            with doing("tracing the methods of plug-ins"):
-                conformance.check_shapes(self.spec.names.trials, self.spec.resources.networks)
-            with doing("checking panels"):
-                search_space.check_panels(self.spec)
+        with doing("tracing the methods of plug-ins"):
+            conformance.check_shapes(self.spec.names.trials, self.spec.resources.networks)
+        with doing("checking panels"):
+            search_space.check_panels(self.spec)
 
     def lines(self) -> list[str]:
         lines = [f"{self.spec.name}: {self.sentence}"]
@@ -203,7 +202,7 @@ def unchecked_plan(
     command: str | None = None,
 ) -> SweepPlan:
     """The plan of a sweep before `SweepPlan.check`. `command` is the command line in the provenance of rows."""
-    with plugins.contained(), doing("planning"):
+    with doing("planning"):
         spec = space if isinstance(space, SweepSpec) else search_space.read(space)
         store = Store.open(results)
         jax_settings.require()
@@ -228,7 +227,8 @@ def unchecked_plan(
         counting = {key: seal for key, seal in seals.items() if seal.status in done}
         others = other_code.computed_by_other_code(source.planned, counting, origin.code)
         superseded = other_code.superseded(others, seals, recompute_other_code)
-        sentences = other_code.sentences(store, others, superseded, seals)
+        of_other_code = {key: source.planned[key] for key in others}
+        sentences = other_code.sentences(store, of_other_code, superseded, seals, origin.code)
         if superseded:
             for key in superseded:
                 del committed[key]

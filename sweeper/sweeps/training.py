@@ -123,7 +123,7 @@ def train_together(
     plans = list(map(_fresh, plans))
     store, command = plans[0].store, plans[0].origin.command
     jax_settings.require()
-    with plugins.contained(), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         if interruption is None:
             interruption = stack.enter_context(on_cluster.answering_signals("note" if in_process else "raise"))
         output = output or Output.plain()

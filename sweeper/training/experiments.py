@@ -12,8 +12,7 @@ other lanes go on.
 import contextlib
 import dataclasses
 import functools
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -162,18 +161,15 @@ def init(trials: ExperimentTrial, data: PyTree, networks: PyTree = None) -> Expe
 
 
 def advance(
-    trials: ExperimentTrial, state: ExperimentState, data: PyTree, length: int, together: bool | None = None
+    trials: ExperimentTrial, state: ExperimentState, data: PyTree, length: int
 ) -> tuple[ExperimentState, dict[str, Float[Array, " lane"]]]:
-    """`length` steps of every lane and the means over them; nothing is read by the host in between.
-
-    Whether lanes run `together` is the choice of the experiment, unless it is given.
-    """
+    """`length` steps of every lane and the means over them; nothing is read by the host in between."""
 
     def run(trial: ExperimentTrial, state: ExperimentState) -> tuple[ExperimentState, dict[str, Float[Array, ""]]]:
         moved, numbers = jax.lax.scan(lambda now, _: _step(trial, data, now), state, length=length)
         return moved, jax.tree.map(jnp.mean, numbers)
 
-    return _over_lanes(run, trials.lanes_together if together is None else together, trials, state)
+    return _over_lanes(run, trials.lanes_together, trials, state)
 
 
 def _start(trials: ExperimentTrial, networks: PyTree = None) -> ExperimentState:
@@ -199,27 +195,6 @@ def _interval(trial: ExperimentTrial) -> int:
         return trial.curve_every
     interval = -(-trial.steps // POINTS)
     return interval if interval <= STRIDE else -(-interval // STRIDE) * STRIDE
-
-
-# How lanes share a CPU
-
-
-LANES, LENGTH, LEAST_SECONDS = 16, 4, 0.2
-"""Lanes and steps of a program that is timed, and CPU seconds of it at least."""
-
-
-def lane_seconds(trial: ExperimentTrial, together: bool) -> float:
-    """CPU seconds of a step of one of `LANES` lanes, in turns or together, timed here; without compilation."""
-    seeds = [trial.model_copy(update={"seed": seed}) for seed in range(LANES)]
-    trials = jax.tree.map(lambda *leaves: np.stack(leaves), *seeds)
-    data, state = data_of(trials), _start(trials)
-    program = compilation.kept(advance, trials, state, data, static=(LENGTH, together), donate_argnums=1)
-    calls, begun = 0, time.process_time()
-    while (spent := time.process_time() - begun) < LEAST_SECONDS:
-        state, curves = program(trials, state, data)
-        jax.block_until_ready((state, curves))
-        calls += 1
-    return spent / (calls * LENGTH * LANES)
 
 
 # Contracts, by shapes
@@ -411,19 +386,6 @@ class Experiments(Kind[ExperimentTrial]):
     def checks_by_shapes(self, trial: ExperimentTrial, keep: Keep) -> Checks:
         return {trial.words: lambda: keep(form_of(trial).kept, trial.experiment, "network")}
 
-    def remarks(self, trial: ExperimentTrial) -> Iterator[str]:
-        """Which way to share a CPU is faster."""
-        turns, together = lane_seconds(trial, together=False), lane_seconds(trial, together=True)
-        ratio, chosen = max(turns, together) / min(turns, together), trial.lanes_together
-        times = f"{LANES} lanes take {1e6 * turns:,.0f} µs a step and lane in turns, {1e6 * together:,.0f} µs together"
-        if ratio < 1.1:
-            verdict = "both are equally fast"
-        else:
-            faster = together < turns
-            verdict = f"{'together' if faster else 'in turns'} is {ratio:.1f} times as fast"
-            verdict += ", as the class says" if faster == chosen else f": lanes_together = {faster} would choose it"
-        yield f"{times}; {verdict}"
-
     def trace_programs(self, trial: ExperimentTrial, traced: Traced) -> None:
         experiment = trial.experiment
         data = traced(experiment, "data", lambda _: jax.tree.map(jnp.asarray, _without_leaves(experiment)[1].data()))
@@ -434,7 +396,7 @@ class Experiments(Kind[ExperimentTrial]):
             traced(experiment, "start_from", _init, data, form_of(trial).kept)
 
     def examples(self, kind: plugins.Kind, name: str) -> list[ExperimentTrial]:
-        # A schedule has room for its warm-up, and has not come to its end while steps are timed.
+        # A schedule has room for its warm-up.
         return [ExperimentTrial.model_validate({"experiment": {"name": name}, "steps": 1000})]
 
 

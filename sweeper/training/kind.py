@@ -6,7 +6,7 @@ called the network of a trial is `TrainerState.network` of one lane.
 
 import abc
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -138,10 +138,6 @@ class Kind(abc.ABC, Generic[T]):
     def further_checks(self, trial: T) -> Checks:
         """Checks that take longer, of plug-ins that have passed the others."""
         return {}
-
-    def remarks(self, trial: T) -> Iterator[str]:
-        """What the author of its plug-ins may want to know, a line each; they keep their contracts. Takes seconds."""
-        yield from ()
 
     @abc.abstractmethod
     def trace_programs(self, trial: T, traced: Traced) -> None:

@@ -175,26 +175,6 @@ def test_lanes_together_agree_with_lanes_in_turns(undisturbed, pack):
         np.testing.assert_allclose(trained(pack.trials), in_turns, rtol=1e-5)
 
 
-def test_both_ways_to_share_a_cpu_are_timed():
-    for together in (False, True):
-        assert 0 < experiments.lane_seconds(toy_trial(), together) < 1
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        ((2e-5, 1e-5), "20 µs .* 10 µs .* 2.0 times .* lanes_together = True"),
-        ((1e-5, 3e-5), "10 µs .* 30 µs .* 3.0 times .* as the class says"),
-        ((1e-5, 1.05e-5), "equally fast"),
-    ],
-)
-def test_an_author_hears_which_way_is_faster(monkeypatch, seconds, said):
-    monkeypatch.setattr(experiments, "lane_seconds", lambda _, together: seconds[together])
-    trial = toy_trial()
-    (remark,) = kind_of(trial).remarks(trial)
-    assert re.search(said, remark), remark
-
-
 # Starts
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sweeper import events, kernels, launch
+from sweeper import events, launch
 from sweeper.interruption import SIGNALS, Interruption, starting_deaf_processes
 from sweeper.launch import cluster, ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
@@ -74,7 +74,6 @@ def test_a_worker_gets_one_thread_the_flags_of_the_driver_and_no_gpu_by_chance(m
     monkeypatch.setitem(jax_settings.environment, "XLA_FLAGS", "--some_flag")
     one, two, gpu = (worker_environment(r) for r in (Resources(), Resources(cpus=2), Resources(gpus=0.5)))
     assert one == two
-    assert {one[name] for name in kernels.VARIABLES} == {""}, "as if they were not set"
     assert (one["PJRT_NPROC"], one["OPENBLAS_NUM_THREADS"], one["XLA_FLAGS"]) == ("1", "1", "--some_flag")
     assert (one["JAX_PLATFORMS"], one["CUDA_VISIBLE_DEVICES"]) == ("cpu", "")
     assert not {"JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES"} & gpu.keys()
@@ -277,7 +276,7 @@ def test_the_copy_is_loaded_once(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code, trials = fingerprint.captured(), [coloring_trial()]
     with code_snapshot() as snapshot:
-        edited = code.model_copy(update={"tasks": code.tasks | {"coloring": "before an edit"}})
+        edited = code.model_copy(update={"plugins": code.plugins | {"task coloring": {}}})
         with pytest.raises(SetupError, match="edited"):
             load(snapshot, trials, edited, {})
         (snapshot.project / "tasks" / "coloring.py").write_text("import os; os._exit(3)")

@@ -254,7 +254,7 @@ def test_a_checkpoint_of_other_code_is_reported_once(tmp_path, monkeypatch):
     work = PAIR
     mended = provenance.capture("test")
     assert mended.code is not None
-    mended = mended.model_copy(update={"code": mended.code.model_copy(update={"numerics": "mended"})})
+    mended = mended.model_copy(update={"code": mended.code.model_copy(update={"always": {}})})
     with monkeypatch.context() as patch:
         patch.setattr(fingerprint, "captured", lambda: mended.code)
         first = Worker(work, tmp_path, ["carry on", "leave"], origin=mended)

@@ -182,7 +182,7 @@ def test_a_checkpoint_without_the_pending_lanes_is_of_no_use(undisturbed, tmp_pa
 
 def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):
     store = Store.open(tmp_path)
-    before = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"numerics": "before the mend"})})
+    before = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"always": {}})})
     first = pack_run.PackRun(
         THREE, THREE.trial_ids[:2], Destination(store, before, checkpoint_seconds=0.0, networks=False)
     )

@@ -14,12 +14,12 @@ from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_id
 from tasks import coloring
 from tests.processes import python
-from tests.results import PROVENANCE, failure, result
+from tests.results import PROVENANCE, failure, record, result
 from tests.tiny_sweeps import TIMINGS, with_seeds
 from tests.trials import coloring_trial
 
 CODE = fingerprint.captured()
-MENDED = CODE.model_copy(update={"numerics": "before the mend"})
+MENDED = CODE.model_copy(update={"always": CODE.always | {"sweeper/training/trainer.py": "0"}})
 
 
 def _commit(store: Store, seed: int, **provenance) -> None:
@@ -28,11 +28,12 @@ def _commit(store: Store, seed: int, **provenance) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """One row of this code, one of other code, one of an older scheme, and one without a fingerprint."""
+    """A row of this code, two of other code, of which a start has recorded one, and one without a fingerprint."""
     store = Store.open(tmp_path / "results")
     _commit(store, 0, code=CODE)
     _commit(store, 1, code=MENDED)
-    _commit(store, 2, code=CODE.model_copy(update={"scheme": 1}), commit="abcdef0123", dirty=True)
+    store.record_sweep(record("mended", code=MENDED))
+    _commit(store, 2, code=CODE.model_copy(update={"always": {}}), commit="abcdef0123", dirty=True)
     _commit(store, 3, code=None, commit="abcdef0123")
     return store
 
@@ -47,13 +48,11 @@ def planned(store: Store, seeds: int) -> sweeper.SweepPlan:
 def test_rows_of_other_code_are_told_and_kept(store):
     plan = planned(store, 5)
     assert (len(plan.settled), len(plan.pending), plan.superseded) == (4, 1, [])
-    of_other_code, of_older_scheme = plan.other_code.splitlines()
-    assert of_other_code.startswith("1 row is of other code (commit c0ffeec): kept")
-    commits = "(commit abcdef0, commit abcdef0 with changes)"
-    assert of_older_scheme.startswith(f"2 rows are of an older scheme of fingerprints {commits}: kept")
-    for sentence in (of_other_code, of_older_scheme):
-        assert sentence.endswith("; --recompute-other-code computes them again")
-        assert f"  {sentence}" in str(plan).splitlines()
+    commits = "commit abcdef0, commit abcdef0 with changes, commit c0ffeec"
+    differs = "what differs: sweeper/training/trainer.py"
+    happens = "kept; --recompute-other-code computes them again"
+    assert plan.other_code == f"3 rows are of other code ({commits}; {differs}): {happens}"
+    assert f"  {plan.other_code}" in str(plan).splitlines()
 
 
 @pytest.mark.slow
@@ -63,8 +62,8 @@ def test_failures_of_other_code_are_tried_again_and_failures_of_this_code_are_ke
         store.commit(dataclasses.replace(failure({"seed": seed}), provenance=provenance))
     plan = planned(store, 7)
     again, *kept = plan.other_code.splitlines()
-    assert again.startswith("1 failed row is of other code (commit c0ffeec)")
-    assert len(kept) == 2
+    assert again.startswith("1 failed row is of other code (commit c0ffeec; what differs: sweeper/training/trainer.py)")
+    assert len(kept) == 1
     assert [plan.trials[key].seed for key in plan.superseded] == [6]
     assert sorted(plan.settled.values()) == ["failed", *["finished"] * 4]
     assert [plan.trials[key].seed for key in plan.pending] == [4, 6]

@@ -94,7 +94,7 @@ def test_panels_that_an_earlier_start_has_checked_are_checked_again_only_if_some
     sweeper.train(planned(results), in_process=True)
     assert not checked()
     assert checked(PANELS.replace("metric: success", "metric: loss"))
-    other_code = fingerprint.captured().model_copy(update={"numerics": "0" * 20})
+    other_code = fingerprint.captured().model_copy(update={"always": {}})
     monkeypatch.setattr(fingerprint, "captured", lambda: other_code)
     assert checked()
 
