@@ -46,21 +46,15 @@ further-figures: $(VENV)/runtime
 	$(DRAW) $(FURTHER:%=--space search_spaces/%.yaml)
 
 # Figures that README and docs show: FIGURES/<space>/<name>.png is docs/figures/<space>-<name>.png.
-SHOWN := coloring_two_cores/5A coloring_two_cores/figure-5 coloring_two_cores/9 coloring_two_cores/figure-cost figure-3 \
-  recall_two_cores/figure-1 recall_q_two_cores/figure-2 recall_q_two_cores/8 gridworld_two_cores/6C \
-  gridworld_small/figure-small gridworld_two_cores/figure-7 gridworld_two_cores/10 \
-  coloring_starts/figure-starts coloring_halving/figure-halving \
-  coloring_premise/premise coloring_premise/losses coloring_one_block/figure-block \
-  coloring_m_two_cores/success-m coloring_cycles_two_cores/success-cycles coloring_batch_two_cores/success-batch \
-  ski_rental/figure-rental choose_or_blur/figure-choice figure-bank \
-  gridworld_evolution/figure-evolution gridworld_imitation/figure-imitation \
-  coloring_worst_cycle/figure-cycle objectives_coloring/figure-objectives \
-  gridworld_halving/winners gridworld_infinity/infinity gridworld_policy_gradient/figure-gradient \
-  gridworld_gradient_halving/winners gridworld_gradient_finalists/winners gridworld_searches/searches gridworld_worst_treasure/figure-worst \
-  objectives_gridworld/figure-objectives objectives_recall/figure-objectives
+SHOWN := coloring_two_cores/5A coloring_two_cores/figure-5 coloring_two_cores/9 figure-3 \
+  recall_two_cores/figure-1 recall_q_two_cores/figure-2 recall_q_two_cores/8 \
+  gridworld_two_cores/6C gridworld_two_cores/figure-7 gridworld_two_cores/10 \
+  coloring_starts/figure-starts coloring_halving/figure-halving coloring_premise/premise \
+  coloring_m_two_cores/success-m ski_rental/figure-rental choose_or_blur/figure-choice figure-bank \
+  gridworld_searches/searches objectives_coloring/figure-objectives objectives_recall/figure-objectives
 
 # Documents with tables from published/.
-FILLED := docs/reproduction.md docs/beyond-the-paper.md docs/evidence.md
+FILLED := docs/reproduction.md docs/beyond-the-paper.md
 
 publish: $(VENV)/runtime
 	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
@@ -106,17 +100,13 @@ lint: $(VENV)/dev
 chaos: $(VENV)/runtime
 	$(BIN)/python -m chaos
 
-# One growing line with the packages that pip has come to.
-PACKAGES := while read -r word package _; do case $$word in \
-  Collecting) printf '%s ' "$$package";; Installing) printf '\ninstalling\n';; esac; done
-
 # The environment is complete once its mark is newer than the lock it was installed from.
 $(VENV)/runtime: locks/runtime.lock | $(VENV)/bin/pip
-	$(BIN)/pip install --disable-pip-version-check --require-hashes -r locks/runtime.lock | $(PACKAGES)
+	locks/install $(VENV) $<
 	touch $@
 
 $(VENV)/dev: locks/dev.lock | $(VENV)/bin/pip
-	$(BIN)/pip install --disable-pip-version-check --require-hashes -r locks/dev.lock | $(PACKAGES)
+	locks/install $(VENV) $<
 	touch $@ $(VENV)/runtime
 
 # XLA's CUDA compiler, beside the environment, which it would make look for a driver.
@@ -144,7 +134,7 @@ $(VENV)/bin/pip:
 	  "on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1
 
 # Resolve the dependencies of pyproject.toml again, once for all Pythons and platforms, and ask for wheels of each; needs
-# uv, which only this target uses. Python 3.11 gets the oldest versions of locks/oldest.txt, the others the newest.
+# uv in PATH. Python 3.11 gets the oldest versions of locks/oldest.txt, the others the newest.
 COMPILE := uv pip compile --quiet --no-header
 LOCK := $(COMPILE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
   --upgrade-package jax --upgrade-package jaxlib --upgrade-package flax -c locks/oldest.txt pyproject.toml
@@ -153,6 +143,7 @@ lock:
 	$(LOCK) --extra dev -c locks/runtime.lock -o locks/dev.lock
 	$(LOCK) --extra cloud -c locks/runtime.lock -o locks/cluster.lock
 	$(LOCK) --extra cloud --extra cuda -c locks/cluster.lock -o locks/gpu.lock
+	echo uv | $(COMPILE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url - -o locks/uv.lock
 	for lock in locks/*.lock; do for python in 3.11 3.12 3.13; do \
 	  for platform in x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin; do \
 	    $(COMPILE) --only-binary :all: --python-version $$python --python-platform $$platform $$lock -o /dev/null \

@@ -1,1 +1,1 @@
-"""Analysis of results: tables, figures, advice, the page."""
+"""Analysis of results: tables, figures, the page."""

@@ -133,7 +133,7 @@ def render(
         store: Where the starts of the sweeps are read.
         rows: All rows of the store, which the caller has read for the figures.
         sections: Figures and comparisons, in this order.
-        tables: Further tables, such as advice, each with the sweep that it is about, or "".
+        tables: Further tables, each with the sweep that it is about.
         sweeps: Names of recorded sweeps; status and trials are theirs alone if any are given.
         every: Seconds after which an open page loads itself again; None for a page that stays as it is.
         spaces: What was searched: trials have columns for the metrics that spaces ask for, and are ordered by the

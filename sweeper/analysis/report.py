@@ -1,4 +1,4 @@
-"""A report on a store: figures, advice on what was tried, and a comparison with published values.
+"""A report on a store: figures, and a comparison with published values.
 
 `sweeper.analysis.report_sources` chooses the panels, and the trials that they show.
 
@@ -25,14 +25,13 @@ from rich.console import Console
 from sweeper.analysis import comparison, difference, figures, page
 from sweeper.analysis.ranking import best_first, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
-from sweeper.analysis.results import Results, current, kind_of_row, named_frame, with_variables
+from sweeper.analysis.results import Results, current, named_frame, with_variables
 from sweeper.analysis.settings_table import settings, settings_table
-from sweeper.analysis.table import attempted, markdown, terminal, without_empty_columns
+from sweeper.analysis.table import attempted, markdown, terminal
 from sweeper.messages import UserError, counted, printable, printable_lines, redacted
 from sweeper.store.annotations import read_annotations
 from sweeper.store.store import Store
 from sweeper.trial import plugins, provenance
-from sweeper.trial.kinds import kinds
 
 MIN_WIDTH = 120  # columns of the table when the output is no terminal
 PLUGINS = tuple(f"{kind}s" for kind in plugins.KINDS)  # folders of a project
@@ -119,8 +118,6 @@ class Report:
         palette = options.palette
         self.sections = [figures.draw(each.results, each.panels, folder / each.name, palette) for each in drawn]
         self._together, self._notes = figures.draw_together(self.sections, folder, palette)
-        trial_ids = {key for source in drawn for key in source.results.trials["trial_id"]}
-        self._advice = advice_tables(everything.only(trial_ids).trials)
         self._settings = [] if options.html is None else settings_tables(rows, self._sources)
 
     @property
@@ -129,14 +126,8 @@ class Report:
         return [path for section in self.sections for path in section.paths]
 
     def tell(self, printer: "Printer") -> None:
-        """Print the tables of advice, remarks on the figures, and the paths of their files."""
-        options, _, rows, _ = self._basis
-        for table in self._advice:
-            if options.html is None or table.empty:
-                printer.line("")
-                printer.table(table)
-            else:  # the page has them
-                printer.line(f"{table.attrs['title']}: {counted(len(table), 'row')}")
+        """Print remarks on the figures, and the paths of their files."""
+        _, _, rows, _ = self._basis
         for line in [*_remarks(self._sources), *self._note_lines()]:
             printer.line(line)
         if stopped := rows["status"].to_pylist().count("stopped"):
@@ -157,10 +148,11 @@ class Report:
         """Write the page; `every` are the seconds after which an open page loads itself again."""
         options, store, rows, _ = self._basis
         searched = [source.space for source in self._sources if source.space is not None]
-        shown = [*self._settings, *(("", table) for table in self._advice)]
         of_sweeps = () if options.spaces else options.sweeps
         digest = self._basis.digest() if self.paths and every is None else ""
-        text = page.render(store, rows, self.sections, shown, of_sweeps, every, searched, options.palette, digest)
+        text = page.render(
+            store, rows, self.sections, self._settings, of_sweeps, every, searched, options.palette, digest
+        )
         page.write(path, text)
 
 
@@ -270,17 +262,6 @@ def _compare(printer: Printer, sections: Sequence[figures.FigureReport], folder:
     comparison.write_numbers(entries, csv_file)
     markdown_file.write_text(f"{markdown(table)}\n", encoding="utf-8")
     printer.line(f"{count}: {csv_file}, {markdown_file}")
-
-
-def advice_tables(trials: pd.DataFrame) -> list[pd.DataFrame]:
-    """The tables of advice that finished trials allow; a table that could not be made says why."""
-    of_kinds = list(map(kind_of_row, trials["spec"]))
-    tables = [
-        attempted(title, lambda make=make: without_empty_columns(make()))
-        for kind in kinds()
-        for title, make in kind.advice(trials.loc[[each is kind for each in of_kinds]]).items()
-    ]
-    return [advice for advice in tables if len(advice) or advice.attrs["note"]]
 
 
 def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str, pd.DataFrame]]:

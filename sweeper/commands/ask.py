@@ -5,7 +5,7 @@
     query best [SWEEP]              the settings of a sweep, best first
     query show TRIAL                all about one trial; the beginning of its id suffices
     query curves TRIAL              its training curves
-    report --html PAGE.html         figures, advice, comparison with published values, and all of it as one page
+    report --html PAGE.html         figures, comparison with published values, and all of it as one page
     report --diff A B               two sweeps or two stores compared (`sweeper.analysis.difference`)
     plot model_width loss --split optimizer                 means over training seeds, and their range
     plot loss accuracy --where "task = 'sine'"              a point a trial

@@ -1,8 +1,8 @@
 """Learned algorithms: networks that are trained on the losses of inputs and seeds r, and evaluated over both."""
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import jax
 from jaxtyping import PyTree
@@ -11,17 +11,12 @@ from sweeper.learned_algorithms import evaluation
 from sweeper.learned_algorithms.checks import shapes as by_shapes
 from sweeper.learned_algorithms.checks import suite, values
 from sweeper.learned_algorithms.contracts import Task
-from sweeper.learned_algorithms.metrics import (
-    SUCCESS,
-)
+from sweeper.learned_algorithms.metrics import SUCCESS
 from sweeper.learned_algorithms.trainers import trainer_by_optimizer
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
 from sweeper.training.trainer import Trainer
 from sweeper.trial import plugins
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class LearnedAlgorithms(Kind[TrialSpec]):
@@ -50,14 +45,6 @@ class LearnedAlgorithms(Kind[TrialSpec]):
 
     def directions(self, trial: TrialSpec) -> Mapping[str, bool]:
         return {measure.name: measure.mode == "max" for measure in trial.task.abilities().measures}
-
-    def advice(self, trials: "pd.DataFrame") -> "Mapping[str, Callable[[], pd.DataFrame]]":
-        from sweeper.learned_algorithms import advice  # no training needs pandas
-
-        return {
-            advice.SEEDS_TITLE: lambda: advice.seeds_table(trials),
-            advice.VOTES_TITLE: lambda: advice.votes_table(trials),
-        }
 
     def exact_values(self, part: Any) -> Mapping[str, float]:
         return {} if part is None else _exact_values(part)

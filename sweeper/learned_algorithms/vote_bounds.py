@@ -45,25 +45,9 @@ def rivals_of(voting: Voting, rule: VotingRule) -> int:
     return voting.wrong_answers if rule == "joint" else voting.parts
 
 
-def votes_needed(margin: float, rivals: int, failure: float = 0.05) -> float:
-    """Number k of independent votes that suffices to be wrong with at most probability `failure`, by the bounds above.
-
-    Args:
-        margin: D, of whole answers or of the weakest part, at most 1.
-        rivals: See `rivals_of`; at least 1.
-        failure: delta, between 0 and 1, for the whole answer.
-
-    Returns:
-        A whole number of at least 1; infinity if the margin is not positive, as the bounds give nothing then.
-
-    Raises:
-        ValueError: an argument is outside its range.
-    """
-    if not margin <= 1 or rivals < 1 or not 0 < failure < 1:
-        raise ValueError(f"margin {margin}, rivals {rivals} and failure {failure} are not all in range")
-    return float(max(1, math.ceil(2 / margin**2 * math.log(rivals / failure)))) if margin > 0 else math.inf
-
-
 def success_promised(votes: float, margin: float, rivals: int) -> float:
-    """Lower bound on the probability that this many independent votes are right; 0 if the margin is not positive."""
+    """Lower bound on the probability that this many independent votes are right, by the bounds above.
+
+    `margin` is D, of whole answers or of the weakest part; the bounds promise nothing where it is not positive.
+    """
     return max(0.0, 1 - rivals * math.exp(-votes * margin**2 / 2)) if margin > 0 else 0.0

@@ -61,10 +61,10 @@ metric that was not finite. Such a metric is in `extra_metrics` too, also one wi
 EVALUATION_FILE = pa.schema([
     ("trial_id", pa.string()), ("protocol", pa.string()), ("metrics", pa.string()), ("network", pa.string()),
     ("evaluation_seconds", pa.float64()), ("cpu_seconds", pa.float64()), ("peak_memory_bytes", pa.int64()),
-    ("device", pa.string()), ("commit", pa.string()), ("dirty", pa.bool_()), ("lock_hash", pa.string()),
+    ("device", pa.string()), ("commit", pa.string()), ("dirty", pa.bool_()),
     ("versions", pa.string()), ("command", pa.string()), ("fingerprint", pa.string()),
     ("finished", pa.timestamp("us", tz="UTC")), ("schema_version", pa.int64()), ("arithmetic", pa.string()),
-    ("sources", pa.string()), ("quantiles", OUTCOMES_COLUMN.type),
+    ("programs", pa.string()), ("data", pa.string()), ("quantiles", OUTCOMES_COLUMN.type),
 ])  # fmt: skip
 """Columns of the file of an evaluation, those in which it differs from its trial: `protocol` and `metrics` are JSON,
 `network` is the digest of the network, and `quantiles` are those of every outcome over the inputs, rising, each for an

@@ -74,6 +74,8 @@ class TrialResult:
     device: str  # the device of the training, such as "cpu" or "NVIDIA H100"
     # Digests of the arithmetics of the processes that trained it, with spaces in between; None if none could be asked
     arithmetic: str | None = None
+    programs: str | None = None  # digest of the programs that made it, constants included; None where none was built
+    data: str | None = None  # digest of the arrays that the experiment's `data` gave
     started: datetime.datetime  # when the work on the trial began, with a time zone
     finished: datetime.datetime  # when it ended
 
@@ -205,6 +207,8 @@ def _row(key: str, result: TrialResult) -> dict[str, Any]:
         "lanes": result.lanes,
         "device": result.device,
         "arithmetic": result.arithmetic,
+        "programs": result.programs,
+        "data": result.data,
         **provenance.columns(),
         "started": result.started,
         "finished": result.finished,

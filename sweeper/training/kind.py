@@ -7,7 +7,7 @@ called the network of a trial is `TrainerState.network` of one lane.
 import abc
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import PyTree
@@ -16,9 +16,6 @@ from sweeper.training.trainer import Trainer
 from sweeper.trial import plugins
 from sweeper.trial.kinds import kinds
 from sweeper.trial.trial import Trial
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 T = TypeVar("T", bound=Trial)
 
@@ -105,10 +102,6 @@ class Kind(abc.ABC, Generic[T]):
         return {}
 
     # Reports and figures
-
-    def advice(self, trials: "pd.DataFrame") -> "Mapping[str, Callable[[], pd.DataFrame]]":
-        """Tables that a report draws from finished trials of this kind, with named columns; by their titles."""
-        return {}
 
     def exact_values(self, part: Any) -> Mapping[str, float]:
         """Values by name that are known without a training, such as the best possible.

@@ -49,7 +49,7 @@ NO_NUMERICS = (
     "sweeper.trial.loaded_code", "sweeper.trial.plugins", "sweeper.trial.remembered",
     *(
         f"{module.rpartition('.')[0]}.{name}" for module in _OF_KINDS
-        for name in ("advice", "checks", "declared", "figures")
+        for name in ("checks", "declared", "figures")
     ),
 )  # fmt: skip
 """Modules and packages that compute no numbers although numerics import them, but for what `NUMERICS` names."""

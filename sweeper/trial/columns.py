@@ -24,9 +24,10 @@ COLUMNS = {
     **TIMINGS,
     "error_kind": "string", "error_message": "string", "error_step": "int64",
     "pack_id": "string", "lanes": "int64", "device": "string",
-    "commit": "string", "dirty": "bool", "lock_hash": "string", "versions": "string", "command": "string",
+    "commit": "string", "dirty": "bool", "versions": "string", "command": "string",
     "started": "timestamp", "finished": "timestamp", "schema_version": "int64",
-    "fingerprint": "string", "numerics_version": "int64", "arithmetic": "string", "sources": "string",
+    "fingerprint": "string", "numerics_version": "int64", "arithmetic": "string",
+    "programs": "string", "data": "string",
 }  # fmt: skip
 """All columns, in the order of a row. Times are in microseconds, in UTC.
 

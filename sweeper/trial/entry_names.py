@@ -114,18 +114,17 @@ def named_values(paths: Iterable[str], text_of: Callable[[str], str]) -> list[st
 # Settings
 
 
-def by_entries(trials: "pd.DataFrame", free: Iterable[str] = ()) -> "list[tuple[dict[str, Any], pd.DataFrame]]":
-    """The trials in groups that are equal in all entries but the training seed and the paths in `free`.
+def by_entries(trials: "pd.DataFrame") -> "list[tuple[dict[str, Any], pd.DataFrame]]":
+    """The trials in groups that are equal in all entries but the training seed.
 
     Variables of their space, columns such as `variables.x`, count as entries. A group is its shared entries and its
     rows; groups are in the order of first appearance.
     """
-    free = {*free, *OF_A_SEED}
     groups: dict[frozenset[tuple[str, Any]], tuple[dict[str, Any], list[int]]] = {}
     variables = trials[[name for name in trials if str(name).startswith("variables.")]].to_dict("records")
     for place, (spec, own) in enumerate(zip(trials["spec"], variables, strict=True)):
         whole = {**entries(spec), **{path: value for path, value in own.items() if value is not None}}
-        shared = {path: value for path, value in whole.items() if path not in free}
+        shared = {path: value for path, value in whole.items() if path not in OF_A_SEED}
         groups.setdefault(frozenset(shared.items()), (shared, []))[1].append(place)
     return [(shared, trials.iloc[places]) for shared, places in groups.values()]
 

@@ -10,14 +10,12 @@ import pytest
 from sweeper.analysis import cost, results, settings_table, status, views
 from sweeper.analysis.cost import Timing
 from sweeper.analysis.figures import selection
-from sweeper.analysis.report import advice_tables
 from sweeper.analysis.results import Results, named, named_frame
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import first_part
-from tests.analysis import made_up_figures
 from tests.results import failure, result
 from tests.trials import coloring_trial
 
@@ -178,7 +176,3 @@ def test_a_plug_in_that_is_not_there_adds_nothing():
     assert {path for path in record if path.startswith(("task.", "optimizer."))} == {
         "task.name", "task.size", "optimizer.name",
     }  # fmt: skip
-
-
-def test_without_a_finished_trial_there_is_no_advice():
-    assert advice_tables(made_up_figures.results([made_up_figures.trial(status="failed")]).trials) == []

@@ -42,7 +42,8 @@ def test_an_absent_store_is_empty_and_is_not_made_by_reading(local):
 
 
 def test_a_row_says_what_was_trained_and_what_came_out(local):
-    done = result(metrics={"success": 0.75, "loss": math.nan, "partwise_5": 0.9, "odd": math.inf})
+    metrics = {"success": 0.75, "loss": math.nan, "partwise_5": 0.9, "odd": math.inf}
+    done = result(metrics=metrics, programs="ab12", data="cd34")
     assert local.commit(done)
     assert local.exists()
     assert local.committed() == {FINISHED: "finished"}
@@ -57,8 +58,9 @@ def test_a_row_says_what_was_trained_and_what_came_out(local):
         "q": 3.0, "m": 2, "seed": 0, "steps": 300, "batch_size": 8, "optimizer": "adam", "learning_rate": 1e-3,
         "success": 0.75, "loss": None, "sampled": None, "steps_done": 300, "wall_seconds": 2.5, "compile_seconds": None,
         "peak_memory_bytes": 100_000_000, "error_kind": None, "error_step": None, "pack_id": "0123456789", "lanes": 2,
-        "device": "cpu", "commit": PROVENANCE.commit, "dirty": False, "lock_hash": PROVENANCE.lock_hash,
+        "device": "cpu", "commit": PROVENANCE.commit, "dirty": False,
         "command": PROVENANCE.command, "started": STARTED, "schema_version": schema.SCHEMA_VERSION,
+        "programs": "ab12", "data": "cd34",
     }  # fmt: skip
     assert json.loads(row["extra_metrics"]) == {"partwise_5": 0.9, "odd": None, "loss": None}
     assert json.loads(row["versions"]) == PROVENANCE.versions

@@ -41,9 +41,8 @@ def store(request, tmp_path):
 
 def test_it_says_what_it_said(store):
     expected = json.loads(SAID.read_text())
-    # What later programs have added is null, or empty.
-    new = dict.fromkeys({*TRIALS.names} - expected["rows"][0].keys())
-    expected["rows"] = [row | new for row in expected["rows"]]
+    # What later programs have added is null, or empty; what they have dropped is not read.
+    expected["rows"] = [{name: row.get(name) for name in TRIALS.names} for row in expected["rows"]]
     for sweep in expected["sweeps"]:
         sweep["provenance"]["sources"] = sweep["variables"] = {}
     assert said(store) == expected

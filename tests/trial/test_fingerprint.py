@@ -74,7 +74,6 @@ CHANGES = [
     ("objectives/cvar.py", "0.0, 1.0", "0.0, 2.0", {"tail"}),
     ("sweeper/learned_algorithms/objective.py", "step / trial.steps", "step / 2", set(ALL)),
     ("sweeper/learned_algorithms/objective_contract.py", "] = 10", "] = 11", set(ALL)),
-    ("sweeper/learned_algorithms/advice.py", "NEARLY = 0.98", "NEARLY = 0.97", set()),
     ("sweeper/learned_algorithms/declared.py", '"worst5"', '"mean"', set()),
     ("sweeper/trial/kinds.py", "highest", "greatest", set()),
     ("sweeper/learned_algorithms/figures/votes.py", "ERRORS = 2.0", "ERRORS = 3.0", set()),
