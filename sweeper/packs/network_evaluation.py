@@ -13,7 +13,7 @@ import datetime
 import json
 import time
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,8 +113,8 @@ class EvaluationPlan:
 
     plan: Plan  # the trials with a network, in packs; a trial is done when it has an evaluation
     evaluations: Mapping[str, pa.Table]  # the rows of the evaluations that are there, by trial
-    other_code: Sequence[str]  # ids of the trials with an evaluation by other code than this
-    other_networks: Mapping[str, TrialSeal]  # seals of trials whose network was trained by other code than this
+    other_code: Collection[str]  # trials whose evaluation is by other code than this
+    other_networks: Collection[str]  # trials whose network was trained by other code than this
     left_out: Mapping[str, int]  # why trials cannot be evaluated: their number by reason
 
     @property
@@ -165,7 +165,7 @@ def evaluation_plan(
         plan=plan(trials.values(), lanes, done, frozenset({"finished"})),
         evaluations=evaluations,
         other_code=others,
-        other_networks={key: seals[key] for key in computed_by_other_code(trials, seals, own)},
+        other_networks=computed_by_other_code(trials, seals, own),
         left_out=left_out,
     )
 

@@ -8,9 +8,6 @@ from sweeper.store.store import Store
 from sweeper.trial.fingerprint import Code, listed
 from sweeper.trial.trial import Trial
 
-READ = 20
-"""At most so many rows of each fingerprint are read for their commits."""
-
 
 def computed_by_other_code(planned: Mapping[str, Trial], seals: Mapping[str, TrialSeal], code: Code) -> list[str]:
     """Ids of the planned trials whose row has no fingerprint, or another than `code` gives the trial."""
@@ -32,24 +29,6 @@ def superseded(others: Iterable[str], seals: Mapping[str, TrialSeal], recompute:
     return [key for key in others if recompute or seals[key].status == "failed"]
 
 
-def sentences(
-    store: Store, others: Mapping[str, Trial], again: Collection[str], seals: Mapping[str, TrialSeal], code: Code
-) -> list[str]:
-    """How many rows are of other code, from which commits, what differs, and which are computed `again`."""
-    said, chosen = [], set(again)
-    kept = [key for key in others if key not in chosen]
-    for happens, keys in (
-        ("moved to superseded/ and computed again", again),
-        ("kept; --recompute-other-code computes them again", kept),
-    ):
-        if keys:
-            verb = inflected(len(keys), "is", "are")
-            rows = "failed row" if all(seals[key].status == "failed" for key in keys) else "row"
-            about = commits(store, keys, seals) + differences(store, {key: others[key] for key in keys}, seals, code)
-            said.append(f"{counted(len(keys), rows)} {verb} of other code ({about}): {happens}")
-    return said
-
-
 def differences(store: Store, others: Mapping[str, Trial], seals: Mapping[str, TrialSeal], code: Code) -> str:
     """What differs between the code of rows and `code`, as far as starts of the store have recorded theirs."""
     recorded = [record.provenance.code for record in store.sweeps() if record.provenance.code is not None]
@@ -59,19 +38,17 @@ def differences(store: Store, others: Mapping[str, Trial], seals: Mapping[str, T
         before = next((each for each in recorded if each.fingerprint(trial) == fingerprint), None)
         if before is not None:
             found |= dict.fromkeys(code.differences(before, trial))
-    return f"; what differs: {listed(list(found))}" if found else ""
+    return f" (what differs: {listed(list(found))})" if found else ""
 
 
-def commits(store: Store, others: Iterable[str], seals: Mapping[str, TrialSeal]) -> str:
-    """The commits of rows, as far as few rows tell."""
-    by_fingerprint: dict[str | None, list[str]] = {}
-    for key in others:
-        by_fingerprint.setdefault(seals[key].fingerprint, []).append(key)
-    rows = store.trials([key for keys in by_fingerprint.values() for key in keys[:READ]]).to_pylist()
-    return ", ".join(sorted({_commit(row["commit"], row["dirty"]) for row in rows}))
-
-
-def _commit(commit: str | None, dirty: bool | None) -> str:
-    if commit is None:
-        return "no commit"
-    return f"commit {commit[:7]}" + " with changes" * bool(dirty)
+def sentences(others: Collection[str], again: Collection[str], differs: str) -> list[str]:
+    """How many rows are of other code, what differs, and how many of them are computed `again`."""
+    counts = {
+        "moved to superseded/ and computed again": len(again),
+        "kept; --recompute-other-code computes them again": len(others) - len(again),
+    }
+    return [
+        f"{counted(count, 'row')} {inflected(count, 'is', 'are')} of other code{differs}: {happens}"
+        for happens, count in counts.items()
+        if count
+    ]

@@ -16,7 +16,7 @@ from sweeper.analysis.results import evaluation_rows, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, inflected, typed
-from sweeper.packs import other_code, start_from
+from sweeper.packs import start_from
 from sweeper.packs.network_evaluation import Changes, EvaluationPlan, evaluation_plan
 from sweeper.packs.plan import ListedWork
 from sweeper.progress import doing
@@ -59,14 +59,11 @@ class PlannedEvaluation:
         evaluation, plan = self.evaluation, self.evaluation.plan
         counts = f"{len(plan.committed):,} evaluated · {len(evaluation.pending):,} to evaluate"
         lines = [f"{self.name}: {counted(len(plan.trials), 'network')} · {counts}"]
-        seals = evaluation.other_networks
-        if seals:
-            commits = other_code.commits(self.store, seals, seals)
-            verb = inflected(len(seals), "is", "are")
-            lines.append(f"  {counted(len(seals), 'network')} {verb} of other code ({commits})")
-        happens = "made again" if self.recompute_other_code else "kept; --recompute-other-code makes them again"
-        if evaluation.other_code:
-            lines.append(f"  {counted(len(evaluation.other_code), 'evaluation')} of other code: {happens}")
+        if count := len(evaluation.other_networks):
+            lines.append(f"  {counted(count, 'network')} {inflected(count, 'is', 'are')} of other code")
+        if count := len(evaluation.other_code):
+            happens = "made again" if self.recompute_other_code else "kept; --recompute-other-code makes them again"
+            lines.append(f"  {counted(count, 'evaluation')} of other code: {happens}")
         left_out = evaluation.left_out.items()
         return [*lines, *(f"  left out: {counted(count, 'trial')} ({reason})" for reason, count in left_out)]
 

@@ -227,8 +227,8 @@ def unchecked_plan(
         counting = {key: seal for key, seal in seals.items() if seal.status in done}
         others = other_code.computed_by_other_code(source.planned, counting, origin.code)
         superseded = other_code.superseded(others, seals, recompute_other_code)
-        of_other_code = {key: source.planned[key] for key in others}
-        sentences = other_code.sentences(store, of_other_code, superseded, seals, origin.code)
+        differs = other_code.differences(store, {key: source.planned[key] for key in others}, seals, origin.code)
+        sentences = other_code.sentences(others, superseded, differs)
         if superseded:
             for key in superseded:
                 del committed[key]
