@@ -28,12 +28,6 @@ def exported(results, file, *options):
     return told("export", file, "--results", results.url, *options).output
 
 
-def test_a_home_that_is_not_there_is_no_folder_of_this_name(results, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert "~nosuchuser" in told("export", "~nosuchuser/trials.csv", "--results", results.url, code=2).stderr
-    assert not (tmp_path / "~nosuchuser").exists()
-
-
 READERS = {".parquet": (pd.read_parquet, pl.read_parquet), ".csv": (pd.read_csv, pl.read_csv)}
 
 

@@ -58,14 +58,6 @@ def test_a_reader_who_has_had_enough_is_no_error(command, made):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@several("status")
-def test_a_closed_output_is_none(command, made):
-    program = shlex.join([sys.executable, "-m", "sweeper", *command, "--results", made.url])
-    closed = ["sh", "-c", f"{program} >&-"]
-    done = subprocess.run(closed, cwd=plugins.ROOT, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 @several("csv", of={"best": COMMANDS["best"], "csv": FORMS["csv"]})
 def test_a_terminal_of_ascii_gets_other_characters(command, made):
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -80,24 +72,6 @@ def test_a_sweep_outlives_who_reads_its_log(tmp_path):
     read = f"{shlex.join([*program, '--results', str(tmp_path / 'results')])} 2>&1 | head -1"
     assert subprocess.run(["sh", "-c", read], cwd=plugins.ROOT, stdout=subprocess.DEVNULL, check=False).returncode == 0
     assert list(Store.open(tmp_path / "results").committed().values()) == ["finished"]
-
-
-def test_what_is_closed_is_not_the_next_file_that_is_opened(tmp_path):
-    """Descriptor 2 would be that of the log, and libraries write to it by number."""
-    code = (
-        "import os, typer\n"
-        "from sweeper.command_line import CommandLine\n"
-        "app = CommandLine()\n"
-        "@app.command()\n"
-        "def main():\n"
-        "    file = open('log', 'wb')\n"
-        "    os.write(2, b'interrupted')\n"
-        "app()"
-    )
-    program = shlex.join([sys.executable, "-c", code])
-    closed = ["sh", "-c", f"PYTHONPATH={plugins.ROOT} {program} 2>&-"]
-    assert subprocess.run(closed, cwd=tmp_path, check=False).returncode == 0
-    assert (tmp_path / "log").read_bytes() == b""
 
 
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC, errno.EIO])

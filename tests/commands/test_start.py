@@ -1,8 +1,5 @@
 """Every command starts in a moment: what takes seconds to import is imported when there is work for it."""
 
-import os
-import subprocess
-import sys
 import typing
 
 import pytest
@@ -10,7 +7,6 @@ import pytest
 from sweeper import __version__
 from sweeper.analysis.figures import PALETTES
 from sweeper.commands import ask
-from sweeper.trial import plugins
 from tests.processes import python, refusal, told
 
 HEAVY = ("duckdb", "flax", "jax", "matplotlib", "numpy", "optuna", "pandas", "pyarrow", "pydantic", "ray", "scipy")
@@ -68,31 +64,6 @@ def test_a_template_names_its_files_and_the_command_that_trains_it(program, tmp_
     start = ["sweeper"] if program == "sweeper" else ["python", "-m", "sweeper"]
     assert command.split() == [*start, "run", "search_spaces/mine.yaml"]
     assert (tmp_path / "search_spaces" / "mine.yaml").exists()
-
-
-def test_what_python_warns_of_is_printable(tmp_path):
-    """As matplotlib does of a character that no font has."""
-    program = (
-        "import sys, warnings; from sweeper.command_line import CommandLine; app = CommandLine();"
-        "app.command()(lambda: warnings.warn('glyph \\x1b[31m \\u202e')); app([])"
-    )
-    done = python("-c", program)
-    assert r"glyph \x1b[31m \u202e" in done.stderr
-    assert "\x1b" not in done.stderr
-
-
-def test_a_command_in_a_deleted_folder_is_told_so(tmp_path):
-    gone, program = (
-        tmp_path / "gone",
-        "import sys; from sweeper.__main__ import main; sys.argv[1:] = ['status']; main()",
-    )
-    for start in (["-m", "sweeper", "status"], ["-c", program]):
-        gone.mkdir()
-        done = subprocess.run(
-            ["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', gone, sys.executable, *start],
-            env=os.environ | {"PYTHONPATH": str(plugins.ROOT)}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
 
 
 def test_the_palettes_of_the_report_command_are_those_of_the_figures():

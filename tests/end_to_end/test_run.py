@@ -10,8 +10,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +23,6 @@ from sweeper.commands import run
 from sweeper.interruption import Interruption
 from sweeper.space import search_space
 from sweeper.store.store import Store
-from sweeper.trial import plugins
 from tests.end_to_end.sweep_process import (
     Command,
     catches,
@@ -36,7 +33,7 @@ from tests.end_to_end.sweep_process import (
 )
 from tests.launch import bad_task
 from tests.launch.bad_task import in_project
-from tests.processes import complaints, told
+from tests.processes import told
 from tests.tiny_sweeps import with_seeds
 
 COUNTING = '''
@@ -349,18 +346,6 @@ def test_a_cluster_whose_head_dies_ends_the_sweep_with_one_sentence(folder):
     assert text.splitlines()[-1] == sentence
     assert "Failed to connect to GCS" not in text
     until(lambda: not command.remaining())
-
-
-@pytest.mark.long
-def test_too_little_address_space_is_an_error_in_one_line(folder):
-    limited = f"ulimit -v 3000000; exec {sys.executable} -m sweeper.run tiny.yaml --results small --address local"
-    done = subprocess.run(
-        ["bash", "-c", limited], cwd=folder, env=os.environ | {"PYTHONPATH": str(plugins.ROOT)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    (sentence,) = complaints(done.stderr)
-    assert sentence.startswith("Ray cannot start: this shell limits the address space of a process to 2.9 GiB")
 
 
 @pytest.mark.long

@@ -4,13 +4,10 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import stat
 import subprocess
 import sys
 import time
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,6 +28,7 @@ from sweeper.sweeps import on_cluster
 from sweeper.sweeps.output import Output
 from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.private_folder import private_folder
+from sweeper.trial.project_files import git
 from tests.experiments.toy import TOY, toy_trial
 from tests.experiments.toy import project as toy_project
 from tests.processes import python
@@ -104,37 +102,6 @@ def test_addresses_that_lead_nowhere(monkeypatch, tmp_path):
             cluster.running_cluster(None)
 
 
-NO_USER = """
-import os, pwd, sys
-
-def unknown(_):
-    raise KeyError
-
-pwd.getpwuid = pwd.getpwnam = unknown
-if "first" in sys.argv:
-    import ray
-from sweeper.launch import environment
-import ray.tune
-print(os.environ.get("RAY_AUTH_MODE"))
-"""
-
-
-@pytest.mark.parametrize(
-    ("home", "first", "mode"),
-    [pytest.param("none", "Ray first", "None", marks=pytest.mark.long), ("closed", "", "token")],
-)
-def test_ray_is_imported_without_a_home_or_a_name_of_the_user_and_a_token_sets_its_mode(tmp_path, home, first, mode):
-    """A token changes the mode only before Ray is imported: afterwards Ray's own processes alone would hear of it."""
-    (tmp_path / "closed").mkdir(mode=0)
-    environment = {name: value for name, value in os.environ.items() if name not in ("HOME", "RAY_AUTH_MODE")}
-    environment |= {"RAY_AUTH_TOKEN": "ab" * 32} | ({} if home == "none" else {"HOME": str(tmp_path / "closed")})
-    done = subprocess.run(
-        [*AS_USER, sys.executable, "-c", NO_USER, *first.split()[1:]], cwd=plugins.ROOT, env=environment,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout.strip()) == (0, mode), done.stderr
-
-
 def test_the_path_of_a_socket_is_short_or_there_is_one_sentence(monkeypatch, tmp_path):
     long = tmp_path / ("x" * 82)
     long.mkdir()
@@ -145,12 +112,6 @@ def test_the_path_of_a_socket_is_short_or_there_is_one_sentence(monkeypatch, tmp
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(SetupError, match="TMPDIR"):
         cluster._folder_for_sessions()
-
-
-def test_python_without_docstrings_is_refused_by_name(monkeypatch):
-    monkeypatch.setattr(cluster, "sys", SimpleNamespace(flags=SimpleNamespace(optimize=2)))
-    with pytest.raises(SetupError, match="PYTHONOPTIMIZE"), cluster.connected(None, Resources(), None):
-        pass
 
 
 @pytest.mark.parametrize("answer", ["note", "exit"])
@@ -316,6 +277,7 @@ def test_what_workers_would_not_have_ends_the_start_with_file_and_line(project, 
         "tasks/mine.py": MINE, ".gitignore": "/plain/\n",
         "plain/__init__.py": "", "plain/sizes.py": "CYCLE = 5\n",
     }  # fmt: skip
+    git(project, "init", "-q")
     (project / "plain").mkdir()
     for name, text in files.items():
         (project / name).write_text(text)
@@ -347,6 +309,7 @@ def test_data_that_git_ignores_ends_the_start_with_the_way_out(tmp_path, place):
     np.save(tmp_path / "plain" / "data.npy", np.zeros(50, np.float32))
     with toy_project(tmp_path, toy=text):
         trials, code = [toy_trial()], fingerprint.captured
+        git(tmp_path, "init", "-q")
         (tmp_path / ".gitignore").write_text("/plain/\n")
         with (
             code_snapshot() as snapshot,
@@ -356,38 +319,6 @@ def test_data_that_git_ignores_ends_the_start_with_the_way_out(tmp_path, place):
         (tmp_path / ".gitignore").unlink()
         with code_snapshot() as snapshot:
             load(snapshot, trials, code(), {})
-
-
-COPY = """
-from pathlib import Path
-from types import SimpleNamespace
-from sweeper.launch.code_snapshot import code_snapshot
-from sweeper.trial import provenance
-provenance.capture("")
-with code_snapshot() as snapshot:
-    print(sorted(str(file.relative_to(snapshot.project)) for file in snapshot.project.rglob("*")))
-"""
-
-
-def test_what_is_no_file_cannot_be_read_or_is_a_store_is_left_out_of_the_copy(tmp_path):
-    for folder in ("data", "data/inner", "listed", "entered", "closed", "tasks", ".git"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "file").write_text("x")
-    (tmp_path / "store" / "trials" / "task=coloring").mkdir(parents=True)
-    (tmp_path / "store" / "module.py").touch()
-    os.mkfifo(tmp_path / "tasks" / "pipe.py")
-    with socket.socket(socket.AF_UNIX) as bound, contextlib.chdir(tmp_path):
-        bound.bind("socket")
-    for name, target in {"nowhere": "gone", "loop": "loop", "around": "..", "device": "/dev/zero"}.items():
-        (tmp_path / "data" / name).symlink_to(target)
-    Path(os.fsdecode(os.fsencode(tmp_path / "data") + b"/\xff")).touch()
-    for name, mode in {"data/inner/file": 0, "listed": 0o444, "entered": 0o111, "closed": 0, "tasks/file": 0}.items():
-        (tmp_path / name).chmod(mode)
-    done = subprocess.run(
-        [*AS_USER, sys.executable, "-c", COPY], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(plugins.ROOT)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.stdout == "['data', 'data/file']\n", done.stderr
 
 
 def test_a_project_that_is_too_large_or_cannot_be_copied_is_one_sentence(monkeypatch, tmp_path):

@@ -1,8 +1,6 @@
 """What passes between driver and worker, and what a worker does with it, without Ray."""
 
 import math
-import signal
-import sys
 from typing import Any
 
 import jax
@@ -154,23 +152,6 @@ def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(tmp_path, 
     assert report.trouble.trial_ids == work.pending[1:]
     assert report.trouble.reason.startswith("ValueError: the wheel came off")
     assert Store.open(tmp_path).committed() == {work.pending[0]: "finished", work.pending[1]: "failed"}
-
-
-def test_a_signal_that_comes_while_a_plug_in_runs_fails_no_trial(tmp_path, monkeypatch):
-    def ends(signum: int, frame: object) -> None:
-        sys.exit(143)
-
-    def interrupted(*arguments: Any) -> Any:
-        signal.raise_signal(signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, ends)  # as Ray does
-    monkeypatch.setattr("sweeper.learned_algorithms.evaluation.evaluate", interrupted)
-    try:
-        with pytest.raises(SystemExit):
-            ended(Worker(PAIR, tmp_path))
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert Store.open(tmp_path).committed() == {}
 
 
 def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(tmp_path, monkeypatch):

@@ -166,9 +166,7 @@ MISTAKES = {
     "rate of 0": (RATE, "0", "trial.optimizer.learning_rate", "0"),
     "number out of range": (RATE, "1e999", "trial.optimizer.learning_rate", ".inf"),
     "integer out of range": ("300", "3" * 5000, "trial.steps", "333"),
-    "rate that is 0 in float32": (RATE, "1e-50", "trial.optimizer.learning_rate", "1.18e-38"),
     "number beyond float32": ("[1, 2.5,", "[1, 1e39,", "trial.objective.q.choice[1]", "3.4e+38"),
-    "decay that rounds to 1": (RATES, "{beta2: 0.999999999}", "trial.optimizer.beta2", "0.999999999"),
     "warm-up beyond int32": (RATES, "{warmup_steps: 3000000000}", "trial.optimizer.warmup_steps", "2,147,483,647"),
     "warm-up below 0": (RATES, "{warmup_steps: -1}", "trial.optimizer.warmup_steps", "-1"),
     "unknown schedule": (RATES, "{schedule: step}", "trial.optimizer.schedule", "'linear'"),
@@ -513,7 +511,6 @@ def test_the_ends_of_a_range_are_values_of_its_field():
     for path, kind, ends, at in (
         ("trial.objective.q", "uniform", "[0.5, 9]", 0),
         ("trial.task.vertices", "int", "[4, 99]", 1),
-        ("trial.optimizer.learning_rate", "log_uniform", "[1e-50, 1e-2]", 0),
         ("trial.steps", "uniform", "[5, 10]", 0),
     ):
         problem = _mistakes(space, RANDOM, [f"{path}={{{kind}: {ends}}}"]).problems[0]
