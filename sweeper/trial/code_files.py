@@ -6,7 +6,7 @@ These are
 - what these import: the modules of the project and of PYTHONPATH. A library counts by name and version instead, unless
   it was installed from a folder, as editable packages are;
 - files of the project whose names, or relative paths, are texts of these, such as `"doors.json"` or
-  `"data/doors.csv"`; for a source outside of the project also those that lie so beside it.
+  `"data/doors.csv"`; of a source outside of the project those that lie so beside it.
 
 What is no file of the project (`sweeper.trial.project_files`) does not count, unless it is a module that is imported,
 nor do files that no counted source mentions, nor what Python brings along. A name that is put together while the
@@ -139,11 +139,12 @@ class CodeFiles:
     def _named_by(self, file: File, text: str) -> list[File]:
         """The files whose name, or relative path, is a text of a file."""
         parts = tuple(part for part in text.split("/") if part not in ("", ".", ".."))
-        alike = self._by_name.get(parts[-1], ())
-        found = _named(plugins.PROJECT, (path for path in alike if path.parts[-len(parts) :] == parts))
-        if not _in_project(file.path) and (beside := file.path.parent.joinpath(*parts)).is_file():
-            found.append(File(PurePosixPath(file.name).parent.joinpath(*parts).as_posix(), beside))
-        return found
+        if _in_project(file.path):
+            alike = self._by_name.get(parts[-1], ())
+            return _named(plugins.PROJECT, (path for path in alike if path.parts[-len(parts) :] == parts))
+        beside = file.path.parent.joinpath(*parts)
+        name = PurePosixPath(file.name).parent.joinpath(*parts).as_posix()
+        return [File(name, beside)] if beside.is_file() else []
 
     @functools.cached_property
     def _by_name(self) -> dict[str, list[Path]]:
