@@ -34,7 +34,7 @@ FIGURES := figures
 
 # Side by side: a command that draws, or checks types, has one thread, and so leaves a core idle.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs 2
-DRAW := $(BIN)/python -m sweeper.report --results published --planned --out $(FIGURES)
+DRAW := $(BIN)/python -m sweeper report --results published --planned --out $(FIGURES)
 
 figures: $(VENV)/runtime
 	$(SIDE_BY_SIDE) --output-sync=line paper-figures further-figures
@@ -114,15 +114,6 @@ $(VENV)/cuda-compiler: locks/gpu.lock | $(VENV)/bin/pip
 	rm -rf $@
 	sed -n '/^jax-cuda13-p[lj]\|^nvidia-cuda-nvcc\|^nvidia-nvvm/,/# via/p' $< > $(VENV)/cuda-compiler.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target $@ -r $(VENV)/cuda-compiler.txt
-	touch $@
-
-# MLflow's server, in an environment of its own, by the commands of docs/trackers.md; its databases have the schema of the
-# locked version.
-$(VENV)/mlflow-page: locks/dev.lock | $(VENV)/bin/pip
-	rm -rf $@
-	$(BIN)/python -m venv $@
-	$@/bin/pip install --quiet --disable-pip-version-check \
-	  mlflow==$(shell sed -n 's/^mlflow-skinny==\([^ ]*\).*/\1/p' $<) || { rm -rf $@; exit 1; }
 	touch $@
 
 $(VENV)/bin/pip:

@@ -1,4 +1,4 @@
-"""What XLA compiles for a GPU that need not be here: kernels, library calls and memory of the programs of a trial.
+"""What XLA compiles for a GPU that need not be here: kernels and memory of the programs of a trial.
 
     make .venv/cuda-compiler      # XLA's CUDA compiler, beside the environment: no driver, 715 MB
     python -m benchmarks.compiled_program [--device a100] [--lanes 8] [coloring recall classification …]
@@ -66,13 +66,6 @@ DEVICES: dict[str, tuple[str, tuple[int, int], dict[str, float]]] = {
 sheets."""
 
 
-KERNEL_SECONDS = (1.5e-6, 4e-6)
-"""What a small kernel takes at least and at most, assumed: in a recorded graph of kernels, and started one by one.
-
-The estimate of a run is that of its kernels alone, to that of its kernels and of all bytes from the device's memory.
-"""
-
-
 class Request(NamedTuple):
     """A program to compile."""
 
@@ -87,8 +80,6 @@ class Counts(NamedTuple):
 
     kernels: int
     outside: int  # those of them that are in no loop
-    library_calls: int  # those of them that a library computes
-    moved: int  # bytes that the kernels read and write at most, if nothing stays in a cache
 
 
 class Compiled(NamedTuple):
@@ -171,7 +162,7 @@ def _compiled(request: Request) -> Compiled | str:
         except jax.errors.JaxRuntimeError as error:
             return str(error)
     seconds = time.process_time() - begun
-    return Compiled(run_counts(program), compilation.memory_bytes(program), seconds)
+    return Compiled(run_counts(program.as_text() or ""), compilation.memory_bytes(program), seconds)
 
 
 @functools.cache
@@ -191,20 +182,14 @@ def _device(name: str) -> Any:
 
 _FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "copy-done", "async-done"}
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{$")
-_OPERATION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([a-z][\w\-]*)\((.*?)\)(?:, (.*))?$")
-_ARRAY = re.compile(r"\b(?:pred|[a-z]+(\d+))\w*\[([\d,]*)\]")
+_OPERATION = re.compile(r"^\s+(?:ROOT )?%?[\w.\-]+ = (?:\(.*?\)|\S+) ([a-z][\w\-]*)\(.*?\)(?:, (.*))?$")
 _CALLED = re.compile(r"(?:body|condition|to_apply|true_computation|false_computation)=%?([\w.\-]+)")
 _BRANCHES = re.compile(r"branch_computations=\{(.*?)\}")
 _TURNS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 
 
-def run_counts(program: jax.stages.Compiled) -> Counts:
-    """What one run of a program does that was compiled for a GPU."""
-    return counts_of_text(program.as_text() or "")
-
-
-def counts_of_text(text: str) -> Counts:
-    """What one run of a program does, by the text of its compiled form."""
+def run_counts(text: str) -> Counts:
+    """What one run of a program does that was compiled for a GPU, by the text of its compiled form."""
     computations: dict[str, list[re.Match[str]]] = {}
     entry, name = "", ""
     for line in text.splitlines():
@@ -217,36 +202,26 @@ def counts_of_text(text: str) -> Counts:
 
     @functools.cache
     def of(computation: str) -> np.ndarray:
-        operations = computations[computation]
-        sizes = {operation[1]: _bytes(operation[2]) for operation in operations}
-        total = np.zeros(4, np.int64)
-        for operation in operations:
-            _, shape, opcode, operands, rest = operation.groups(default="")
+        total = np.zeros(2, np.int64)
+        for operation in computations[computation]:
+            opcode, rest = operation.groups(default="")
             if opcode in _FREE:
                 continue
             if opcode == "while":
                 turns = _TURNS.search(rest)
                 # A known number of turns needs no condition.
                 once = sum(of(part) for part in _CALLED.findall(rest) if turns is None or f"body=%{part}" in rest)
-                total += np.array([1, 0, 1, 1]) * once * (int(turns[1]) if turns else 1)
+                total += np.array([1, 0]) * once * (int(turns[1]) if turns else 1)
             elif opcode == "conditional":
                 branches = _CALLED.findall(rest) + re.findall(r"[\w.\-]+", "".join(_BRANCHES.findall(rest)))
                 total += max((of(branch) for branch in branches), key=lambda each: each[0])
             elif opcode == "call":
                 total += of(_CALLED.findall(rest)[0])
             else:
-                moved = _bytes(shape) + sum(sizes.get(part, 0) for part in re.findall(r"%([\w.\-]+)", operands))
-                total += np.array([1, 1, opcode == "custom-call", moved])
+                total += np.array([1, 1])
         return total
 
     return Counts(*map(int, of(entry)))
-
-
-def _bytes(shape: str) -> int:
-    return sum(
-        int(bits or 8) // 8 * int(np.prod([int(size) for size in sizes.split(",") if size], dtype=np.int64))
-        for bits, sizes in _ARRAY.findall(shape)
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -267,23 +242,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stride = program == "stride"
             runs.append(trainer_of(trial).stride_steps if stride else 1)
             titles.append(f"{name} | {'step' if stride else program}")
-    bandwidth = DEVICES[asked.device][2]["memory_bandwidth"]
-    print("| space | program | kernels in loops | outside | library | memory, MB | moved, MB | ms | compile, CPU s |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| space | program | kernels in loops | outside | memory, MB | compile, CPU s |")
+    print("|---|---|---|---|---|---|")
     for title, steps, result in zip(titles, runs, compiled(requests), strict=True):
         if isinstance(result, str):
             print(f"| {title} | fails: {result.splitlines()[0]} |")
             continue
         run = result.run
-        least, most = (1e3 * run.kernels * seconds / steps for seconds in KERNEL_SECONDS)
-        moving = 1e3 * run.moved / steps / bandwidth
-        columns = (
-            title,
-            f"{(run.kernels - run.outside) / steps:,.0f}", f"{run.outside:,}", f"{run.library_calls / steps:,.0f}",
-            f"{result.memory / 1e6:,.1f}", f"{run.moved / steps / 1e6:,.1f}",
-            f"{least:,.3g} to {most + moving:,.3g}", f"{result.seconds:.1f}",
-        )  # fmt: skip
-        print(f"| {' | '.join(columns)} |")
+        kernels = f"{(run.kernels - run.outside) / steps:,.0f} | {run.outside:,}"
+        print(f"| {title} | {kernels} | {result.memory / 1e6:,.1f} | {result.seconds:.1f} |")
 
 
 if __name__ == "__main__":

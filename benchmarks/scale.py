@@ -108,7 +108,7 @@ def main() -> None:
         command("start, all done", ["sweeper.run", str(finished), "--results", results])
         command("plan, half done", ["sweeper.run", str(half), "--results", results, "--dry-run"])
         command("status", ["sweeper", "status", "--results", results])
-        command("query over all rows", ["sweeper.query", average, "--results", results])
+        command("query over all rows", ["sweeper", "query", average, "--results", results])
         fill(store, 1000, first=arguments.trials)
         command("compaction of 1,000 more", ["sweeper", "compact", "--results", results])
 

@@ -206,8 +206,8 @@ class Attack:
         self.truth |= numbers_of(sweep.results)
         return sweep.results
 
-    def finding(self, remark: str = "", complete: bool = True, other: int | None = None) -> Finding:
-        """What became of the sweeps, which must all be complete; all rows are held to the truth, without `other`.
+    def finding(self, remark: str = "", complete: bool = True) -> Finding:
+        """What became of the sweeps, which must all be complete; all rows are held to the truth.
 
         A row of several arithmetics is another sample, and says so.
         """
@@ -217,7 +217,7 @@ class Attack:
         return Finding(
             self.hits, sum(sweep.trials for sweep in sweeps), sum(len(sweep.lost) for sweep in sweeps),
             sum(sweep.doubled() for sweep in sweeps), sum(sweep.again + len(sweep.changed) for sweep in sweeps),
-            len(strange) if other is None else other, complete and all(sweep.complete for sweep in sweeps), remark,
+            len(strange), complete and all(sweep.complete for sweep in sweeps), remark,
         )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -25,14 +25,14 @@ class Nodes(Cluster):
         self._joined = 0
         super().__init__(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
 
-    def join(self, num_cpus: int, num_gpus: int = 0, variables: Mapping[str, str] = {}) -> Node:
-        """Add a node, whose processes have environment variables of their own.
+    def join(self, num_cpus: int, num_gpus: int = 0) -> Node:
+        """Add a node.
 
         It gets its own folder, because nodes that share a folder delete each other's working folders.
         """
         self._joined += 1
         own = self._folder / f"n{self._joined}"
-        return self.add_node(temp_dir=str(own), num_cpus=num_cpus, num_gpus=num_gpus, env_vars=dict(variables))
+        return self.add_node(temp_dir=str(own), num_cpus=num_cpus, num_gpus=num_gpus)
 
     def lose(self, node: Node) -> None:
         """End all processes of a node at once, as the loss of its machine does.

@@ -1,4 +1,4 @@
-"""Faults of what computes: code, settings or arithmetic change between starts, while a sweep runs, or between nodes.
+"""Faults of what computes: code or arithmetic change between starts, or while a sweep runs.
 
 Every row names the code and the arithmetic that its numbers come from. Each of them trains the same sweep undisturbed
 first, so it is known which numbers they stand for, bit for bit.
@@ -6,13 +6,11 @@ first, so it is known which numbers they stand for, bit for bit.
 
 import itertools
 import shutil
-import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from chaos import nodes
 from chaos.attack import Attack, Finding, Sweep, fault, numbers_of
-from chaos.starts import Start, send
+from chaos.starts import Start
 
 Variables = Mapping[str, str]
 
@@ -28,18 +26,6 @@ Task.outcomes = lambda self, *arguments: (found := _outcomes(self, *arguments)).
 
 POWERS = (1.0, 1.5)
 """The versions of the code differ in the power to which they raise every loss."""
-
-FAST_MATH: Variables = {"XLA_FLAGS": "--xla_cpu_enable_fast_math=true"}
-"""An environment with a fingerprint of its own."""
-
-SETTINGS: tuple[Variables, ...] = (
-    {"JAX_ENABLE_X64": "1"},
-    {"JAX_THREEFRY_PARTITIONABLE": "0"},
-    {"JAX_DEFAULT_MATMUL_PRECISION": "bfloat16"},
-    {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=true"},
-    FAST_MATH,
-)
-"""Environments that change numbers, or would."""
 
 OTHER_CPU: Variables = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA"}
 """Functions of the C library compute as on an older CPU: no list of settings has this variable."""
@@ -105,53 +91,16 @@ def drivers_of_different_code(attack: Attack, times: int) -> Finding:
     return attack.finding("one of the two killed each time, and started again")
 
 
-def _resumed(attack: Attack, times: int, undisturbed: Sequence[Variables], environments: Sequence[Variables]) -> int:
-    """Kill the driver, and start again in another environment, again and again; the number of starts refused.
-
-    The numbers of the environments in `undisturbed` are learnt before.
-    """
-    file, following = attack.space(), itertools.cycle(environments)
-    for environment in undisturbed:
-        attack.undisturbed(file, environment=environment)
-    starts = attack.interrupted(
-        times, lambda: attack.sweep(file, one_code=False), lambda sweep: sweep.start(environment=next(following))
-    )
-    return sum(start.process.poll() is not None for start in starts)
-
-
-@fault("settings-changed", times=20)
-def settings_changed(attack: Attack, times: int) -> Finding:
-    """Kill the driver, and start again with settings of JAX or XLA in the environment that change numbers."""
-    refused = _resumed(attack, times, ({}, FAST_MATH), attack.draw.sample(SETTINGS, len(SETTINGS)))
-    return attack.finding(f"{refused} starts refused")
-
-
 @fault("arithmetic-changed", times=20)
 def arithmetic_changed(attack: Attack, times: int) -> Finding:
     """Kill the driver, and start again with other arithmetic, as on another kind of CPU."""
-    _resumed(attack, times, ({}, OTHER_CPU), ({}, OTHER_CPU))
-    return _of_arithmetics(attack)
-
-
-@fault("node-of-other-arithmetic", times=10)
-def node_of_other_arithmetic(attack: Attack, times: int) -> Finding:
-    """A node of two has another arithmetic; workers are killed, so that packs move to and fro."""
-    sweep = attack.sweep(attack.space(packs=2 * times, steps=8000), 4 * times)
+    file, environments = attack.space(), itertools.cycle(({}, OTHER_CPU))
     for environment in ({}, OTHER_CPU):
-        attack.undisturbed(sweep.file, environment=environment)
-    with nodes.nodes() as cluster:
-        working = [cluster.join(num_cpus=1), cluster.join(num_cpus=1, variables=OTHER_CPU)]
-        start = sweep.start(address=str(cluster.address))
-        while attack.hits < times and sweep.trains(start):
-            if busy := nodes.trainers(attack.draw.choice(working)):
-                send(signal.SIGKILL, busy)
-                attack.hit(f"{sweep.look()} committed")
-        sweep.ends(start)
-    return _of_arithmetics(attack)
-
-
-def _of_arithmetics(attack: Attack) -> Finding:
-    """The finding about sweeps of two arithmetics: their rows name those that they have gone through."""
+        attack.undisturbed(file, environment=environment)
+    for _ in attack.interrupted(
+        times, lambda: attack.sweep(file, one_code=False), lambda sweep: sweep.start(environment=next(environments))
+    ):
+        pass
     told = [key[1] for sweep in attack.sweeps for key in numbers_of(sweep.results)]
     known = {key[1] for key in attack.truth}
     remark = f"{sum(' ' in each for each in told)} rows of two arithmetics, {len({*told} & known)} of one each"

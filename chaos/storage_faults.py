@@ -1,13 +1,8 @@
-"""Faults of storage: disks that are full or read-only, checkpoints that are damaged.
-
-Those that need no process, such as damaged rows and clocks that jump, are `tests/store/test_storage_faults.py`.
-"""
+"""Faults of storage: full disks and damaged checkpoints; `tests/store/test_storage_faults.py` has others."""
 
 import contextlib
 import random
 import subprocess
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from chaos.attack import Attack, Finding, Sweep, fault
@@ -17,45 +12,24 @@ from chaos.starts import Start
 @fault("disk-full", times=1)
 def disk_full(attack: Attack, times: int) -> Finding:
     """The file system of the results is full, then has room again; needs root, to mount a small file system."""
-    return _refused(attack, "No space left on device", _fill, lambda disk: (disk / "filler").unlink())
-
-
-@fault("disk-read-only", times=1)
-def disk_read_only(attack: Attack, times: int) -> Finding:
-    """The file system of the results turns read-only, then writable again; needs root."""
-    return _refused(
-        attack, "Read-only file system",
-        lambda disk: _mount("-o", "remount,ro", str(disk)), lambda disk: _mount("-o", "remount,rw", str(disk)),
-    )  # fmt: skip
-
-
-def _refused(attack: Attack, message: str, spoil: Callable[[Path], object], mend: Callable[[Path], object]) -> Finding:
     disk = attack.folder / "disk"
     disk.mkdir()
     sweep = attack.sweep(attack.space(steps=60_000), results=disk / "results")
     attack.undisturbed(sweep.file)
-    _mount("-t", "tmpfs", "-o", "size=4m", "chaos", str(disk))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "chaos", str(disk)], check=True)
     try:
         start = sweep.start()
         attack.hits += start.until(lambda: sweep.checkpoints)
-        spoil(disk)
+        with (disk / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
         code, text, before = start.wait(), start.text, sweep.look()
-        mend(disk)
+        (disk / "filler").unlink()
         print(f"  exit code {code} with {before} committed; the message:\n{text[-600:]}", flush=True)
-        told = code == 1 and message in text and "Traceback" not in text
+        told = code == 1 and "No space left on device" in text and "Traceback" not in text
         return attack.finding(f"exit code {code}, {before} committed before it", complete=sweep.ends() and told)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
-def _mount(*arguments: str) -> None:
-    subprocess.run(["mount", *arguments], check=True)
-
-
-def _fill(disk: Path) -> None:
-    with (disk / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4096))
 
 
 @fault("checkpoints-damaged", times=3)

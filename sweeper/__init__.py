@@ -85,15 +85,14 @@ def read_space(path: "str | Path", overrides: Mapping[str, object] | None = None
     Args:
         path: The file.
         overrides: Values that replace entries of the file, by dotted path, as `--set` does:
-            `{"trial.steps": 100, "trial.model.width": {"choice": [16, 32]}}`. Numbers and arrays of numpy and pandas
-            are taken as well.
+            `{"trial.steps": 100, "trial.model.width": {"choice": [16, 32]}}`. They are plain data.
 
     Raises:
         SearchSpaceError: the space cannot be run; one line for every mistake.
     """
     from sweeper.space import search_space
 
-    space = search_space.read(path, search_space.written(path, overrides or {}))
+    space = search_space.read(path, search_space.written(overrides or {}))
     search_space.check_panels(space)
     return space
 
@@ -155,12 +154,9 @@ def train(
         SweepError: there is no cluster that can run the sweep, or early stopping is asked for without Ray.
         KeyboardInterrupt: Ctrl-C came, or a request to stop (`sweeper stop`).
     """
-    from sweeper.sweeps.training import train_together
+    from sweeper.sweeps.training import train_plan
 
-    (result,) = train_together(
-        [plan], in_process=in_process, address=address, concurrency=concurrency, on_event=on_event
-    )
-    return result
+    return train_plan(plan, in_process=in_process, address=address, concurrency=concurrency, on_event=on_event)
 
 
 def evaluate(
@@ -200,14 +196,14 @@ def evaluate(
 
 
 def sql(question: str, results: "str | Path" = "results") -> "pd.DataFrame":
-    """The answer of a store to one SELECT over its views (docs/store.md names them and their columns).
+    """The answer of a store to a query over its views (docs/store.md names them and their columns).
 
     Args:
         question: SQL, such as `select seed, avg(loss) from trials where status = 'finished' group by seed`.
         results: Folder or URL of the store.
 
     Raises:
-        QueryError: the question is not one SELECT, or asks for what is not there.
+        QueryError: DuckDB does not take the question.
         StoreError: there is no store, or it cannot be read.
     """
     from sweeper.analysis.sql import frame

@@ -1,7 +1,6 @@
 """`sweeper COMMAND`, also `python -m sweeper COMMAND`: all commands of this package under one name.
 
-`sweeper run` is also `python -m sweeper.run`, and so for `query` and `report`. As with `python -m`, plug-ins can import
-modules of the working folder.
+`sweeper run` is also `python -m sweeper.run`. As with `python -m`, plug-ins can import modules of the working folder.
 """
 
 import sys

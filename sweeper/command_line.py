@@ -1,9 +1,7 @@
 """What commands share: the program around them, options in the same words, and errors that end them with a message."""
 
 import contextlib
-import errno
 import gc
-import io
 import os
 import sys
 from collections.abc import Iterator
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sweeper import progress
-from sweeper.messages import LastingStream, UserError, counted, printable_lines, redacted
+from sweeper.messages import UserError, counted, printable_lines, redacted
 
 if TYPE_CHECKING:
     from sweeper.store.store import Store
@@ -72,21 +70,14 @@ class CommandLine(typer.Typer):
         gc.set_threshold(100_000)
         # Figures go into files, also of a program that a notebook starts, and look the same for everybody.
         os.environ |= {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
-        sys.stdout, sys.stderr = (
-            LastingStream(io.TextIOWrapper(io.BytesIO()) if stream is None else stream, of_program=True)
-            for stream in (sys.stdout, sys.stderr)
-        )
         try:
             with progress.shown(sys.stderr):
                 return super().__call__(*arguments, **settings)
-        except SystemExit as end:
-            if isinstance(sys.stdout, LastingStream):
+        finally:
+            try:
                 sys.stdout.flush()
-                # Output is lost that somebody wanted: on a full disk, but not after `| head`.
-                if lost := [number for number in sys.stdout.errors_met if number != errno.EPIPE]:
-                    print(f"the output could not be written: {os.strerror(lost[0])}", file=sys.stderr)
-                    end.code = end.code or 1
-            raise
+            except BrokenPipeError:  # as after `| head`: Python would tell of it at its end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def told_end(end: "UserError | Interrupted | OSError", output: "Output", noun: str, of_store: int) -> int:
@@ -109,9 +100,10 @@ def errors_told() -> Iterator[None]:
     """End the command with the message and the exit code of a `UserError`, or of an error of the system."""
     try:
         yield
-    except (UserError, UnicodeEncodeError, OSError) as error:
-        told = f"{error.object!r} is no text in UTF-8" if isinstance(error, UnicodeEncodeError) else str(error)
-        print(printable_lines(told), file=sys.stderr)
+    except BrokenPipeError:  # nobody reads any more
+        raise
+    except (UserError, OSError) as error:
+        print(printable_lines(str(error)), file=sys.stderr)
         raise typer.Exit(error.code if isinstance(error, UserError) else 2) from None
 
 

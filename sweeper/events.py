@@ -26,15 +26,6 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Program:
-    """What a start trains by one compiled program."""
-
-    steps: int  # training steps of all trials, together
-    alike: int = 1  # number of the first program whose steps cost the same, as for trials of other lengths
-    step_seconds: float | None = None  # of one worker for a step, evaluation included, in earlier rows; None without
-
-
-@dataclass(frozen=True)
 class SweepPlanned(Event):
     """The planned trials. Comes again whenever an adaptive search has asked for more."""
 
@@ -42,7 +33,8 @@ class SweepPlanned(Event):
     trials: int  # those with a row included
     done: int  # trials that earlier starts have finished or stopped early
     failed: int  # trials that failed in earlier starts and are not run again
-    programs: Mapping[int, Program]  # by number, from 1
+    steps: int  # training steps of all trials that are to be run, together, as far as they are known
+    programs: int  # how many compiled programs train them
 
 
 @dataclass(frozen=True)
@@ -173,15 +165,6 @@ class WorkerDied(Event):
     trial_ids: tuple[str, ...]  # those of its trials that had no row when the worker took it up
     started: bool  # whether the worker had taken up the pack, or died before
     reason: str | None = None  # why it died, and the way out, where that is known and was not told before
-
-
-@dataclass(frozen=True)
-class WorkerStuck(Event):
-    """A worker has reported nothing new of its pack for too long, and is ended; the pack is tried in another worker."""
-
-    pack_id: str
-    trial_ids: tuple[str, ...]  # those of its trials that had no row when the worker took it up
-    seconds: float
 
 
 @dataclass(frozen=True)

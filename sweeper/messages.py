@@ -1,17 +1,13 @@
 """Phrases of messages that many commands print: counts, durations, proposals, and text that is safe to show.
 
-Each phrase exists once, so that every command says the same thing in the same words. Streams that print them may end
-before the program does.
+Each phrase exists once, so that every command says the same thing in the same words.
 """
 
 import difflib  # noqa: TID251  the one place where names are compared
-import errno
-import os
 import re
 import shlex
 import sys
-import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -96,20 +92,6 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def cell(text: str) -> str:
-    """A text as a cell of CSV, which no spreadsheet takes for a formula: an apostrophe stands before =, +, - and @.
-
-    Spreadsheets may pass over white space before them, and take wide characters for them.
-    """
-    first = unicodedata.normalize("NFKC", text.lstrip()[:1])
-    formula = first in _FORMULAS or text.startswith(("\t", "\r", "\n"))
-    return f"'{text}" if formula and not _NUMBER.fullmatch(text) else text
-
-
-_FORMULAS = ("=", "+", "-", "@")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]inf", re.IGNORECASE)
-
-
 def one_line(text: str, most: int = 400) -> str:
     """The lines of a text as one line that can be stored.
 
@@ -137,44 +119,3 @@ def redacted(url: str) -> str:
 
 _USER = re.compile(r"""(\w://)(?:[^\s'"?]*:[^\s'"?]*@|[^/@\s'"]*@)""")
 _PARAMETER = re.compile(r"""([?&]\w*(?:secret|token|password|key)\w*=)[^&\s'"]+""", re.IGNORECASE)
-
-
-class LastingStream:
-    """A stream of text that may go away, be full, or lack a character: who prints goes on.
-
-    `errors_met` has the numbers of the errors after which nothing more is written. (An error itself would keep alive
-    what the frames of its traceback hold.) If the whole program is ours (`of_program`), what is still buffered then,
-    and what others write to the descriptor, goes nowhere.
-    """
-
-    def __init__(self, stream: Any, of_program: bool = False, errors_met: list[int] | None = None):
-        self._stream, self._of_program = stream, of_program
-        self.errors_met: list[int] = [] if errors_met is None else errors_met
-
-    @property
-    def buffer(self) -> "LastingStream":
-        return LastingStream(self._stream.buffer, self._of_program, self.errors_met)
-
-    def write(self, text: str | bytes) -> int:
-        try:
-            self._lasting(lambda: self._stream.write(text))
-        except UnicodeEncodeError as error:  # a terminal of ASCII has no box-drawing characters
-            spelt_out = error.object.encode(error.encoding, "backslashreplace").decode(error.encoding)
-            self._lasting(lambda: self._stream.write(spelt_out))
-        return len(text)
-
-    def flush(self) -> None:
-        self._lasting(self._stream.flush)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def _lasting(self, act: Callable[[], object]) -> None:
-        try:
-            act()
-        except OSError as error:
-            self.errors_met.append(error.errno or errno.EIO)
-            if self._of_program:
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, self._stream.fileno())
-                os.close(nowhere)

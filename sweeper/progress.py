@@ -6,13 +6,13 @@ command, which is run within `shown`, draws this on standard error; in a program
 Invariants:
     - What ends within a second is not shown, and what has ended leaves nothing on a terminal.
     - Drawing has a thread of its own, so that seconds go on while the main thread is inside a compiler.
-    - While another view draws on the terminal (`hidden`), nothing is shown.
 """
 
 import contextlib
+import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -49,24 +49,9 @@ class Activity:
         return f"{printable(self.words)}{parts} · {duration(time.monotonic() - self.begun)}"
 
 
-class _Line:
-    """The last line of a terminal, which is ours while something is written in it."""
-
-    def __init__(self, stream: Any):
-        self._stream, self._written, self._lock = stream, "", threading.Lock()
-
-    def write(self, make: Callable[[], str]) -> None:
-        """Replace what is written by what `make` gives once no other thread writes."""
-        with self._lock:
-            if (text := make()) != self._written:
-                self._stream.write(CLEAR_LINE + text)
-                self._stream.flush()
-                self._written = text
-
-
 _under_way: list[Activity] = []
-_hiding: list[None] = []
-_lines: list[_Line] = []
+_drawing = threading.Lock()
+_drawn_on: list[Any] = []  # the terminal whose last line is ours now
 
 
 @contextlib.contextmanager
@@ -89,29 +74,29 @@ def each(items: Collection[Item], words: str) -> Iterator[Item]:
             activity.after(item)
 
 
-@contextlib.contextmanager
-def hidden() -> Iterator[None]:
-    """Show nothing in this block, which draws on the terminal itself."""
-    _hiding.append(None)
-    _erase()
-    try:
-        yield
-    finally:
-        _hiding.pop()
-
-
 def _erase() -> None:
     """Leave the terminal to whoever prints next."""
-    for line in _lines:
-        line.write(str)
+    with _drawing:
+        while _drawn_on:
+            print(CLEAR_LINE, end="", flush=True, file=_drawn_on.pop())
 
 
 @contextlib.contextmanager
 def shown(stream: Any, pace: Pace = Pace()) -> Iterator[None]:
     """Show on a stream, such as `sys.stderr`, what is done in this block."""
-    ended = threading.Event()
-    keep = _keep_bar if stream.isatty() else _keep_log
-    thread = threading.Thread(target=keep, args=(stream, pace, ended.wait), daemon=True)
+    ended, terminal = threading.Event(), stream.isatty()
+
+    def watch() -> None:
+        while not ended.wait(pace.drawing if terminal else pace.line):
+            with _drawing:
+                now = list(_under_way)
+                if not now or time.monotonic() - now[0].begun < pace.patience:
+                    continue
+                _drawn_on[:] = [stream] * terminal
+                stream.write(f"{CLEAR_LINE}{_bar(now)}" if terminal else f"{now[-1].line()}\n")
+                stream.flush()
+
+    thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
         yield
@@ -120,42 +105,15 @@ def shown(stream: Any, pace: Pace = Pace()) -> Iterator[None]:
         thread.join()
 
 
-def _now(patience: float) -> list[Activity]:
-    """The activities to show, each within the one before; none of them is new."""
-    now = [] if _hiding else list(_under_way)
-    return now if now and time.monotonic() - now[0].begun >= patience else []
-
-
-def _keep_log(stream: Any, pace: Pace, ended: Callable[[float], bool]) -> None:
-    """Write a line about the innermost activity now and then."""
-    while not ended(pace.line):
-        if now := _now(pace.patience):
-            stream.write(f"{now[-1].line()}\n")
-            stream.flush()
-
-
-def _keep_bar(stream: Any, pace: Pace, ended: Callable[[float], bool]) -> None:
-    """Keep one line of a terminal: the bar of the innermost activity with parts, and the innermost activity in words.
+def _bar(now: Sequence[Activity]) -> str:
+    """The bar of the innermost activity with parts, and the innermost activity in words, as much as a line holds.
 
     The cursor stays visible, as a signal may end the process at any moment.
     """
-    _lines.append(line := _Line(stream))
-    while not ended(pace.drawing):
-        line.write(lambda: _drawing(stream, now) if (now := _now(pace.patience)) else "")
-    _lines.remove(line)
-    line.write(str)
-
-
-def _drawing(stream: Any, now: Sequence[Activity]) -> str:
-    from rich.console import Console
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(file=stream, force_terminal=True, force_jupyter=False, highlight=False)
-    bars = [ProgressBar(activity.total, activity.done, width=30) for activity in now if activity.total]
-    row = Table.grid(padding=(0, 1))
-    row.add_row(*bars[-1:], Text(now[-1].line(), no_wrap=True, overflow="ellipsis"))
-    with console.capture() as captured:
-        console.print(row, width=console.width - 1)
-    return captured.get().rstrip("\n")
+    parts = [activity for activity in now if activity.total]
+    bar = "".join(f"{'━' * (30 * each.done // (each.total or 1)):╌<30} " for each in parts[-1:])
+    try:
+        columns = os.get_terminal_size(2).columns
+    except OSError:
+        columns = 80
+    return f"{bar}{now[-1].line()}"[: columns - 1]

@@ -17,7 +17,7 @@ from sweeper.space.search_space import check_panels
 from sweeper.trial.plugins import ROOT
 from tests import guides
 
-PAGES = ("README.md", "docs/search-space.md", "docs/panels.md", "docs/objectives.md", "docs/networks.md")
+PAGES = ("README.md", "docs/search-space.md", "docs/panels.md", "docs/objectives.md")
 QUERIES = ("docs/columns.md", "docs/networks.md")
 
 FENCED, INDENTED = re.compile(r"^```yaml\n(.*?)^```", re.S | re.M), re.compile(r"(?:^    +\S.*\n)+", re.M)

@@ -1,7 +1,5 @@
 """The stream of events: every listener hears all of them, and none can harm the sweep."""
 
-import dataclasses
-
 import pytest
 
 from sweeper import events
@@ -38,10 +36,3 @@ def test_a_listener_that_raises_is_one_warning_and_harms_nobody():
     assert len(broken.events) == len(sound.events) == 4
     (warning,) = warnings
     assert warning.startswith("Broken.hear raised RuntimeError: no connection")
-
-
-def test_events_are_frozen_and_say_what_they_mean():
-    for kind in Event.__subclasses__():
-        assert dataclasses.is_dataclass(kind)
-        assert kind.__dataclass_params__.frozen
-        assert not kind.__doc__.startswith(kind.__name__), "the doc that a dataclass makes by itself"

@@ -88,14 +88,6 @@ def test_tables_of_queries_and_of_published_numbers_are_written(store, page):
     ]
 
 
-def test_a_query_without_an_answer_says_so(store, page):
-    text = filled(page("<!-- table: SELECT q FROM trials WHERE q = 77 -->\n<!-- end -->\n"), store)[0]
-    first, *between, last = text.splitlines()
-    assert (first[:4], last) == ("<!--", "<!-- end -->")
-    assert "".join(between)
-    assert "|" not in "".join(between)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -1,31 +1,10 @@
-"""Phrases of messages: counts, durations, proposals, and text that a terminal may be sent."""
+"""Phrases of messages: proposals, and text that a terminal may be sent."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper import messages
-
-
-def test_a_noun_agrees_with_its_number():
-    assert [messages.counted(number, "trial") for number in (0, 1, 2, 2000)] == [
-        "0 trials", "1 trial", "2 trials", "2,000 trials",
-    ]  # fmt: skip
-    assert [messages.counted(number, "GPU") for number in (0.5, 1.0, 4096.0)] == ["0.5 GPUs", "1 GPU", "4096 GPUs"]
-    assert [messages.inflected(number, "is", "are") for number in (0, 1, 2)] == ["are", "is", "are"]
-
-
-def test_slow_steps_are_not_told_as_none():
-    assert [messages.speed(rate) for rate in (0.0, 0.417, 9.96, 1230.4)] == [
-        "0 steps/s", "0.42 steps/s", "10 steps/s", "1,230 steps/s",
-    ]  # fmt: skip
-
-
-def test_durations_have_two_units_at_most():
-    seconds = [3.0, 99.0, 100.0, 120.0, 599.0, 600.0, 5999.0, 6001.0, 172_799.0, 176_400.0]
-    assert [messages.duration(value) for value in seconds] == [
-        "3 s", "99 s", "1 min 40 s", "2 min", "9 min 59 s", "10 min", "1 h 40 min", "1 h 40 min", "2 d 0 h", "2 d 1 h",
-    ]  # fmt: skip
 
 
 def test_the_nearest_name_is_proposed():
@@ -68,16 +47,3 @@ def test_many_lines_keep_their_reason():
     assert long.startswith("Traceback:; frame")
     assert long.endswith(r"the reason \udcff")
     assert len(long) < 410
-
-
-@pytest.mark.parametrize(
-    ("program", "typed"),
-    [
-        ("/usr/bin/sweeper", "sweeper run 'a b.yaml'"),
-        ("sweeper/__main__.py", "python -m sweeper run 'a b.yaml'"),
-        ("/usr/lib/ipykernel_launcher.py", "python -m sweeper run 'a b.yaml'"),
-    ],
-)
-def test_a_command_is_advised_as_this_process_was_started(monkeypatch, program, typed):
-    monkeypatch.setattr("sys.argv", [program])
-    assert messages.typed("run", "a b.yaml") == typed

@@ -32,4 +32,4 @@ def start(
 ) -> int:
     """The exit code of `sweeper.run`; without `results` with the store `results` beside the space."""
     store, options = results or str(space.parent / "results"), {"overrides": overrides, "dry_run": dry_run}
-    return run.start([space], store, Interruption(), trial=trial, **options)
+    return run.start(space, store, Interruption(), trial=trial, **options)

@@ -1,19 +1,15 @@
-"""The numerics on a GPU, in under ten minutes and without Ray: whether they are right, how fast, and what limits them.
+"""The numerics on a GPU, in under ten minutes and without Ray: whether they are right, how fast, and what takes time.
 
-    python -m benchmarks.gpu [--parts agreement,product,lanes,sharing,profile] [--seconds 540] [--lanes 1,64,...]
-        [--toy]
+    python -m benchmarks.gpu [--parts agreement,product,lanes,profile] [--seconds 540] [--lanes 1,64,...] [--toy]
 
-Prints, as Markdown, what is needed and what is there, and then:
+Prints, as Markdown, what it is measured with, and then:
 
 1. Agreement: the numbers of the accelerator beside those of the CPU of the same machine, from the same keys, for every
    task and every shipped experiment, with the bound on their difference.
 2. The product: the whole of search_spaces/coloring.yaml, trained in one process without Ray, kept in a store, and
-   ended by a limit of its own if its time is over. Its table, its seconds, and its success beside that of `published/`.
-3. Lanes, from coarse to fine: trial-steps or generations a second by number of lanes, memory, and the least time that a
-   step can take by its operations, by its bytes (not where the program of a step is a loop), and by the start of its
-   kernels, at the peaks measured in the same process.
-4. Sharing: trial-steps a second of one pack, and of two packs at once with half of its lanes each.
-5. A profile: the operations on which some steps of colouring and of recall, and a generation of the grid world, spend
+   ended by a limit of its own if its time is over. Its table and its seconds.
+3. Lanes, from coarse to fine: trial-steps or generations a second by number of lanes, memory, and compilation.
+4. A profile: the operations on which some steps of colouring and of recall, and a generation of the grid world, spend
    most time.
 
 Every item of agreement, every profile and each other part run in a process of their own, one after the other, and this
@@ -52,13 +48,12 @@ class Part(NamedTuple):
 
 # A process costs a start of JAX and of its context on the device, some five seconds. A task of agreement is worth them:
 # its programs are the first that ever run there, and what one of them breaks says nothing about the others. So is a
-# profile, because profilers crash. The rows of all kinds of lanes take turns, from coarse to fine, and need the same
-# peaks: a process for each row would spend half of the time on starting, and one for each kind would end the turns.
+# profile, because profilers crash. The rows of all kinds of lanes take turns, from coarse to fine: a process for each
+# row would spend half of the time on starting, and one for each kind would end the turns.
 PARTS = {
     "agreement": Part((*SPACES, *EXPERIMENTS), until=0.35),
     "product": Part(("",), until=0.7),
-    "lanes": Part(("",), until=0.83),
-    "sharing": Part(("",), until=0.9),
+    "lanes": Part(("",), until=0.85),
     "profile": Part(tuple(PROFILED), until=1.0),
 }
 
@@ -71,27 +66,21 @@ def command(order: Order) -> list[str]:
     return [sys.executable, "-m", "benchmarks.gpu.part", json.dumps(order)]
 
 
-def exit_code(
-    command: Sequence[str], variables: Mapping[str, str], ends: float, grace: float = 10.0, dying: float = 10.0
-) -> int | None:
-    """Exit code of a process, negative for the signal that ended it; None if not even SIGKILL did.
+def exit_code(command: Sequence[str], variables: Mapping[str, str], ends: float, grace: float = 10.0) -> int:
+    """Exit code of a process, negative for the signal that ended it.
 
     Args:
         command: Its command. It writes where this process writes, so that nothing stands between it and the reader.
         variables: Its environment.
         ends: Moment of `time.monotonic` at which it should have ended.
         grace: Seconds that it then has for ending itself until it is killed.
-        dying: Seconds that a killed process is waited for.
     """
     process = subprocess.Popen(command, env=variables)
     try:
         return process.wait(max(0.0, ends - time.monotonic()) + grace)
     except subprocess.TimeoutExpired:
         process.kill()
-        try:
-            return process.wait(dying)
-        except subprocess.TimeoutExpired:  # a call into the kernel that does not come back
-            return None
+        return process.wait()
     finally:
         process.kill()  # if this process is interrupted
 
@@ -101,7 +90,7 @@ def main(
     *,
     parts: Mapping[str, Part] = PARTS,
     command: Callable[[Order], list[str]] = command,
-    exit_code: Callable[[Sequence[str], Mapping[str, str], float], int | None] = exit_code,
+    exit_code: Callable[[Sequence[str], Mapping[str, str], float], int] = exit_code,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
     """Print all parts; returns the exit code. Tests replace processes and clock."""
@@ -142,17 +131,13 @@ def environment(part: str) -> dict[str, str]:
     platforms = variables.get("JAX_PLATFORMS", "")
     if platforms and "cpu" not in platforms.split(","):
         variables["JAX_PLATFORMS"] = f"{platforms},cpu"  # which agreement compares with
-    if part == "sharing":
-        variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # several processes share the memory
     if part == "profile":
         # The kernels of a CUDA graph can be one event of a profile, without their names.
         variables["XLA_FLAGS"] = f"{variables.get('XLA_FLAGS', '')} --xla_gpu_enable_command_buffer=".strip()
     return variables
 
 
-def _ending(code: int | None, late: bool) -> str:
-    if code is None:
-        return "did not return in time, and SIGKILL does not end it; what follows shares the device with it"
+def _ending(code: int, late: bool) -> str:
     ending = f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     return f"did not return in time, {ending}" if late else ending
 

@@ -1,4 +1,4 @@
-"""The speed of training by number of lanes, and the least time that a step or a generation can take."""
+"""The speed and the memory of training by number of lanes."""
 
 import functools
 import math
@@ -9,10 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
-from benchmarks.compiled_program import run_counts
-from benchmarks.operation_counts import operations
 from benchmarks.shipped_trials import EXPERIMENTS, shipped_experiment, shipped_trial
 from sweeper.learned_algorithms import evolution, gradient
 from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
@@ -24,32 +21,7 @@ from sweeper.training.kind import trainer_of
 from sweeper.trial.experiment_trial import ExperimentTrial
 
 
-class DevicePeaks(NamedTuple):
-    """The highest rates of the device."""
-
-    operations: float  # operations a second of exact float32 matrix products
-    bytes: float  # bytes a second that a copy reads and writes
-    # Seconds of a small kernel in a loop, which has the kernels that `benchmarks.compiled_program` counts
-    kernel: float
-
-
-def measured_peaks(toy: bool) -> DevicePeaks:
-    """The peaks of the default device, from a large product, a large copy and a loop of small kernels."""
-    size, count, turns = (256, 2**18, 50) if toy else (8192, 2**28, 2000)
-    # Not ones: a device that computes with few set bits draws less power, and runs faster.
-    matrix = jax.random.normal(jax.random.key(0), (size, size))
-    product = jax.jit(lambda x: jnp.matmul(x, x, precision=jax.lax.Precision.HIGHEST))
-    numbers = jnp.ones(count)
-    copied = jax.jit(lambda x: x + 1)
-    loop = jax.jit(lambda x: jax.lax.fori_loop(0, turns, lambda _, y: jnp.sin(y), x))
-    return DevicePeaks(
-        operations=2 * size**3 / _seconds(lambda: product(matrix)),
-        bytes=2 * numbers.nbytes / _seconds(lambda: copied(numbers)),
-        kernel=_seconds(lambda: loop(numbers[:8])) / run_counts(loop.lower(numbers[:8]).compile()).kernels,
-    )
-
-
-def _seconds(work: Callable[[], Any], repeats: int = 5) -> float:
+def _seconds(work: Callable[[], Any], repeats: int) -> float:
     """Median time of a computation, without compilation."""
     jax.block_until_ready(work())
     times = []
@@ -90,18 +62,9 @@ KINDS = (
 
 def print_lanes(numbers: list[int], toy: bool, until: float) -> bool:
     """Print the table, all kinds with one number of lanes before the next; whether no row failed."""
-    peaks = measured_peaks(toy)
     print(
-        f"Peaks: {peaks.operations / 1e12:.3g} TFLOP/s, {peaks.bytes / 1e9:.4g} GB/s, "
-        f"{1e6 * peaks.kernel:.3g} µs a kernel.\n"
-    )
-    for kind in KINDS:
-        trial = kind.trial(toy)
-        if isinstance(trial, TrialSpec):
-            print(f"- {kind.title(toy)}: m = {trial.objective.m}, batch {trial.batch_size}")
-    print(
-        "\n| lanes | trials | steps or generations/s, all lanes | one, ms | least by operations, ms | by bytes "
-        "| by kernels | memory, MB | compilation, s |\n|---|---|---|---|---|---|---|---|---|"
+        "| lanes | trials | steps or generations/s, all lanes | one, ms | memory, MB | compilation, s |"
+        "\n|---|---|---|---|---|---|"
     )
     bounds = dict.fromkeys(KINDS, math.inf)  # of the lanes of each: a device out of memory, or a failure
     last: dict[Kind, tuple[int, float]] = dict.fromkeys(KINDS, (1, 0.0))  # lanes and seconds of the last row of each
@@ -113,7 +76,7 @@ def print_lanes(numbers: list[int], toy: bool, until: float) -> bool:
                 print(f"{title} | no time left |")
                 continue
             try:
-                print(f"{title} | {' | '.join(row(kind, lanes, peaks, toy))} |", flush=True)
+                print(f"{title} | {' | '.join(row(kind, lanes, toy))} |", flush=True)
                 last[kind] = lanes, time.monotonic() - begun
             except Exception as error:  # any bug of a compiler, a library or this project
                 full = out_of_memory(error)
@@ -126,37 +89,27 @@ def print_lanes(numbers: list[int], toy: bool, until: float) -> bool:
     return right
 
 
-def row(kind: Kind, lanes: int, peaks: DevicePeaks, toy: bool) -> list[str]:
+def row(kind: Kind, lanes: int, toy: bool) -> list[str]:
     """What is measured of one kind of trials with a number of lanes, as the cells of the table."""
     trial = kind.trial(toy)
     stacked = stack([trial.model_copy(update={"seed": seed}) for seed in range(lanes)])
     if isinstance(stacked, TrialSpec) and isinstance(stacked.optimizer, EvolutionStrategy):
-        program = _generation(stacked, toy)
+        one = _generation(stacked, toy)
     else:
-        program = _steps(stacked, toy)
-    return [
-        f"{lanes / program.seconds:,.4g}",
-        f"{1e3 * program.seconds:.3g}",
-        f"{1e3 * program.operations / peaks.operations:.2g}",
-        f"{1e3 * program.bytes / peaks.bytes:.2g}",
-        f"{1e3 * program.kernels * peaks.kernel:.2g}",
-        f"{program.memory / 1e6:,.1f}",
-        f"{program.compilation:.1f}",
-    ]
+        one = _step(stacked, toy)
+    speed = [f"{lanes / one.seconds:,.4g}", f"{1e3 * one.seconds:.3g}"]
+    return [*speed, f"{one.memory / 1e6:,.1f}", f"{one.compilation:.1f}"]
 
 
 class Measured(NamedTuple):
     """What one step, or one generation, of all lanes takes."""
 
     seconds: float  # its median time
-    operations: float  # operations in the traced program
-    bytes: float  # bytes that its kernels read and write, if nothing stays in a cache
-    kernels: float  # kernels, counted in the compiled program
     memory: int  # bytes of the device, as the compiler says
     compilation: float  # seconds
 
 
-def _steps(stacked: TrialSpec | ExperimentTrial, toy: bool) -> Measured:
+def _step(stacked: TrialSpec | ExperimentTrial, toy: bool) -> Measured:
     trainer = trainer_of(stacked)
     state, length = trainer.start(stacked), 5 if toy else trainer.stride_steps
     of_experiment = isinstance(stacked, ExperimentTrial)
@@ -165,7 +118,6 @@ def _steps(stacked: TrialSpec | ExperimentTrial, toy: bool) -> Measured:
     begun = time.perf_counter()
     program = compilation.compiled(functools.partial(advance, length=length), stacked, state, *data, donate_argnums=1)
     compiling = time.perf_counter() - begun
-    one = compilation.traced(functools.partial(advance, length=1), stacked, state, *data)
 
     def stride() -> Any:
         nonlocal state
@@ -173,31 +125,13 @@ def _steps(stacked: TrialSpec | ExperimentTrial, toy: bool) -> Measured:
         return state
 
     seconds = _seconds(stride, 1 if toy else 3) / length
-    run = run_counts(program)
-    return Measured(
-        seconds=seconds,
-        operations=operations(one.jaxpr.jaxpr),
-        bytes=run.moved / length,
-        kernels=run.kernels / length,
-        memory=compilation.memory_bytes(program),
-        compilation=compiling,
-    )
+    return Measured(seconds, compilation.memory_bytes(program), compiling)
 
 
 def _generation(stacked: TrialSpec, toy: bool) -> Measured:
     begun = time.perf_counter()
-    _, parts = evolution.first_generation(stacked)
     memory = evolution.memory(stacked)
     compiling = time.perf_counter() - begun
-    traced = [(times, compilation.traced(function, *arguments)) for times, function, arguments in parts]
-    runs = [(times, run_counts(program.lower().compile())) for times, program in traced]
     state = evolution.start(stacked)
     seconds = _seconds(lambda: evolution.stride(stacked, state, 1, evaluate=evolution.in_process), 1 if toy else 3)
-    return Measured(
-        seconds=seconds,
-        operations=sum(times * operations(program.jaxpr.jaxpr) for times, program in traced),
-        bytes=sum(times * run.moved for times, run in runs),
-        kernels=sum(times * run.kernels for times, run in runs),
-        memory=memory,
-        compilation=compiling,
-    )
+    return Measured(seconds, memory, compiling)

@@ -1,4 +1,4 @@
-"""What the benchmark needs and what there is, so that a report says by itself what it was measured with."""
+"""Packages, driver, commit and settings, so that a report says by itself what it was measured with."""
 
 import importlib.metadata
 import os
@@ -7,29 +7,20 @@ import re
 import subprocess
 from pathlib import Path
 
-from packaging.markers import Marker
-
-LOCK = Path("locks/gpu.lock")
 PACKAGES = r"flax|jax|jaxlib|jax-cuda[\w-]+"
 DRIVER = Path("/proc/driver/nvidia/version")
-
-DRIVER_NEEDED = "an NVIDIA driver for CUDA 13 (580 or later)"
-"""CUDA 13 is what the lock has."""
 
 SETTINGS = ("CUDA_", "JAX_", "LD_LIBRARY_PATH", "NVIDIA_TF32_OVERRIDE", "PJRT_", "TF_GPU_", "XLA_")
 """How the environment variables begin that may change what JAX finds on a GPU, or makes of it."""
 
 
 def described() -> str:
-    """The packages and the driver that are needed and that are there, the commit, and settings. Opens no device."""
-    entries = re.findall(rf"^({PACKAGES})==([\w.]+)(?: ; (.+?))? \\$", LOCK.read_text(), re.MULTILINE)
-    packages = [f"{name} {version}" for name, version, marker in entries if not marker or Marker(marker).evaluate()]
+    """The packages and the driver, the commit, and settings. Opens no device."""
     # All plugins of JAX for CUDA, also those that are not needed and may be in the way.
     there = {package.name.lower().replace("_", "-"): package.version for package in importlib.metadata.distributions()}
     found = [f"{name} {version}" for name, version in sorted(there.items()) if re.fullmatch(PACKAGES, name)]
     settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(SETTINGS)]
     return (
-        f"Needed: {', '.join(packages)}; {DRIVER_NEEDED}.\n\n"
         f"Here: {', '.join(found)}; driver {_driver()}; Python {platform.python_version()}; "
         f"commit {commit_of(Path.cwd())}; {' '.join(settings) or 'no settings of JAX or CUDA'}.\n"
     )

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import jax
 
-from benchmarks.gpu import agreement, lanes, product, profiles, sharing
+from benchmarks.gpu import agreement, lanes, product, profiles
 from sweeper.packs.device_memory import device_bytes
 from sweeper.trial import vectorisation
 
@@ -28,7 +28,7 @@ NO_ACCELERATOR = 2
 class Order(NamedTuple):
     """What a process does. Moments are of `time.monotonic`, which all processes of a machine share."""
 
-    part: str  # `agreement`, `product`, `lanes`, `sharing` or `profile`
+    part: str  # `agreement`, `product`, `lanes` or `profile`
     item: str  # the task or experiment that is compared or profiled; empty for other parts
     toy: bool  # whether everything is small and may run on a CPU
     lanes: list[int]  # numbers of lanes, in the order in which they are measured
@@ -74,7 +74,6 @@ def main(order: Order) -> int:
             "agreement": functools.partial(agreement.print_item, order.item, order.toy),
             "product": functools.partial(product.print_product, order.toy, order.until),
             "lanes": functools.partial(lanes.print_lanes, order.lanes, order.toy, order.until),
-            "sharing": functools.partial(sharing.print_sharing, order.toy),
             "profile": functools.partial(profiles.print_profile, order.item, order.toy),
         }
         with vectorisation.built_for("cuda" if device.platform == "cpu" else device.platform):

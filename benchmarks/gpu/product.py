@@ -5,13 +5,10 @@ import time
 from pathlib import Path
 
 import jax
-import pandas as pd
 
 import sweeper
-from sweeper.store.store import Store
 
-SPACE, SHORTER = Path("search_spaces/coloring.yaml"), Path("search_spaces/coloring_two_cores.yaml")
-"""What is trained, and a space with fewer steps. The trials of the second are in `published/`."""
+SPACE = Path("search_spaces/coloring.yaml")
 
 OVERRIDES: dict[str, object] = {"resources.lanes": 64}
 """One program for all trials of a kind: the numbers of lanes are measured elsewhere."""
@@ -29,7 +26,7 @@ SECONDS_FOR_THE_TABLE = 20
 
 
 def print_product(toy: bool, until: float) -> bool:
-    """Print the table of the sweep and its seconds, beside the success in `published/`; whether all of it was trained.
+    """Print the table of the sweep and its seconds; whether all of it was trained.
 
     The sweep ends as after Ctrl-C when the time is over, by a limit of its own.
     """
@@ -47,27 +44,4 @@ def print_product(toy: bool, until: float) -> bool:
             f"\n{SPACE.name}: {len(finished):,} of {len(plan.trials):,} trials in {seconds:,.0f} s on one "
             f"{jax.devices()[0].device_kind}, compilation and evaluation included.\n"
         )
-        if len(finished):
-            print(_beside_published(finished))
     return result.complete
-
-
-def _beside_published(finished: pd.DataFrame) -> str:
-    """A table of success by model and q: mean and range over training seeds, here and in `published/`."""
-    store = Store.existing("published")
-    shorter = sweeper.plan(SHORTER, store.url)
-    rows = store.trials(list(shorter.trials)).to_pandas()
-    lines = ["| model | q | steps | success, % | steps in published/ | success there, % |", "|---|---|---|---|---|---|"]
-    for (baseline, q), here in finished.groupby(["baseline", "q"]):
-        # A^E is A^q at q = 1.
-        there = rows[(rows["baseline"] == str(baseline).replace("AE", "Aq")) & (rows["q"] == q)]
-        lines.append(f"| {baseline} | {q:g} | {_steps_and_success(here)} | {_steps_and_success(there)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _steps_and_success(rows: pd.DataFrame) -> str:
-    if rows.empty:
-        return "none | none"
-    success = 100 * rows["success"]
-    steps = ", ".join(f"{steps:,}" for steps in sorted(rows["steps"].unique()))
-    return f"{steps} | {success.mean():.1f} ({success.min():.1f} to {success.max():.1f})"

@@ -32,7 +32,7 @@ def chosen(store: Store, what: str, where: str | None) -> Chosen:
         if where is None:
             return Subject(what), what
         of_sweep = f"SELECT DISTINCT trial_id FROM trials JOIN sweeps USING (trial_id) WHERE sweep = '{what}'"
-        trial_ids = sql.table(f"{of_sweep} AND {sql.condition(where)}", store)["trial_id"].to_pylist()
+        trial_ids = sql.table(f"{of_sweep} AND ({where}\n)", store)["trial_id"].to_pylist()
         if not trial_ids:
             raise UserError(f"no committed trial of {what} has {where}")
         return Subject(trial_ids=frozenset(trial_ids)), f"{counted(len(trial_ids), 'trial')} of {what}"

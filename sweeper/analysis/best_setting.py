@@ -1,13 +1,11 @@
-"""The end of a search: its best setting, and the command that trains it again.
+"""The end of a search: its best setting, and the commands that train it again.
 
 The best of many is also the luckiest of many, so its mean is worth little until the setting has been trained again.
 """
 
-import functools
-import json
 import operator
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+import shlex
+from collections.abc import Collection
 
 import pandas as pd
 
@@ -16,17 +14,11 @@ from sweeper.analysis.ranking import Ranking, goal_of, merit, ranked_settings, r
 from sweeper.analysis.results import named_frame
 from sweeper.analysis.settings_table import settings, settings_table, with_deviation
 from sweeper.messages import counted, redacted, typed
-from sweeper.space.holes import Hole, holes_in
 from sweeper.space.search_methods import Search, open_holes
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.space.yaml_tree import Node
 from sweeper.tables import value_text
 from sweeper.trial.entry_names import column_name, varying
 from sweeper.trial.kinds import Goal
-from sweeper.trial.record import canonical
-from sweeper.trial.trial import with_unwritten
-
-LEAST_SEEDS = 5  # training seeds of a repetition, unless the search had more
 
 
 def ending(
@@ -58,13 +50,15 @@ def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str 
     if ranked.ties:
         among += f", equal to {counted(ranked.ties, 'other')}"
     among = "; ".join(filter(None, (among, ranked.unranked)))
+    again, store = f"{space.name}-best.yaml", ("--results", redacted(results))
     value = with_deviation(ranked.best_mean.mean, ranked.best_mean.deviation)
     written = [f"  {column_name(path)}: {value_text(records[0][path])}" for path in paths if path in records[0]]
     return [
         f"best setting by {ranked.goal.text()} ({over}): {value} ({among})",
         *written,
         "the best of many is also the luckiest of many; this trains it again with other seeds:",
-        f"  {_repetition(ranked, space, results, address)}",
+        f"  {typed('query', 'best', space.name, '--yaml', *store)} > {shlex.quote(again)}",
+        f"  {typed('run', again, *store, *([] if address is None else ['--address', address]))}",
     ]
 
 
@@ -81,60 +75,3 @@ def _pareto_front(ranked: Ranking, search: Search) -> list[str]:
     ]
     names = " and ".join(goal.text() for goal in goals)
     return [f"not beaten in {names} together: ranks {', '.join(map(str, front))}"]
-
-
-def _repetition(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> str:
-    """The command that trains the best setting with other training seeds, as the sweep `<name>-best`."""
-    best = ranked.settings[0]
-    first = int(best.rows["seed"].max()) + 1
-    seeds = range(first, first + max(len(best.rows), LEAST_SEEDS))
-    fixed = {"name": f"{space.name}-best", "search": "{method: grid}"}
-    if variables := _nested({path: value for path, value in best.entries.items() if path.startswith("variables.")}):
-        fixed["variables"] = json.dumps(canonical(variables["variables"]))
-    fixed |= _filling(space, with_unwritten(json.loads(best.rows["spec"].iloc[0])), seeds)
-    whole = ["trial"] if "variants" in fixed else []  # which then hold all of the trial
-    replaced = tuple(f"{path}{end}" for path in [*fixed, *whole] for end in ("=", ".", "["))
-    overrides = [override for override in space.overrides if not override.startswith(replaced)]
-    overrides += [f"{path}={value}" for path, value in fixed.items()]
-    words = [str(space.path), "--results", redacted(results), *([] if address is None else ["--address", address])]
-    return typed("run", *words, *(word for override in overrides for word in ("--set", override)))
-
-
-def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted path as mappings of mappings."""
-    nested: dict[str, Any] = {}
-    for path, value in values.items():
-        *above, key = path.split(".")
-        functools.reduce(lambda mapping, part: mapping.setdefault(part, {}), above, nested)[key] = value
-    return nested
-
-
-def _filling(space: SweepSpec, trial: Mapping[str, Any], seeds: Sequence[int]) -> dict[str, str]:
-    """The overrides that make a grid of one setting with these training seeds from a space: values as YAML, by path.
-
-    `trial` is the canonical trial of the setting, with `trial_spec.with_unwritten`.
-    """
-    choice = {"choice": list(seeds)}
-    if _under_variants(space.tree):
-        variants = space.tree.value.options if isinstance(space.tree.value, Hole) else [space.tree]
-        parts = {key for variant in variants for key in variant.value["trial"].value}
-        only = {key: value for key, value in trial.items() if key in parts} | {"seed": choice}
-        return {"variants": json.dumps([only])}
-    return dict(_holes_filled(space.tree.value["trial"], trial, "trial")) | {"trial.seed": json.dumps(choice)}
-
-
-def _holes_filled(node: Node, value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """The values in place of the holes of a tree. An entry that the trial leaves out, as it equals another, is null."""
-    if isinstance(node.value, Hole):
-        yield path, json.dumps(value)
-    elif isinstance(node.value, dict):
-        for key, entry in node.value.items():
-            yield from _holes_filled(entry, None if value is None else value.get(key), f"{path}.{key}")
-    elif any(True for _ in holes_in(node)):
-        yield path, json.dumps(value)
-
-
-def _under_variants(node: Node) -> bool:
-    """Whether a part of a tree stands under `variants:` in its document."""
-    below = node.value.options if isinstance(node.value, Hole) else node.children
-    return node.path.startswith("variants") or any(map(_under_variants, below))

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.table import write_csv
-from sweeper.messages import cell
 from sweeper.tables import MISSING, Amount, table
 
 MISS = 0.05  # a share that is further than this from its published value is a miss
@@ -172,5 +170,4 @@ def write_numbers(every: Iterable[Comparison], path: Path) -> None:
         | {"seeds": compared.seeds, "steps": ", ".join(map(str, compared.steps)), "source": compared.source}
         for compared in every
     ]
-    frame = pd.DataFrame(rows, dtype=object).map(lambda value: cell(value) if isinstance(value, str) else value)
-    write_csv(frame, path)
+    pd.DataFrame(rows, dtype=object).to_csv(path, index=False)

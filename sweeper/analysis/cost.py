@@ -114,18 +114,6 @@ def _of_rows(store: Store, shapes: Collection[Any]) -> dict[Any, Timing]:
     return {key: _each(statistics.median, timings) for key, timings in rows.items() if key in shapes}
 
 
-def step_seconds(store: Store, trials: Mapping[str, Trial]) -> dict[Any, float]:
-    """Seconds of one worker for a training step, by shape, evaluation included: medians over the rows of these trials.
-
-    As listeners are told before a sweep begins, no other row is read; `estimate` reads all rows of the store.
-    """
-    seconds: dict[Any, list[float]] = defaultdict(list)
-    for row in _measured(store.trials(trials), "trial_id"):
-        spent = row["train_seconds"] + row["evaluation_seconds"]
-        seconds[shape(trials[row["trial_id"]])].append(spent / row["steps_done"])
-    return {key: statistics.median(own) for key, own in seconds.items()}
-
-
 # Timing
 
 

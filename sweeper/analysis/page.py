@@ -26,6 +26,7 @@ import io
 import itertools
 import json
 import operator
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +48,6 @@ from sweeper.analysis.results import extra_metrics as extra_metrics_of
 from sweeper.analysis.results import foreign_columns, named, specs_of_tasks, tables_of_row
 from sweeper.analysis.status import (
     annotation_columns,
-    drivers,
     moment,
     overview,
     packs_table,
@@ -66,7 +66,7 @@ from sweeper.analysis.table import (
     without_empty_columns,
 )
 from sweeper.analysis.training_curves import LIMITS, curves, distinct
-from sweeper.analysis.views import replaced
+from sweeper.listeners.heartbeats import drivers
 from sweeper.messages import counted, duration, inflected, redacted, typed
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.annotations import Annotations, read_annotations
@@ -112,8 +112,12 @@ NO_SWEEP = "(none)"  # the sweep of trials that no sweep plans
 
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replaced(path) as new:  # a browser may be loading the page at this moment
+    new = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
         new.write_text(text, encoding="utf-8")
+        os.replace(new, path)  # a browser may be loading the page at this moment
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def render(
@@ -148,7 +152,7 @@ def render(
     trials = trials_of(rows, planned)
     failed = trials[trials["status"] == "failed"]
     annotations = read_annotations(store.files)
-    running = [] if every is None else drivers(store)
+    running = [] if every is None else drivers(store.files)
     asked_for = list(itertools.chain.from_iterable(each.metrics for each in spaces))
     listing = trial_table(trials, annotations.trials, asked_for, _goal(spaces))
     compared = [one for section in sections for one in section.comparisons]

@@ -5,10 +5,11 @@ others is not ranked: a mean without the failed training seeds would reward a se
 training seed would beat the mean of several.
 """
 
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -21,6 +22,7 @@ from sweeper.trial.kinds import Goal
 from sweeper.trial.metrics import equal_but_rounding
 
 SHOWN_SETTINGS = 20  # largest number of settings that are shown to people
+LEAST_SEEDS = 5  # training seeds with which the best setting is trained again, unless the search had more
 
 
 class Ranking(NamedTuple):
@@ -84,12 +86,28 @@ def best_first(listed: Iterable[Setting], goal: Goal) -> list[Setting]:
     return sorted(listed, key=lambda setting: (setting.status != "finished", -merit(setting, goal)))
 
 
-def ranked_settings(sweep: str, ranked: Ranking, asked: Sequence[str], most: int = SHOWN_SETTINGS) -> pd.DataFrame:
+def ranked_settings(
+    sweep: str, ranked: Ranking, asked: Sequence[str], most: int | None = SHOWN_SETTINGS
+) -> pd.DataFrame:
     """At least one ranked setting of a sweep as a table, best first, with the metrics that its space `asked` for."""
     table = settings_table(ranked.settings, ranked.goal.metric, asked, most)
     ranked_by = f"{sweep}: {counted(len(ranked.settings), 'setting')} by {ranked.goal.text()}"
     table.attrs["title"] = f"{ranked_by} · {table.attrs['title']}"
     return with_note(table, ranked.unranked)
+
+
+def repetition(name: str, ranked: Ranking, resources: Mapping[str, Any]) -> str:
+    """A space that trains the best setting of a sweep with other training seeds, as the sweep `<name>-best`.
+
+    The row has the whole specification, whose JSON is YAML.
+    """
+    best = ranked.settings[0]
+    first = int(best.rows["seed"].max()) + 1
+    seeds = list(range(first, first + max(len(best.rows), LEAST_SEEDS)))
+    trial = json.loads(best.rows["spec"].iloc[0]) | {"seed": {"choice": seeds}}
+    entries = (f"  {entry}: {json.dumps(value)}" for entry, value in trial.items())
+    head = (f"name: {json.dumps(f'{name}-best')}", f"resources: {json.dumps(dict(resources))}", "trial:")
+    return "\n".join([*head, *entries])
 
 
 def trials_of(store: Store, record: SweepRecord) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """The search spaces that starts have recorded, as this checkout reads them."""
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sweeper.space.problems import SearchSpaceError
@@ -27,19 +28,20 @@ def recorded_space(record: SweepRecord, store: Store) -> "SweepSpec | None":
 
 
 class Asked(NamedTuple):
-    """What a space asks of the tables of its trials."""
+    """What a space asks of the tables of its trials, and of a cluster."""
 
     goal: Goal | None = None  # what settings are ranked by; None if the kind of trial says it
     metrics: tuple[str, ...] = ()  # further columns
+    resources: Mapping[str, Any] = {}  # for its packs, where they are not the defaults
 
 
 def asked_of(record: SweepRecord) -> Asked:
     """What the space of a start asks for; nothing if this checkout cannot read it."""
     try:
-        goal, metrics = _asked(record.name, record.text, json.dumps(record.overrides))
+        goal, metrics, resources = _asked(record.name, record.text, json.dumps(record.overrides))
     except SearchSpaceError:
         return Asked()
-    return Asked(goal and Goal(*goal), tuple(metrics))
+    return Asked(goal and Goal(*goal), tuple(metrics), resources)
 
 
 @remembered
@@ -47,7 +49,7 @@ def _asked(name: str, text: str, overrides: str) -> list[Any]:
     from sweeper.space import search_space
 
     space = search_space.of_text(f"{name}.yaml", text, json.loads(overrides))
-    return [space.search.goal, space.metrics]
+    return [space.search.goal, space.metrics, space.resources.model_dump(exclude_defaults=True)]
 
 
 def has_halving(record: SweepRecord) -> bool:

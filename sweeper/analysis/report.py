@@ -40,7 +40,7 @@ SHARE = 0.1  # share of the time that goes into writing a live page at most
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """The command line of a report (`sweeper.report`)."""
+    """The command line of a report (`sweeper report`)."""
 
     results: str
     out: Path | None = None  # `figures` inside the store, where starts draw as well

@@ -284,18 +284,14 @@ class Results:
 
 def _quantiles(store: Store, rows: pa.Table) -> dict[str, dict[str, list[float]]]:
     """The quantiles of the outcomes, by trial and name, of the evaluations by the trials' own protocols."""
-    specs = dict(zip(rows["trial_id"].to_pylist(), rows["spec"].to_pylist(), strict=True))
+    specs = {row["trial_id"]: from_json(row["spec"]) for row in rows.select(["trial_id", "spec"]).to_pylist()}
+    protocols = {trial_id: spec.get(declared_with(spec).protocol) for trial_id, spec in specs.items()}
     return {
         row["trial_id"]: dict(row["quantiles"])
         for _, table in store.evaluations(store.seals(specs))
         for row in table.select(["trial_id", "protocol", "quantiles"]).to_pylist()
-        if row["quantiles"] and from_json(row["protocol"]) == _own_protocol(specs[row["trial_id"]])
+        if row["quantiles"] and from_json(row["protocol"]) == protocols[row["trial_id"]]
     }
-
-
-def _own_protocol(spec: str) -> Any:
-    entries = from_json(spec)
-    return entries.get(declared_with(entries).protocol)
 
 
 OF_EVALUATION = [name for name in EVALUATION_FILE.names if name in TRIALS.names and name != "schema_version"]

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from sweeper.analysis.results import specs_of_tasks, tables_of_row
-from sweeper.analysis.table import format_of, narrowed
 from sweeper.messages import counted, typed
 from sweeper.tables import table, titled
-from sweeper.trial.entry_names import NAMELESS, by_entries, column_name, most_telling, value_order, varying
+from sweeper.trial.entry_names import NAMELESS, by_entries, column_name, value_order, varying
 from sweeper.trial.metrics import Metric, equal_but_rounding
 from sweeper.trial.trial import traits_of
 
-MAX_ROWS = 100  # largest number of settings in a table
-MAX_VARYING = 8  # largest number of columns for entries that differ between settings
+MAX_ROWS = 100  # largest number of settings in a table for people
+MAX_ENTRIES = 8  # largest number of columns for entries that differ between settings
+MAX_METRICS = 6  # largest number of columns for metrics
 
 STATUSES = ("finished", "stopped", "failed")
 
@@ -130,14 +130,6 @@ def metrics_of(trials: pd.DataFrame, asked: Sequence[str] = ()) -> list[str]:
     return [name for name in columns if trials[name].notna().any()]
 
 
-def fitting(settings: pd.DataFrame, most: int) -> pd.DataFrame:
-    """The table with as many metrics as fit, at least one; a note names the metrics that are left out."""
-    metrics = [head for head in settings.columns if format_of(settings, head) == "mean"]
-    fitted, left_out = narrowed(settings, most, metrics[1:])
-    note = f"no room for {', '.join(left_out)}" if left_out else ""
-    return with_note(fitted, note)
-
-
 def with_note(settings: pd.DataFrame, note: str) -> pd.DataFrame:
     """The table with a further note, if that is not empty."""
     settings.attrs["note"] = "; ".join(filter(None, (settings.attrs["note"], note)))
@@ -145,33 +137,28 @@ def with_note(settings: pd.DataFrame, note: str) -> pd.DataFrame:
 
 
 def settings_table(
-    listed: Sequence[Setting],
-    first: str = "",
-    asked: Sequence[str] = (),
-    most: int = MAX_ROWS,
+    listed: Sequence[Setting], first: str = "", asked: Sequence[str] = (), most: int | None = MAX_ROWS
 ) -> pd.DataFrame:
-    """At least one setting as a table, in the order given; a note says how many are left out.
+    """At least one setting as a table, in the order given.
 
     `first` is the first metric, and those that a space has `asked` for are added. A cell of a metric is a `Mean`, and
-    the format of its column is called `mean`.
+    the format of its column is called `mean`. People get the first rows, entries and metrics; without `most` the table
+    has all.
     """
     trials = pd.concat([setting.rows for setting in listed])
-    records = [setting.entries for setting in listed]
-    paths = varying(records)
-    shown = most_telling(paths, records, MAX_VARYING)
+    paths = varying([setting.entries for setting in listed])
     metrics = list(dict.fromkeys([*[first] * (first in trials), *metrics_of(trials, asked)]))
-    frame = table(setting.cells(shown, metrics) for setting in listed[:most])
+    shown = (paths, metrics) if most is None else (paths[:MAX_ENTRIES], metrics[:MAX_METRICS])
+    frame = table(setting.cells(*shown) for setting in listed[:most])
     one_status = trials["status"].nunique() == 1
     frame = frame.drop(columns=[*["rank"] * bool(frame["rank"].isna().all()), *["status"] * one_status])
     notes = []
-    if any(mean and mean.deviation is not None for mean in frame[metrics].to_numpy().flat):
+    if any(mean and mean.deviation is not None for mean in frame[shown[1]].to_numpy().flat):
         notes.append("mean ± standard deviation over training seeds")
-    if len(paths) > MAX_VARYING:
-        left_out = (column_name(path) for path in paths if path not in shown)
-        notes.append(f"without a column: {', '.join(left_out)}")
-    if len(listed) > most:
-        more = counted(len(listed) - most, "row")
-        notes.append(f"and {more} more; {typed('query', 'best')}, --format csv, has all")
+    if (len(frame), *map(len, shown)) != (len(listed), len(paths), len(metrics)):
+        notes.append(
+            f"{counted(len(listed), 'setting')} in all; {typed('query', 'best')}, --format csv, has all columns"
+        )
     return titled(frame, _title(listed), "; ".join(notes), {"status": "status"} | dict.fromkeys(metrics, "mean"))
 
 

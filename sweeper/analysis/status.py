@@ -8,15 +8,14 @@ import collections
 import datetime
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from sweeper.analysis.results import extra_metrics
 from sweeper.analysis.table import revision_text
 from sweeper.events import TrialsLost
-from sweeper.listeners.driver_process import Life, life
-from sweeper.listeners.heartbeats import Heartbeat, StoredHeartbeat, heartbeats, store_clock
+from sweeper.listeners.heartbeats import Driver
 from sweeper.messages import counted, duration, inflected, one_line, printable, speed
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
@@ -186,51 +185,16 @@ def _shared(trial_ids: Sequence[str], rows: pd.DataFrame) -> list[str]:
 
 LONGEST_LEFT = 365 * 86400.0  # seconds; of a longer time nobody reads the hour of its end
 
-FRESH = 4  # a driver elsewhere counts as alive until so many of its heartbeats in a row are missing
-
-
-class Driver(NamedTuple):
-    """A driver as the store knows it, by its latest heartbeat."""
-
-    sweep: str
-    heartbeat: Heartbeat
-    life: Life
-    age: float | None  # of the heartbeat in seconds, by the store's clock; None for a driver on this machine
-
-    @property
-    def lives(self) -> bool:
-        """Whether the driver runs, as far as can be known."""
-        if self.life == "elsewhere":
-            return self.age is not None and abs(self.age) <= FRESH * self.heartbeat.every
-        return self.life == "alive"
-
-
-def drivers(store: Store) -> list[Driver]:
-    """The drivers of a store, by sweep. The clock of the store is read only if a driver is on another machine."""
-    stored = heartbeats(store.files)
-    known: list[tuple[StoredHeartbeat, Life]] = [(each, life(each.heartbeat.process)) for each in stored]
-    now = store_clock(store.files) if any(alive == "elsewhere" for _, alive in known) else None
-    return [
-        Driver(sweep, beat, alive, None if now is None or alive != "elsewhere" else (now - modified) / 1e9)
-        for (sweep, beat, modified), alive in known
-    ]
-
 
 def sentence(driver: Driver) -> str:
     heartbeat = driver.heartbeat
-    where = f"on {heartbeat.process.host} (process {heartbeat.process.pid})"
+    where = f"on {heartbeat.host} (process {heartbeat.pid})"
     if not driver.lives:
         # A program of Python that calls `sweeper.train` is no command of ours.
         again = "the same program" if heartbeat.command.startswith("sweeper.") else "this command"
         carry = f"what it has committed stays; {again} carries on: {heartbeat.command}"
-        if driver.life == "dead":
-            return f"{driver.sweep}: the driver {where} has died; {carry}"
-        heard = "its age is unknown, as the store cannot be written"
-        if driver.age is not None and driver.age < 0:
-            heard = f"its time lies {duration(-driver.age)} ahead of the clock of the store"
-        elif driver.age is not None:
-            heard = f"the last came {duration(driver.age)} ago by the clock of the store"
-        return f"{driver.sweep}: no heartbeat of the driver {where}, {heard}; if it is dead, {carry}"
+        silent = "has died" if heartbeat.has_died else f"has given no heartbeat for {duration(driver.age)}"
+        return f"{driver.sweep}: the driver {where} {silent}; {carry}"
     failed = f" · {heartbeat.failed:,} failed" if heartbeat.failed else ""
     counts = f"{heartbeat.done:,}/{heartbeat.trials:,} done · {counted(heartbeat.running, 'pack')} running{failed}"
     time = f"{duration(heartbeat.elapsed)} so far"

@@ -3,19 +3,16 @@
 `sweeper.tables` says what a table is. A column of nothing but numbers stands on the right, and every other column on
 the left. A column that has a name of `FORMATS` in `attrs["formats"]` is written as that says.
 
-This module alone turns values into text for people. Files for programs are written from the values.
+This module alone turns values into text for people.
 """
 
-import csv
 import datetime
-import itertools
 import logging
 import math
 import re
 import sys
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -23,14 +20,14 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from sweeper.messages import duration, printable, printable_lines
-from sweeper.tables import MISSING, table, value_text, values_text
+from sweeper.tables import MISSING, table, titled, value_text
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 logger = logging.getLogger(__name__)
 
-GAP = 2  # blanks between two columns on a terminal
+SHOWN = 200  # rows of an answer that are printed for people
 
 MadeT = TypeVar("MadeT")
 
@@ -51,21 +48,8 @@ def revision_text(commit: str | None, dirty: bool | None) -> str:
     return f"{(commit or 'unknown')[:10]}{' + changes' if dirty else ''}"
 
 
-LONGEST_LIST = 60
-"""Characters of the longest list that a cell has in full."""
-
-
-def _cell_text(value: Any) -> str:
-    """As `value_text`; of a long list its ends, so that it does not push other columns out of sight."""
-    text = value_text(value)
-    if isinstance(value, tuple) and len(text) > LONGEST_LIST and len(value) > 2:
-        return values_text(value, 2)
-    return text
-
-
 FORMATS: dict[str, Callable[[Any], str]] = {
-    "": _cell_text,
-    **dict.fromkeys(("code", "status", "long", "mean"), value_text),
+    **dict.fromkeys(("", "code", "status", "long", "mean"), value_text),
     "count": "{:,}".format,
     "number": "{:.4g}".format,
     "speed": "{:,.4g}".format,
@@ -93,13 +77,10 @@ def values(rows: pa.Table) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(rows[name].to_pylist(), dtype=object) for name in rows.column_names})
 
 
-def write_csv(frame: pd.DataFrame, file: Path | TextIO) -> None:
-    """Write a frame as CSV."""
-    # Before 3.13 Python left a carriage return unquoted, where most readers see the end of a row.
-    texts = itertools.chain(map(str, frame.columns), frame.to_numpy(dtype=object).ravel())
-    returns = any(isinstance(text, str) and "\r" in text for text in texts)
-    quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
-    frame.to_csv(file, index=False, lineterminator="\n", encoding="utf-8", quoting=quoting)
+def first_rows(rows: pa.Table, title: str = "") -> pd.DataFrame:
+    """The first rows for people; if there are more, a note says how to see them."""
+    note = f"the first {SHOWN} rows; --format csv, json or parquet prints all" if rows.num_rows > SHOWN else ""
+    return titled(values(rows.slice(0, SHOWN)), title, note)
 
 
 def attempted(title: str, make: Callable[[], MadeT]) -> MadeT | pd.DataFrame:
@@ -133,25 +114,6 @@ def numeric(cells: pd.Series) -> bool:
 def without_empty_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """The table without columns that have no text in any of its rows, if it has rows."""
     return frame.loc[:, list(map(any, zip(*texts(frame), strict=True)))] if len(frame) else frame
-
-
-def width(frame: pd.DataFrame) -> int:
-    """How many columns of a terminal the table takes."""
-    from rich.cells import cell_len
-
-    columns = zip(*[tuple(map(printable, frame.columns)), *texts(frame)], strict=True)
-    return sum(max(map(cell_len, column)) + GAP for column in columns) - GAP
-
-
-def narrowed(frame: pd.DataFrame, most: int, optional: Collection[str]) -> tuple[pd.DataFrame, list[str]]:
-    """The table without its last optional columns, as many as needed to fit; and the heads of these columns."""
-    left_out: list[str] = []
-    for head in reversed([head for head in frame.columns if head in optional]):
-        if width(frame) <= most:
-            break
-        left_out.insert(0, head)
-        frame = frame.drop(columns=head)
-    return frame, left_out
 
 
 # Terminal and Markdown

@@ -2,7 +2,7 @@
 
     status                          the sweeps, how far each is, and what runs now
     query "select model_width, avg(loss) from trials where status = 'finished' group by model_width"
-    query best [SWEEP]              the settings of a sweep, best first
+    query best [SWEEP]              the settings of a sweep, best first; with --yaml a space that trains the best again
     query show TRIAL                all about one trial; the beginning of its id suffices
     query curves TRIAL              its training curves
     report --html PAGE.html         figures, comparison with published values, and all of it as one page
@@ -21,8 +21,8 @@ message; 130 after Ctrl-C.
 """
 
 import base64
-import functools
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -32,8 +32,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told, opened, with_home
-from sweeper.interruption import last_words
-from sweeper.messages import printable, printable_lines
+from sweeper.messages import UserError, printable, printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -105,10 +104,11 @@ def _running(store: "Store") -> "list[RenderableType]":
     """What runs and when it will be done, a line for each sweep; what has died; the packs that run."""
     from rich.text import Text
 
-    from sweeper.analysis.status import drivers, packs_table, sentence
+    from sweeper.analysis.status import packs_table, sentence
     from sweeper.analysis.table import terminal
+    from sweeper.listeners.heartbeats import drivers
 
-    known = drivers(store)
+    known = drivers(store.files)
     parts: list[RenderableType] = [Text(printable(sentence(driver))) for driver in known] or [Text("nothing runs")]
     packs = packs_table(known)
     if len(packs):
@@ -128,61 +128,65 @@ def query(
         list[str],
         typer.Argument(
             metavar="QUESTION",
-            help="One SELECT over trials, all_trials, sweeps, evaluations, curves and outcomes, in quotes; or "
-            "best [SWEEP], show TRIAL, curves TRIAL.",
+            help="SQL over trials, all_trials, sweeps, evaluations, curves and outcomes, in quotes; or best [SWEEP], "
+            "show TRIAL, curves TRIAL.",
         ),
     ],
     results: Results = "results",
     form: Annotated[
         Literal["table", "csv", "json", "parquet"], typer.Option("--format", help="How to print the answer.")
     ] = "table",
-    raw: Annotated[
-        bool, typer.Option("--raw", help="CSV without the apostrophe before texts that spreadsheets take for formulas.")
+    yaml: Annotated[
+        bool, typer.Option("--yaml", help="Of `best`: the search space that trains the best setting again.")
     ] = False,
 ) -> None:
     """Ask the store in SQL, or for the best settings of a sweep, a trial, or its curves."""
-    try:
-        with errors_told():
-            _print_answer(question, results, form, raw)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        # At once: the process would otherwise wait for database functions that ignore interruptions until their end.
-        last_words("interrupted")
-        os._exit(130)
+    with errors_told():
+        if form == "parquet" and sys.stdout.isatty():
+            raise UserError("parquet is not for a terminal: redirect the output, or choose another --format")
+        name, *names = question
+        if yaml and name != "best":
+            raise UserError(f"--yaml belongs to {READY['best']}")
+        if name not in READY:
+            if names:
+                raise UserError("put the SELECT in quotes, or ask " + ", ".join(READY.values()))
+            _print_sql(name, results, form)
+        elif len(names) > 1 or (name != "best" and not names):
+            raise UserError(f"ask {READY[name]}")
+        else:
+            _print_ready(name, names, results, form, yaml)
 
 
-def _print_answer(question: list[str], results: str, form: str, raw: bool) -> None:
-    from sweeper.analysis.answer_formats import PRINTERS, SHOWN, print_csv, print_table
-    from sweeper.analysis.sql import QueryError, converted, table
+def _print_sql(question: str, results: str, form: str) -> None:
+    from sweeper.analysis import sql
+    from sweeper.analysis.table import SHOWN, console, first_rows, terminal
+
+    if form != "table":
+        sql.print_answer(question, results, form)
+        return
+    shown = first_rows(sql.table(question, results, rows=SHOWN + 1))
+    if len(shown) and re.search(r"(select|,|\.)\s*\*", question, re.IGNORECASE):
+        shown = shown.dropna(axis="columns", how="all")  # most of what a `*` brings belongs to trials of other kinds
+    screen = console()
+    if 12 * len(shown.columns) > screen.width:  # no room to fold cells: the terminal wraps the lines
+        screen.width = 100_000
+    screen.print(terminal(shown, rule=False))
+
+
+def _print_ready(name: str, names: list[str], results: str, form: str, yaml: bool) -> None:
+    from sweeper.analysis import ready_questions, sql
     from sweeper.analysis.table import console, terminal
     from sweeper.store.store import Store
 
-    if form == "parquet" and sys.stdout.isatty():
-        raise QueryError("parquet is not for a terminal: redirect the output, or choose another --format")
-    printed = functools.partial(print_csv, raw=raw) if form == "csv" else PRINTERS.get(form)
-    name, *names = question
-    if name not in READY:
-        if names:
-            raise QueryError("put the SELECT in quotes, or ask " + ", ".join(READY.values()))
-        with converted():
-            if printed is None:
-                print_table(table(name, results, rows=SHOWN + 1), name)
-            else:
-                printed(table(name, results))
+    store = Store.existing(results)
+    if yaml:
+        print(ready_questions.best_as_space(store, *names))
         return
-    if len(names) > 1 or (name != "best" and not names):
-        raise QueryError(f"ask {READY[name]}")
-    from sweeper.analysis import ready_questions
-
-    store, screen = Store.existing(results), console()
-    if name == "best":
-        people, programs = ready_questions.best(store, names[0] if names else None, screen.width)
+    people, programs = ready_questions.QUESTIONS[name](store, *names)
+    if form == "table":
+        console().print(terminal(people, rule=False))
     else:
-        people, programs = (ready_questions.show if name == "show" else ready_questions.curves)(store, names[0])
-    if printed is None:
-        screen.print(terminal(people, rule=False))
-    else:
-        printed(programs)
+        sql.print_table(programs, form)
 
 
 # Report

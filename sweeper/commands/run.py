@@ -1,17 +1,16 @@
 """Commands that run and stop sweeps: `run`, `evaluate` and `stop`.
 
-    run SPACE.yaml…                 plan, run, resume
-    evaluate WHAT --ENTRY VALUE     stored networks by another protocol
+    run SPACE.yaml                  plan, run, resume
+    evaluate WHAT                   stored networks by another protocol
     stop SWEEP                      drivers leave checkpoints and end, as with Ctrl-C
 
 Every start of `run` reads the space, subtracts the committed trials of the store, runs the rest, and prints the
-results. There is no separate command to resume, and no state beside the store. Several spaces share the cluster and the
-view.
+results. There is no separate command to resume, and no state beside the store.
 
 `evaluate` trains nothing. The entries of the protocol are those that the kind of trial has: the fields of an
-experiment, such as `--episodes 1000` for `experiment.episodes`, or those of `evaluation`, such as `--seeds 1000`. WHAT
-is a search space, whose trials are evaluated, or ids of trials; `--where` chooses trials by a condition of SQL. Results
-are in the view `evaluations`. An evaluation that exists is not repeated.
+experiment, such as `--set experiment.episodes=1000`, or those of `evaluation`, such as `--set evaluation.seeds=1000`;
+any other `--set` overrides the space. WHAT is a search space, whose trials are evaluated, or ids of trials; `--where`
+chooses trials by a condition of SQL. Results are in the view `evaluations`. An evaluation that exists is not repeated.
 
 The request of `stop` goes through the store, so any machine will do that can write there. The command ends when the
 drivers have.
@@ -53,9 +52,7 @@ app = CommandLine()
 
 @app.command()
 def run(
-    spaces: Annotated[
-        list[Path], typer.Argument(metavar="SPACE.yaml…", help="The search space, or several to run together.")
-    ],
+    space: Annotated[Path, typer.Argument(metavar="SPACE.yaml", help="The search space.")],
     results: Results = "results",
     address: Address = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and at what cost.")] = False,
@@ -74,14 +71,14 @@ def run(
         typer.Option("--trial", metavar="ID", help="Debug one trial: train it here, with pdb; store nothing."),
     ] = None,
 ) -> None:
-    """Run what is missing of search spaces, and print what came out."""
+    """Run what is missing of a search space, and print what came out."""
     # Python looks through all objects when it ends: a sixth of the time of a start that finds everything done. (DuckDB
     # counts on it, so commands that ask in SQL wait for it.)
     atexit.register(gc.freeze)
 
     started = functools.partial(
         start,
-        spaces,
+        space,
         results,
         overrides=overrides or (),
         address=address,
@@ -95,7 +92,7 @@ def run(
 
 
 def start(
-    spaces: Sequence[Path],
+    space: Path,
     results: str,
     interruption: Interruption,
     *,
@@ -116,51 +113,40 @@ def start(
         from sweeper.store.store import Store
         from sweeper.sweeps.on_cluster import Interrupted
         from sweeper.sweeps.output import Output
-        from sweeper.sweeps.sweep_plan import require_together, unchecked_plan
+        from sweeper.sweeps.sweep_plan import unchecked_plan
         from sweeper.trial import provenance
 
     output = Output()
     jax.config.update("jax_platforms", "cpu")  # the driver plans and counts; only workers use accelerators
     store = None
     try:
-        with _uncollected(), doing(f"reading {', '.join(map(str, spaces))}"):
-            specs = [search_space.read(space, overrides) for space in spaces]
-        require_together(specs)
+        with _uncollected(), doing(f"reading {space}"):
+            spec = search_space.read(space, overrides)
         store = Store.open(results)
         if trial is not None:
             from sweeper.sweeps.training import train_one
 
-            return 0 if train_one(specs, store, trial, output) else 1
-        plans = []
-        for spec in specs:
-            plan = unchecked_plan(
-                spec,
-                results,
-                retry_failed=retry_failed,
-                recompute_other_code=recompute_other_code,
-                command=provenance.command_line(sys.argv),
-            )
-            output.say(str(plan))
-            plan.check()
-            if dry_run:
-                from sweeper.sweeps.training import tell_cost
-
-                tell_cost(plan, address, output)
-            plans.append(plan)
-        if dry_run:
-            return 0
-        from sweeper.sweeps.training import train_together  # with pandas; the plan is told before
-
-        came_out = train_together(
-            plans, address=address, concurrency=concurrency, interruption=interruption, output=output
+            return 0 if train_one(spec, store, trial, output) else 1
+        plan = unchecked_plan(
+            spec,
+            results,
+            retry_failed=retry_failed,
+            recompute_other_code=recompute_other_code,
+            command=provenance.command_line(sys.argv),
         )
-        for result in came_out:
-            result.tell(output, result.draw())
-        if not all(result.complete or result.goal_reached for result in came_out):
+        output.say(str(plan))
+        plan.check()
+        if dry_run:
+            output.say(f"  cost: {plan.cost()}")
+            return 0
+        from sweeper.sweeps.training import train_plan  # with pandas; the plan is told before
+
+        result = train_plan(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)
+        result.tell(output, result.draw())
+        if not (result.complete or result.goal_reached):
             return 1
         elsewhere = [] if results == "results" else ["--results", results]
-        for spec in specs:
-            output.say(f"next: {typed('query', 'best', spec.name, *elsewhere)}")
+        output.say(f"next: {typed('query', 'best', spec.name, *elsewhere)}")
         output.say(f"      {typed('report', '--html', 'page.html', *elsewhere)}")
         return 0
     except (Interrupted, UserError, OSError) as end:
@@ -180,14 +166,10 @@ def _uncollected() -> Iterator[None]:
 # Evaluate
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
+@app.command()
 def evaluate(
     what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[SPACE.yaml | TRIAL...] [--ENTRY VALUE]...",
-            help="A search space, or ids of trials; and changed entries of their protocols, such as --episodes 1000.",
-        ),
+        list[str] | None, typer.Argument(metavar="[SPACE.yaml | TRIAL...]", help="A search space, or ids of trials.")
     ] = None,
     where: Annotated[
         str | None,
@@ -196,7 +178,14 @@ def evaluate(
     results: Results = "results",
     address: Address = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be evaluated.")] = False,
-    overrides: Overrides = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="A changed entry of the protocols, such as evaluation.seeds=1000; repeatable.",
+        ),
+    ] = None,
     recompute_other_code: Annotated[
         bool,
         typer.Option("--recompute-other-code", help="Make evaluations again that are of other code."),
@@ -204,9 +193,10 @@ def evaluate(
     concurrency: Concurrency = None,
 ) -> None:
     """Evaluate stored networks by another protocol, without training."""
-    named, written = _parts(what or [])
-    ids = tuple(name for name in named if re.fullmatch("[0-9a-f]{20}", name))
-    spaces = [Path(name) for name in named if name not in ids]
+    ids = tuple(name for name in what or () if re.fullmatch("[0-9a-f]{20}", name))
+    spaces = [Path(name) for name in what or () if name not in ids]
+    of_protocol = [each for each in overrides or () if each.startswith(("evaluation.", "experiment."))]
+    of_space = [each for each in overrides or () if each not in of_protocol]
     if len(spaces) + bool(ids) + (where is not None) != 1:
         raise typer.BadParameter("give one search space, or ids of trials, or --where")
 
@@ -230,10 +220,10 @@ def evaluate(
             if where is not None:
                 chosen = sql.chosen_ids(where, store)
             else:
-                chosen = search_space.read(spaces[0], overrides or ()) if spaces else ids
+                chosen = search_space.read(spaces[0], of_space) if spaces else ids
             planned = evaluation.plan_evaluation(
                 chosen,
-                written,
+                search_space.protocol_of(of_protocol),
                 results,
                 recompute_other_code=recompute_other_code,
                 command=provenance.command_line(sys.argv),
@@ -250,24 +240,6 @@ def evaluate(
             return told_end(end, output, "network", of_store=2 if planned is None else 1)
 
     raise typer.Exit(exit_code(started))
-
-
-def _parts(tokens: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The words of a command line without a dash, and the texts of its options; an option without a text is `true`."""
-    named: list[str] = []
-    written: dict[str, str] = {}
-    last: str | None = None  # an option that may still get a text
-    for token in tokens:
-        if match := re.fullmatch(r"--([A-Za-z][\w-]*)(=.*)?", token):
-            name = match[1].replace("-", "_")
-            written[name], last = (match[2][1:], None) if match[2] else ("true", name)
-        elif token.startswith("-"):
-            raise typer.BadParameter(f"no such option: {token}")
-        elif last is not None:
-            written[last], last = token, None
-        else:
-            named.append(token)
-    return named, written
 
 
 # Stop
@@ -298,8 +270,8 @@ def stop_drivers(store: "Store", sweep: str, **waits: float) -> int:
     from sweeper.store.sweep_records import latest_starts
 
     ends = set()
-    for process, end in answers(store.files, sweep, **waits):
-        where = printable(f"{process.host} (process {process.pid})")
+    for heartbeat, end in answers(store.files, sweep, **waits):
+        where = printable(f"{heartbeat.host} (process {heartbeat.pid})")
         print(f"{sweep}: the driver on {where} {end}", file=sys.stderr if end == SILENT else sys.stdout)
         ends.add(end)
     if not ends:

@@ -1,6 +1,5 @@
 """Commands that write from a store or change it: `export`, `copy`, `note`, `tag`, `rename`, `delete` and `compact`.
 
-    export trials.csv                                   one view as one CSV or parquet file
     export network.safetensors --trial 3f2a             the network of a trial
     export sqlite:///mlflow.db --to mlflow              a sweep is an experiment of MLflow
     export logs --to tensorboard                        a sweep is a folder for tensorboard --logdir
@@ -17,7 +16,7 @@
     delete SWEEP --yes                                  its own trials, or the failed ones, or what no sweep plans
     compact                                             the snapshot, from which many trials are read fast
 
-Exported files are written anew, trackers get what they lack (`sweeper.trackers`). What the target of a copy has stays
+Trackers get what they lack (`sweeper.trackers`). What the target of a copy has stays
 as it is. Trials do not know sweeps, so a renaming changes the records of starts alone. Without `--yes` nothing is
 deleted: the command says what would be. A copy, a renaming or a deletion that was killed is carried on by the same
 command.
@@ -28,19 +27,17 @@ cannot be read or written, or drivers that run; 130 after Ctrl-C.
 
 import collections
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sweeper.command_line import CommandLine, Results, errors_told, opened, with_home
+from sweeper.command_line import CommandLine, Results, opened
 from sweeper.messages import UserError, counted, printable, redacted, typed
 
 if TYPE_CHECKING:
     from sweeper.analysis.annotating import Change
-    from sweeper.analysis.status import Driver
+    from sweeper.listeners.heartbeats import Driver
     from sweeper.store.deletion import Deletion
     from sweeper.store.store import Store
 
@@ -55,90 +52,39 @@ app = CommandLine()
 def export(
     destination: Annotated[
         str,
-        typer.Argument(
-            help="A file that ends in .parquet, .csv or .safetensors; with --to the URI, folder or file of the tracker."
-        ),
+        typer.Argument(help="A file that ends in .safetensors; with --to the URI or folder of the tracker."),
     ],
     to: Annotated[
-        Literal["csv", "parquet", "mlflow", "tensorboard", "wandb"] | None,
-        typer.Option(help="A file format, by default that of the name; or a tracker, which gets the runs it lacks."),
-    ] = None,
-    view: Annotated[
-        Literal["trials", "evaluations", "curves", "outcomes"] | None,
-        typer.Option(help="What a file holds.", show_default="trials"),
+        Literal["mlflow", "tensorboard", "wandb"] | None, typer.Option(help="A tracker, which gets the runs it lacks.")
     ] = None,
     trial: Annotated[
         str | None, typer.Option(help="The trial whose network a .safetensors file gets; its id may be cut.")
     ] = None,
     sweep: Annotated[str | None, typer.Option(help="Only this sweep, into a tracker.", show_default="all")] = None,
-    watch: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", min=1, help="Repeat the export to a tracker so often, until Ctrl-C."),
-    ] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="CSV without the apostrophe before texts that spreadsheets take for formulas.")
-    ] = False,
     results: Results = "results",
 ) -> None:
-    """Write the store for other tools: one view as a file, a network, or its sweeps into an experiment tracker."""
-    with errors_told():
-        from sweeper.analysis.ready_questions import trial_with_prefix
-        from sweeper.analysis.views import FORMATS, replaced, write_view
-        from sweeper.store.store import NoNetworkError, Store
+    """Write for other tools: sweeps into an experiment tracker, or a network as a file."""
+    with opened(results) as store:
+        if to is not None:
+            from sweeper.trackers import runs
 
-        file = Path(destination)
-        if to in (None, "csv", "parquet"):
-            file = with_home(file) or file
-        network = to is None and file.suffix == ".safetensors"
-        if network != (trial is not None):
-            raise UserError("a network is written by: export network.safetensors --trial ID")
-        if trial is not None:
-            store = Store.existing(results)
-            trial_id = trial_with_prefix(store, trial)
-            try:
-                written = store.network(store.seals([trial_id])[trial_id])
-            except NoNetworkError as error:
-                raise UserError(f"trial {trial_id} {error}") from error
-            with replaced(file) as new:
-                new.write_bytes(written)
-            print(f"the network of trial {trial_id} written to {file}")
-        elif to in (None, "csv", "parquet"):
-            if sweep is not None or watch is not None:
-                files = f"one sweep as a file: {typed('query', '--format', 'csv')}"
-                raise UserError(f"--sweep and --watch are for trackers; {files}")
-            formats = FORMATS if to is None else (f".{to}",)
-            if file.suffix not in formats:
-                raise UserError(f"{str(file)!r} must end in {' or '.join(formats)}")
-            rows = write_view(Store.existing(results), view or "trials", file, raw)
-            print(f"{counted(rows, 'row')} of {view or 'trials'} written to {file}")
-        else:
-            if view is not None:
-                raise UserError(f"--view is for files; {to} gets trials with their curves")
-            to_tracker(Store.existing(results), destination, to, sweep, watch)
-
-
-def to_tracker(
-    store: "Store",
-    destination: str,
-    to: str,
-    sweep: str | None = None,
-    watch: float | None = None,
-    pause: Callable[[float], None] = time.sleep,
-) -> None:
-    """Export, and again after each pause of `watch` seconds; the first export and all that add something are told."""
-    from sweeper.trackers import runs
-
-    tracker, first = runs.tracker(to, destination), True
-    while True:
-        added, kept, sweeps = runs.export(store, tracker, sweep)
-        if first or added:
+            added, kept, sweeps = runs.export(store, to, destination, sweep)
             there = f", {kept:,} were there already" if kept else ""
             print(f"{counted(added, 'run')} of {counted(sweeps, 'sweep')} added to {redacted(destination)}{there}")
-            sys.stdout.flush()
-        if watch is None:
             return
-        first = False
-        pause(watch)
+        from sweeper.analysis.ready_questions import trial_with_prefix
+        from sweeper.store.store import NoNetworkError
+
+        file = Path(destination).expanduser()
+        if trial is None or file.suffix != ".safetensors":
+            rows = typed("query", "select * from trials", "--format", "csv")
+            raise UserError(f"export to a tracker (--to), or: export network.safetensors --trial ID; rows are: {rows}")
+        trial_id = trial_with_prefix(store, trial)
+        try:
+            file.write_bytes(store.network(store.seals([trial_id])[trial_id]))
+        except NoNetworkError as error:
+            raise UserError(f"trial {trial_id} {error}") from error
+        print(f"the network of trial {trial_id} written to {file}")
 
 
 # Copy
@@ -322,14 +268,14 @@ def delete(
 
 def _running(store: "Store", sweep: str | None = None) -> "list[Driver]":
     """The drivers that run now, of all sweeps or of one."""
-    from sweeper.analysis.status import drivers
+    from sweeper.listeners.heartbeats import drivers
 
-    return [driver for driver in drivers(store) if driver.lives and sweep in (None, driver.sweep)]
+    return [driver for driver in drivers(store.files) if driver.lives and sweep in (None, driver.sweep)]
 
 
 def _refuse_while_running(store: "Store", sweep: str | None = None) -> None:
     for driver in _running(store, sweep):
-        host = driver.heartbeat.process.host
+        host = driver.heartbeat.host
         raise UserError(f"{driver.sweep} runs on {host}: stop it first ({typed('stop', driver.sweep)})")
 
 

@@ -1,9 +1,9 @@
 """The Ray cluster of a start: a running one, or a local one that other users of the machine cannot reach.
 
 By default Ray listens on all addresses, makes its session folder writable to everybody, and leaves its token readable
-to everybody. Every user who can write to that folder can make the driver and its workers execute code. On a local
-cluster ports are open on the loopback address only, the session folder lies below a folder of mode 0700, and the token
-exists in the environment of the cluster's own processes alone.
+to everybody. On a local cluster ports are open on the loopback address only, so that it also outlives a change of the
+network; the session folder lies below a folder of mode 0700; and the token exists in the environment of the cluster's
+own processes alone.
 
 A start waits for its local cluster. So the cluster consists of the processes that it needs, and its workers get their
 environment from the processes that start them: a runtime environment of Ray would take two processes for every worker.
@@ -18,27 +18,23 @@ import signal
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import ray
 
-from sweeper.interruption import Interruption, last_words, starting_deaf_processes
+from sweeper.interruption import Interruption, starting_deaf_processes
 from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
-from sweeper.launch.cores import cores
 from sweeper.launch.environment import WORKER_VARIABLE, worker_environment
 from sweeper.launch.job import LaunchError, SetupError, reason
 from sweeper.messages import counted
 from sweeper.space.resources import Resources
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.jax_settings import variables
-from sweeper.trial.private_folder import private_folder
 from sweeper.trial.trial import Trial
 
 CONNECT_SECONDS = 30  # after this time without an answer a cluster counts as refusing the driver
-HEAD_SECONDS = 1.0  # seconds between two checks of the head
 
 
 def running_cluster(address: str | None) -> str | None:
@@ -88,12 +84,10 @@ def connected(
 
     Raises:
         LaunchError: there is no connection.
-        SetupError: workers could not load what the start will train, or this machine, used as a local cluster, cannot
+        SetupError: workers could not load what the start will train; or this machine, used as a local cluster, cannot
             hold a pack.
     """
     cluster = running_cluster(address)
-    if cluster is None:
-        _refuse_too_large(resources)
     environment = worker_environment(resources)
     ended = contextlib.ExitStack()
     try:
@@ -111,6 +105,7 @@ def connected(
                         # look in PYTHONPATH. Tune takes longer to import than all of the driver's side apart from JAX.
                         with contextlib.chdir(snapshot.project):
                             start_local(environment, meanwhile=lambda: importlib.import_module("ray.tune"))
+                        refuse_too_large(resources)
                     else:
                         _connect(cluster, environment, snapshot)
             except SystemExit:
@@ -118,8 +113,7 @@ def connected(
                 interruption.signum = signal.SIGTERM
             interruption.listen()
             interruption.check()
-            with _watched_head(cluster, interruption):
-                yield cluster
+            yield cluster
     finally:
         # Half a shutdown would leave processes behind.
         with interruption.answered_by("ignore"):
@@ -127,31 +121,21 @@ def connected(
             ended.close()
 
 
-def refuse_too_large(address: str | None, resources: Resources) -> None:
-    """Refuse a pack that is larger than this machine (`SetupError`), if a start would use it as a local cluster.
-
-    Nothing is started, and packs are not compared with a running cluster, which may grow.
-    """
-    if address == "local" or (address is None and not os.environ.get("RAY_ADDRESS") and running_cluster(None) is None):
-        _refuse_too_large(resources)
-
-
-def _refuse_too_large(resources: Resources) -> None:
-    available = ray_internals.machine_resources()
-    blamed = {"CPU": "population_workers" if resources.population_workers else "cpus", "GPU": "gpus"}
-    for name, key in blamed.items():
+def refuse_too_large(resources: Resources) -> None:
+    """Refuse a pack that is larger than the connected cluster, which does not grow (`SetupError`)."""
+    available = ray.cluster_resources()
+    for name in ("CPU", "GPU"):
         needed = sum(bundle.get(name, 0.0) for bundle in resources.bundles())
-        if needed > available[name]:
-            cores = "--set resources.gpus=0 trains on its cores, " if name == "GPU" else ""
+        if needed > available.get(name, 0.0):
             raise SetupError(
-                f"resources.{key}: a pack takes {counted(needed, name)}, this machine has {available[name]:g}; "
-                f"{cores}--address on a cluster"
+                f"a pack takes {counted(needed, name)}, and this machine has {available.get(name, 0.0):g}: change "
+                "resources (--set resources.gpus=0 trains on its cores), or take a cluster (--address)"
             )
 
 
 def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] = lambda: None) -> None:
     """Start Ray on this machine, within a `fresh_token`; `meanwhile` is called while Ray's processes start."""
-    folder = _folder_for_sessions()
+    folder = tempfile.mkdtemp(prefix="sweeper-", dir="/tmp")
     # On a busy machine Ray may miss its own time limits for starting, and start without trouble a moment later.
     for options, last in ((ray_internals.QUICK_START, False), ({}, True)):
         try:
@@ -166,7 +150,7 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
                     include_dashboard=False,
                     log_to_driver=False,
                     logging_level=logging.CRITICAL,
-                    num_cpus=cores(),
+                    num_cpus=ray_internals.cores(),
                     object_store_memory=128 * 2**20,
                     **options,
                 )
@@ -175,28 +159,6 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
             ray.shutdown()
             if last:
                 raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
-
-
-def _folder_for_sessions() -> str:
-    """The folder in which Ray makes its session folder, which is open to all: this one keeps others out.
-
-    A `SetupError` if there is no such folder with a path that is short enough.
-    """
-    # The path of a socket has at most 107 bytes, on macOS 103, and some systems have a long TMPDIR.
-    for place in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108 - the folder in it is private
-        private = private_folder("ray", within=place)
-        folder = f"{place}/sweeper-12345678" if private is None else str(private.parent)
-        if len(os.fsencode(f"{folder}{_SOCKET}")) > 103 or not os.access(place, os.W_OK | os.X_OK):
-            continue
-        return tempfile.mkdtemp(prefix="sweeper-", dir=place) if private is None else folder
-    raise SetupError(
-        f"Ray cannot start: the temporary folder {tempfile.gettempdir()} has too long a name for its sockets, "
-        "and the usual ones cannot be written; let TMPDIR name a folder with a shorter name"
-    )
-
-
-_SOCKET = "/ray/session_2026-01-02_03-04-05_678901_1234567/sockets/plasma_store"
-"""The longest path of a socket of Ray below its folder."""
 
 
 def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) -> None:
@@ -221,38 +183,3 @@ def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) 
     finally:
         limit.cancel()
         signal.signal(signal.SIGVTALRM, before)
-
-
-@contextlib.contextmanager
-def _watched_head(address: str | None, interruption: Interruption) -> Iterator[None]:
-    """Watch the head of the connected cluster: when the head is gone, the process ends with one sentence.
-
-    Ray alone waits for a minute, and then ends the process with a paragraph for its developers. A local head is gone
-    when it refuses a connection, another when it has answered nothing for 45 seconds, since it may be started again. A
-    signal to everything on a machine ends the head as well, and the exit code is that of the signal then.
-    """
-    head = ray.get_runtime_context().gcs_address
-    patience, name = (0.0, "on this machine") if address is None else (45.0, f"at {address}")
-    ended = threading.Event()
-
-    def watch() -> None:
-        answered = time.monotonic()
-        while not ended.wait(HEAD_SECONDS):
-            try:
-                _knock(head)
-                answered = time.monotonic()
-            except OSError as error:
-                refused = isinstance(error, ConnectionRefusedError)
-                if not ended.is_set() and time.monotonic() - answered > patience and (refused or address is not None):
-                    signum = interruption.arrived()
-                    # The driver's main thread waits inside Ray and cannot be reached.
-                    last_words(
-                        f"the Ray cluster {name} has died: its head process is gone; the same command carries on"
-                    )
-                    os._exit(1 if signum is None else 128 + signum)
-
-    threading.Thread(target=watch, daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()

@@ -14,6 +14,10 @@ if os.environ.get(WORKER_VARIABLE):
     # As in commands (`sweeper.command_line`): Python would look through all that imports and traces make again and
     # again, a fifth of the time of the imports.
     gc.set_threshold(100_000)
+    # What the user of a node has set for JAX is not for trials; where programs are kept, decides no number.
+    for name in [name for name in os.environ if name.startswith("JAX_") and "CACHE" not in name]:
+        if name != "JAX_PLATFORMS":
+            del os.environ[name]
 
 # Ray's paragraph about every dead worker would hide our line about it.
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")

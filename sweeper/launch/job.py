@@ -132,8 +132,6 @@ class Launched(NamedTuple):
 
 # Messages
 
-GIVEN_UP = "given_up"  # a key in the Tune configuration of a pack that is lost: its worker has nothing to do
-
 
 @dataclasses.dataclass(frozen=True)
 class Failed:

@@ -5,21 +5,20 @@ Parts of Tune are imported when they are used, as Tune takes a second to import.
 """
 
 import contextlib
+import os
 import re
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from ray._private import ray_constants, services
+from ray._private import ray_constants, services, utils
 from ray._private.node import Node
-from ray._private.resource_and_label_spec import ResourceAndLabelSpec
 from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue] - compiled
 from ray.exceptions import OutOfMemoryError, RayActorError
 
-from sweeper.launch.cores import cores
 from sweeper.trial.jax_settings import variables
 
 QUICK_START: dict[str, Any] = {
@@ -47,11 +46,10 @@ def _replaced(owner: Any, **parts: object) -> Iterator[None]:
             setattr(owner, name, part)
 
 
-def machine_resources() -> Mapping[str, float]:
-    """How many `CPU` and `GPU` a local cluster has: our cores, and GPUs as Ray counts them; Ray is not started."""
-    spec = ResourceAndLabelSpec(num_cpus=cores()).resolve(is_head=True, node_ip_address="127.0.0.1")
-    counts = spec.to_resource_dict()
-    return {name: float(counts.get(name) or 0) for name in ("CPU", "GPU")}
+def cores() -> int:
+    """The cores that this process may use, by its affinity (Slurm, taskset) and by the quota of its container."""
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(affinity, int(utils.get_num_cpus(override_docker_cpu_warning=True))))
 
 
 def address_of_cluster(address: str | None) -> str | None:

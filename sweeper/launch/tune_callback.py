@@ -22,12 +22,13 @@ from ray.tune.experiment import Trial
 from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
-from sweeper.launch.job import GIVEN_UP, Failed, Job, Lost, Report, commit_failed, decoded, encoded, reason
+from sweeper.launch.job import Failed, Job, Lost, Report, commit_failed, decoded, encoded, reason
 from sweeper.launch.ray_internals import KilledForMemory, actor_of
-from sweeper.messages import counted, duration
+from sweeper.messages import duration
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
+from sweeper.space.early_stopping import StoppingRule
 from sweeper.store.store import StoreError
 
 
@@ -36,7 +37,6 @@ class Patience:
     """How often the driver tries a pack, and how long it waits."""
 
     deaths: int = 3  # how often the worker of one pack may die before the pack counts as failed
-    stuck: int = 1  # how often the worker of one pack may be ended for want of progress before the pack is lost
     # After this number of packs in a row that could not commit, nothing can be committed any more: the sweep ends
     lost_in_a_row: int = 3
     nodes_seconds: float = 2.0  # between two looks at the nodes of the cluster while nothing runs
@@ -93,7 +93,7 @@ class _Pack:
     node: str | None = None  # where its worker is
     news: tuple[Any, float] = (None, 0.0)  # the latest, and when the driver heard them
     deaths: int = 0  # of its workers
-    stuck: int = 0  # how many workers were ended for want of progress
+    silence: str | None = None  # why its worker was ended, if it was for want of progress
     finished: bool = False  # whether a worker came to the end of it
 
 
@@ -115,7 +115,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._orders, self._errors = orders, errors
         self._planned = len(job.source.planned)
         early_stopping = job.work_kind.early_stopping
-        self._rule = None if early_stopping is None else early_stopping.rule()
+        self._rule = None if early_stopping is None else StoppingRule(early_stopping)
         self._progress = ProgressEvents(stream)
         self._packs: defaultdict[str, _Pack] = defaultdict(_Pack)
         self._running: set[str] = set()  # ids of Tune trials, as of those that are leaving
@@ -182,19 +182,16 @@ class SweepCallback(NotSaved, tune.Callback):
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._running.discard(trial.trial_id)
-        if self._rule is not None:
-            self._rule.ended(trial.config["pack_id"])
         self._end(trial)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._running.discard(trial.trial_id)
         work = decoded(trial.config)
         pack_id = work.pack.pack_id
-        if self._gave_up(pack_id):
-            trial.set_config(trial.config | {GIVEN_UP: "yes"})  # Tune asks one more worker all the same
-            return
-        self._packs[pack_id].deaths += 1
-        why = self._new_reason(self._errors.cause)
+        pack = self._packs[pack_id]
+        pack.deaths += 1
+        why = pack.silence or self._new_reason(self._errors.cause)
+        pack.silence = None
         self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True, reason=why))
         with contextlib.suppress(OSError, StoreError):  # then committed trials are evaluated once more
             rows = self._job.work_kind.committed_rows(self._job.store, work, self._job.source.done)
@@ -213,9 +210,6 @@ class SweepCallback(NotSaved, tune.Callback):
             self._end(trial)
             return
         pack_id, pack = work.pack.pack_id, self._packs[work.pack.pack_id]
-        if self._gave_up(pack_id):
-            self._end(trial)
-            return
         pack.deaths += 1
         if pack.deaths <= self._patience.deaths:
             # For Tune a worker that dies between two packs ends the Tune trial of the second pack.
@@ -272,21 +266,13 @@ class SweepCallback(NotSaved, tune.Callback):
             self._stream.emit(events.SweepStopped(len(self._asked), len(saved), finished))
 
     def _end_if_stuck(self, trial: Trial) -> None:
-        """Ends the worker of a pack that has reported nothing new for too long; after the second the pack is lost."""
+        """End the worker of a pack that has reported nothing new for too long, which counts as a death."""
         limit, actor = self._job.resources.progress_seconds, actor_of(trial)
-        pack_id, pack = trial.config["pack_id"], self._packs[trial.config["pack_id"]]
-        seconds = self._now() - pack.news[1]
-        if seconds < limit or actor is None:
-            return
-        work = decoded(trial.config)
-        pack.news = (None, self._now())
-        pack.stuck += 1
-        if pack.stuck <= self._patience.stuck:
-            self._stream.emit(events.WorkerStuck(pack_id, _names(work), seconds))
-        elif pack.stuck == self._patience.stuck + 1:
-            workers = counted(pack.stuck, "worker")
-            self._lose(work, f"{workers} reported nothing new for {duration(limit)} (resources.progress_seconds)")
-        ray.kill(actor)
+        pack = self._packs[trial.config["pack_id"]]
+        if actor is not None and self._now() - pack.news[1] >= limit:
+            pack.news = (None, self._now())
+            pack.silence = f"ended, as it reported nothing new for {duration(limit)} (resources.progress_seconds)"
+            ray.kill(actor)
 
     def _tell_if_nodes_are_missing(self) -> None:
         """Says once that nothing runs because no node can hold a pack: none has joined yet, or all have left."""
@@ -307,9 +293,6 @@ class SweepCallback(NotSaved, tune.Callback):
             return None
         self._told_of_memory = True
         return error.way_out
-
-    def _gave_up(self, pack_id: str) -> bool:
-        return self._packs[pack_id].stuck > self._patience.stuck
 
     def _end(self, trial: Trial) -> None:
         pack_id = trial.config["pack_id"]

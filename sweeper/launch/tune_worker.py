@@ -17,7 +17,7 @@ from ray.util import get_current_placement_group
 from sweeper.events import PackProgressed
 from sweeper.interruption import ignore_batch_systems
 from sweeper.launch.environment import worker_environment
-from sweeper.launch.job import GIVEN_UP, Failed, Lost, PluginRaised, Report, WorkKind, commit_failed, decoded, reason
+from sweeper.launch.job import Failed, Lost, PluginRaised, Report, WorkKind, commit_failed, decoded, reason
 from sweeper.launch.population import Population
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
@@ -108,8 +108,6 @@ class PackWorker(tune.Trainable):
         compilation.keep_on_this_machine()
 
     def _reported(self, seconds: float) -> Report:
-        if GIVEN_UP in self._encoded:
-            return Report(done=True)
         try:
             order = self._order(self._encoded["pack_id"])
             if order == "leave":

@@ -13,8 +13,7 @@ actors.
 Invariants:
     - On CPUs a block is the same compiled program in every process and in every order of blocks, so its numbers are
       equal bit for bit on processors of one kind. An accelerator computes a generation of this process at once.
-    - All lanes share the programs: rates and deviations are traced. Where the number of seeds r grows, each m has
-      programs of its own, and the generation alone decides which m it has.
+    - All lanes and generations share the programs: rates and deviations are traced.
     - An individual whose losses or objective are not finite is ranked last. One whose losses break their contract
       otherwise has the objective -inf, which ends the training of its lane.
     - The individuals of a generation are ranked by one state of the objective, that of before the generation.
@@ -160,7 +159,7 @@ def in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray) 
 
 def block_in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray, block: int) -> np.ndarray:
     """Objectives of one block, by this process's program for it."""
-    arguments = (of_generation(trials, step), distribution, step, np.int32(block))
+    arguments = (trials, distribution, step, np.int32(block))
     return np.asarray(compilation.kept(block_objectives, *arguments)(*arguments))
 
 
@@ -180,27 +179,11 @@ def stride(
     """One generation, whose population `evaluate` evaluates; `length` is always 1."""
     assert length == STRIDE
     if evaluate is in_process and not vectorisation.in_turns():
-        whole = of_generation(trials, np.asarray(state.step)), state
-        return compilation.kept(generation, *whole)(*whole)
+        return compilation.kept(generation, trials, state)(trials, state)
     # On the host, so that the numbers that are shipped and those that stay are the same arrays.
     distribution = jax.tree.map(np.asarray, state.distribution())
-    step = np.asarray(state.step)
-    objectives = evaluate(trials, distribution, step)
-    arguments = (of_generation(trials, step), state, objectives)
-    return compilation.kept(tell, *arguments)(*arguments)
-
-
-def of_generation(trials: TrialSpec, step: np.ndarray) -> TrialSpec:
-    """The stacked trials with the m of a generation as a constant; `step` holds the generation of each lane."""
-    objective, optimizer = trials.objective, _strategy(trials)
-    if optimizer.final_m is None:
-        return trials
-    m = optimizer.m_at(objective.m, int(step.max()), trials.steps)
-    constant = {
-        "objective": objective.model_copy(update={"m": m}),
-        "optimizer": optimizer.model_copy(update={"final_m": None}),
-    }
-    return trials.model_copy(update=constant)
+    objectives = evaluate(trials, distribution, np.asarray(state.step))
+    return compilation.kept(tell, trials, state, objectives)(trials, state, objectives)
 
 
 def first_generation(
@@ -211,12 +194,11 @@ def first_generation(
     A program is how often it runs, its function and its arguments. State and arguments are shapes; nothing is computed.
     """
     state, number = jax.eval_shape(init, trials), blocks(trials)
-    first = of_generation(trials, np.zeros(state.step.shape, np.int32))
     if not vectorisation.in_turns():
-        return state, [(1, generation, (first, state))]
+        return state, [(1, generation, (trials, state))]
     distribution = jax.eval_shape(EvolutionState.distribution, state)
-    of_block = first, distribution, state.step, np.int32(0)
-    told = 1, tell, (first, state, [jax.eval_shape(block_objectives, *of_block)] * number)
+    of_block = trials, distribution, state.step, np.int32(0)
+    told = 1, tell, (trials, state, [jax.eval_shape(block_objectives, *of_block)] * number)
     return state, [(number, block_objectives, of_block), told]
 
 

@@ -8,8 +8,8 @@ import jax
 from jaxtyping import PyTree
 
 from sweeper.learned_algorithms import evaluation
+from sweeper.learned_algorithms.checks import examples, values
 from sweeper.learned_algorithms.checks import shapes as by_shapes
-from sweeper.learned_algorithms.checks import suite, values
 from sweeper.learned_algorithms.contracts import Task
 from sweeper.learned_algorithms.metrics import SUCCESS
 from sweeper.learned_algorithms.trainers import trainer_by_optimizer
@@ -70,17 +70,13 @@ class LearnedAlgorithms(Kind[TrialSpec]):
     def checks_by_values(self, trial: TrialSpec) -> Checks:
         return {
             f"{trial.task.name} with {trial.model.name}": lambda: values.check_pairs(trial),
-            trial.objective.name: lambda: values.check_objective(trial),
         }
-
-    def further_checks(self, trial: TrialSpec) -> Checks:
-        return suite.further_checks(trial)
 
     def trace_programs(self, trial: TrialSpec, traced: Traced) -> None:
         values.trace_programs(trial, traced)
 
     def examples(self, kind: plugins.Kind, name: str) -> list[TrialSpec]:
-        return suite.examples(kind, name)
+        return examples.examples(kind, name)
 
 
 @functools.cache  # solving a task may take seconds, and many panels ask for the same task

@@ -5,7 +5,7 @@ are `Traced`, so that one compiled program serves all their values.
 """
 
 import abc
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,6 @@ from pydantic import Field
 
 from sweeper.trial.field_types import Schedule
 from sweeper.trial.optimizer_contract import Optimizer, share_left
-from sweeper.trial.record import Unwritten
 
 if TYPE_CHECKING:
     # Importing evosax starts JAX's backend, and with it its threads and its hold on a GPU. Importing optax takes long.
@@ -45,9 +44,6 @@ class EvolutionStrategy(Optimizer):
 
     # Individuals of a generation; an even number, because blocks hold pairs
     population: Annotated[int, Field(ge=2, multiple_of=2)] = 300
-    # Seeds r of the last generations: the objective's m, doubled so many times. m doubles at equal intervals of the
-    # training. None keeps m as it is.
-    final_m: Annotated[Annotated[int, Field(ge=2)] | None, Unwritten(at=None)] = None
 
     # What a strategy is
 
@@ -96,28 +92,6 @@ class EvolutionStrategy(Optimizer):
         shapes = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), network)
         # evosax's own metrics hold whole solutions; nobody here reads them.
         return algorithm(self.population, shapes, metrics_fn=lambda *_: {}, **options)
-
-    # Seeds r of a generation
-
-    def for_seeds(self, m: int, fresh: bool) -> Self:
-        """This optimiser for an objective with m seeds r; a baseline without fresh seeds r ignores `final_m`.
-
-        It is a `ValueError` if m cannot be doubled to `final_m`.
-        """
-        if self.final_m is None:
-            return self
-        if not fresh:
-            return self.model_copy(update={"final_m": None})
-        if self.final_m not in (m << doublings for doublings in range(1, 32)):
-            raise ValueError(f"optimizer.final_m: must be m = {m} doubled, such as {2 * m} or {4 * m}")
-        return self
-
-    def m_at(self, m: int, step: int, steps: int) -> int:
-        """Seeds r in generation `step`, counted from 0, of `steps`; the objective has m."""
-        if self.final_m is None:
-            return m
-        doublings = (self.final_m // m).bit_length() - 1
-        return m << min(step * (doublings + 1) // steps, doublings)
 
 
 def deviations(state: StrategyState) -> Any:

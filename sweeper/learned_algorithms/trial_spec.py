@@ -27,7 +27,6 @@ from sweeper.learned_algorithms.contracts import Model, Network, Task
 from sweeper.learned_algorithms.declared import DECLARED
 from sweeper.learned_algorithms.objective_contract import Objective
 from sweeper.learned_algorithms.seed_bank import SeedBank
-from sweeper.learned_algorithms.strategy_contract import EvolutionStrategy
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import attributed, broken
 from sweeper.trial.field_types import Count, ListOf, Steps
@@ -139,10 +138,6 @@ class TrialSpec(Trial):
         object.__setattr__(self, "learned_seeds", self.learned_seeds and self.baseline.fresh_seeds)
         if self.learned_seeds and self.optimizer.TRAINER == "policy_gradient":
             raise ValueError("learned_seeds: a policy gradient compares seeds r that are drawn")
-        if self.learned_seeds and getattr(self.optimizer, "final_m", None) is not None:
-            raise ValueError("learned_seeds: a bank keeps its size, so there is no optimizer.final_m")
-        if isinstance(self.optimizer, EvolutionStrategy):
-            object.__setattr__(self, "optimizer", self.optimizer.for_seeds(objective.m, self.baseline.fresh_seeds))
         object.__setattr__(self, "evaluation", self.fitted(self.evaluation))
         return self
 

@@ -6,25 +6,26 @@ as alive, and a slow store does not delay the loop.
 
 import contextlib
 import math
+import os
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
 
 from sweeper import events
 from sweeper.events import Event
-from sweeper.listeners.driver_process import life, this_process
 from sweeper.listeners.heartbeats import (
     MOST_PACKS,
     Heartbeat,
     PackProgress,
-    heartbeats,
+    drivers,
     is_asked_to_stop,
     remove_heartbeat,
     write_heartbeat,
 )
 from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
-from sweeper.store.files import StoreError
+from sweeper.store.files import DurableFiles, StoreError
 from sweeper.store.store import Store
 
 SECONDS = 5.0  # between two heartbeats, and between two looks for a request to stop
@@ -41,7 +42,7 @@ class HeartbeatWriter:
     def __init__(self, store: Store, command: str, stop: Callable[[], None], seconds: float | None = None):
         self._store, self._command, self._stop = store, command, stop
         self._seconds = SECONDS if seconds is None else seconds
-        self._driver, self._process = secrets.token_hex(8), this_process()
+        self._driver = secrets.token_hex(8)
         self._begun = time.monotonic()
         self._progress = SweepProgress()
         self._state = "starting"
@@ -75,11 +76,11 @@ class HeartbeatWriter:
         packs = tuple(_pack_progress(pack, progress) for pack in list(progress.packs.values())[:MOST_PACKS])
         return Heartbeat(
             driver=self._driver,
-            process=self._process,
+            host=socket.gethostname(),
+            pid=os.getpid(),
             command=self._command,
             state=self._state,
             doing=progress.doing,
-            every=self._seconds,
             elapsed=elapsed,
             trials=progress.plan.trials,
             done=progress.done,
@@ -98,7 +99,7 @@ class HeartbeatWriter:
             try:
                 write_heartbeat(files, sweep, self._latest)
                 if first:
-                    _remove_dead(self._store, sweep)
+                    _remove_dead(files, sweep)
                     first = False
                 if not self._asked and is_asked_to_stop(files, sweep, self._driver):
                     self._asked = True
@@ -122,11 +123,11 @@ class HeartbeatWriter:
         last.join(END_SECONDS)
 
 
-def _remove_dead(store: Store, sweep: str) -> None:
-    """Remove the heartbeats of drivers of a sweep that died on this machine: another one carries on."""
-    for stored in heartbeats(store.files):
-        if stored.sweep == sweep and life(stored.heartbeat.process) == "dead":
-            remove_heartbeat(store.files, stored.sweep, stored.heartbeat.driver)
+def _remove_dead(files: DurableFiles, sweep: str) -> None:
+    """Remove the heartbeats of drivers of a sweep that have died: another one carries on."""
+    for driver in drivers(files):
+        if driver.sweep == sweep and not driver.lives:
+            remove_heartbeat(files, sweep, driver.heartbeat.driver)
 
 
 def _pack_progress(pack: RunningPack, progress: SweepProgress) -> PackProgress:

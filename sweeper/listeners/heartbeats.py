@@ -3,81 +3,92 @@
     drivers/<sweep>/<driver>.json     how far the driver is; written anew every few seconds, removed when it ends
     drivers/<sweep>/<driver>.stop     a request to stop
 
-A heartbeat that stays tells that its driver died. Clocks of machines are never compared: the age of a heartbeat is the
-time between two modifications by the clock of the store, of its file and of a file written now.
+A heartbeat that stays tells that its driver died. How old it is, is the time between two modifications by the clock of
+the store, of its file and of a file written now: the clocks of two machines may differ.
 """
 
 import contextlib
+import dataclasses
+import json
+import os
 import re
 import secrets
+import socket
 import time
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from sweeper.listeners.driver_process import DriverProcess, life
 from sweeper.store.files import DurableFiles, StoreError
-
-LARGEST_HEARTBEAT = 2**20  # bytes of the largest file that is read as a heartbeat
-LONGEST_PAUSE = 60.0  # most seconds between two heartbeats; nobody waits for a driver that promises fewer
-
-Amount = Annotated[int, Field(ge=0, le=2**63 - 1)]
-Seconds = Annotated[float, Field(ge=0, le=1e12)]
 
 MOST_PACKS = 100  # running packs of which a heartbeat says more than their number
 LOOK_SECONDS = 1.0  # between two looks for an answer to a request to stop
-PATIENCE = 60.0  # seconds without a new heartbeat after which a driver elsewhere is given up
+PATIENCE = 60.0  # seconds without a new heartbeat after which a driver is taken for dead
 
 _NAME = re.compile(r"drivers/([A-Za-z0-9_][\w.-]*)/([0-9a-f]{16})\.json", re.ASCII)
 
 
-class PackProgress(BaseModel):
+@dataclasses.dataclass(frozen=True)
+class PackProgress:
     """A running pack in a heartbeat."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False, defer_build=True)
 
     label: str  # what it trains, in a few words
     phase: str  # `waiting` (its worker starts), `compiling`, `training`, `evaluating` or `done`
-    step: Amount  # training steps done
-    steps: Amount  # training steps of each of its trials
-    lanes: Amount  # number of trials that are trained at once
+    step: int  # training steps done
+    steps: int  # training steps of each of its trials
+    lanes: int  # number of trials that are trained at once
     train_loss: float | None  # latest mean loss; None before the first
     node: str | None  # where its worker is; None before the first report of the worker
-    still: Seconds = 0.0  # seconds since the last news of it; 0 where these are few
+    still: float = 0.0  # seconds since the last news of it; 0 where these are few
 
 
-class Heartbeat(BaseModel):
+@dataclasses.dataclass(frozen=True)
+class Heartbeat:
     """A heartbeat of a driver."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False, defer_build=True)
-
     driver: str  # sixteen hexadecimal digits, drawn by the driver
-    process: DriverProcess  # which process it is
+    host: str  # its machine
+    pid: int  # its process there
     command: str  # the command line that carries on
     state: str  # `starting`, `running` or `stopping`
-    doing: str = ""  # what is done while no pack trains, with its seconds
-    every: Annotated[float, Field(ge=0, le=LONGEST_PAUSE)]  # seconds between two heartbeats
-    elapsed: Seconds  # seconds since its start
-    trials: Amount  # number of trials planned
-    done: Amount  # number of trials with a row that did not fail
-    failed: Amount  # number of trials with a failed row
+    doing: str  # what is done while no pack trains, with its seconds
+    elapsed: float  # seconds since its start
+    trials: int  # number of trials planned
+    done: int  # number of trials with a row that did not fail
+    failed: int  # number of trials with a failed row
     steps_per_second: float  # training steps a second of all lanes
-    seconds_left: Seconds | None  # an estimate; None where there is none
-    running: Amount  # number of running packs
+    seconds_left: float | None  # an estimate; None where there is none
+    running: int  # number of running packs
     packs: tuple[PackProgress, ...]  # the first of them
 
+    @property
+    def has_died(self) -> bool:
+        """Whether its process is gone; no process of another machine is known to be."""
+        if self.host != socket.gethostname():
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:  # the process of another user
+            pass
+        return False
 
-class StoredHeartbeat(NamedTuple):
-    """A heartbeat of a sweep in a store, written at a time in nanoseconds by the clock of the store."""
+
+class Driver(NamedTuple):
+    """A driver as the store knows it."""
 
     sweep: str
-    heartbeat: Heartbeat
-    modified: int
+    heartbeat: Heartbeat  # its latest
+    age: float  # of the heartbeat, in seconds
+
+    @property
+    def lives(self) -> bool:
+        """Whether the driver runs, as far as can be known."""
+        return not self.heartbeat.has_died and self.age <= PATIENCE
 
 
 def write_heartbeat(files: DurableFiles, sweep: str, heartbeat: Heartbeat) -> None:
-    files.write(f"drivers/{sweep}/{heartbeat.driver}.json", heartbeat.model_dump_json().encode())
+    files.write(f"drivers/{sweep}/{heartbeat.driver}.json", json.dumps(dataclasses.asdict(heartbeat)).encode())
 
 
 def remove_heartbeat(files: DurableFiles, sweep: str, driver: str) -> None:
@@ -86,30 +97,30 @@ def remove_heartbeat(files: DurableFiles, sweep: str, driver: str) -> None:
     files.delete(f"drivers/{sweep}/{driver}.stop")
 
 
-def heartbeats(files: DurableFiles) -> list[StoredHeartbeat]:
-    """The heartbeats of all drivers, by sweep; files that make no sense are passed over."""
-    stored = []
-    for name, state in sorted(files.listing("drivers").items()):
-        match = _NAME.fullmatch(name)
-        data = files.read(name) if match and state.size <= LARGEST_HEARTBEAT else None
-        if match and data is not None:
-            with contextlib.suppress(ValidationError):
-                heartbeat = Heartbeat.model_validate_json(data)
-                if heartbeat.driver == match[2]:
-                    stored.append(StoredHeartbeat(match[1], heartbeat, state.modified))
-    return stored
+def drivers(files: DurableFiles) -> list[Driver]:
+    """All drivers with a heartbeat, by sweep; a file that cannot be read as one is passed over."""
+    listed = {name: state for name, state in sorted(files.listing("drivers").items()) if _NAME.fullmatch(name)}
+    now = _clock(files) if listed else 0
+    found = []
+    for name, state in listed.items():
+        with contextlib.suppress(ValueError, TypeError, LookupError):
+            fields = json.loads(files.read(name) or b"")
+            packs = tuple(PackProgress(**pack) for pack in fields["packs"])
+            heartbeat = Heartbeat(**(fields | {"packs": packs}))
+            found.append(Driver(name.split("/")[1], heartbeat, (now - state.modified) / 1e9))
+    return found
 
 
-def store_clock(files: DurableFiles) -> int | None:
-    """The time now by the clock of the store, in nanoseconds, learnt by writing a file; None if that fails."""
+def _clock(files: DurableFiles) -> int:
+    """The time now in nanoseconds, by the clock of the store if a file can be written there."""
     name = f"drivers/clock-{secrets.token_hex(8)}"
-    try:
+    with contextlib.suppress(StoreError):
         files.write(name, b"")
         state = files.listing("drivers").get(name)
         files.delete(name)
-    except StoreError:
-        return None
-    return None if state is None else state.modified
+        if state is not None:
+            return state.modified
+    return time.time_ns()
 
 
 def ask_to_stop(files: DurableFiles, sweep: str, driver: str) -> None:
@@ -125,32 +136,28 @@ SILENT = "gives no heartbeat; the request stays"
 
 def answers(
     files: DurableFiles, sweep: str, look: float = LOOK_SECONDS, patience: float = PATIENCE
-) -> Iterator[tuple[DriverProcess, str]]:
-    """Ask all drivers of a sweep to stop, and wait for them: each driver with what became of it, when that is known."""
-    waiting = _latest(files, sweep)
-    for driver in waiting:
-        ask_to_stop(files, sweep, driver)
-    heard = dict.fromkeys(waiting, time.monotonic())
+) -> Iterator[tuple[Heartbeat, str]]:
+    """Ask all drivers of a sweep to stop, and wait for them: of each a heartbeat, and what became of it once known."""
+    waiting = _of_sweep(files, sweep)
+    for key in waiting:
+        ask_to_stop(files, sweep, key)
     while waiting:
-        now = _latest(files, sweep)
-        for driver, before in list(waiting.items()):
-            process = before.heartbeat.process
-            if driver not in now:
-                del waiting[driver]
-                yield process, "has stopped"
-            elif life(process) == "dead":
-                remove_heartbeat(files, sweep, driver)
-                del waiting[driver]
-                yield process, "had died"
-            elif now[driver].modified != before.modified:
-                waiting[driver], heard[driver] = now[driver], time.monotonic()
-            elif time.monotonic() - heard[driver] > max(patience, 4 * before.heartbeat.every):
-                del waiting[driver]
-                yield process, SILENT
+        now = _of_sweep(files, sweep)
+        for key, driver in list(waiting.items()):
+            if key not in now:
+                end = "has stopped"
+            elif driver.heartbeat.has_died:
+                remove_heartbeat(files, sweep, key)
+                end = "had died"
+            elif now[key].age > patience:
+                end = SILENT
+            else:
+                continue
+            del waiting[key]
+            yield driver.heartbeat, end
         if waiting:
             time.sleep(look)
 
 
-def _latest(files: DurableFiles, sweep: str) -> dict[str, StoredHeartbeat]:
-    """The latest heartbeat of each driver of a sweep."""
-    return {stored.heartbeat.driver: stored for stored in heartbeats(files) if stored.sweep == sweep}
+def _of_sweep(files: DurableFiles, sweep: str) -> dict[str, Driver]:
+    return {driver.heartbeat.driver: driver for driver in drivers(files) if driver.sweep == sweep}

@@ -4,7 +4,6 @@ The live view is redrawn when time passes in the driver's loop. So it needs no t
 changing.
 """
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from sweeper import events, progress
+from sweeper import events
 from sweeper.events import Event
 from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
 from sweeper.messages import counted, duration, inflected, printable
@@ -50,7 +49,6 @@ class LiveView:
         self._console, self._clock = console, clock
         self._progress = SweepProgress(clock)
         self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._alone = contextlib.ExitStack()
         self._next = clock()
 
     def hear(self, event: Event) -> None:
@@ -59,14 +57,12 @@ class LiveView:
             self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         match event:
             case events.SweepStarted():
-                self._alone.enter_context(progress.hidden())
                 self._live.start()
             case events.Ticked() if self._clock() >= self._next:
                 self._next = self._clock() + DRAWING_SECONDS
                 self._live.update(drawing(self._progress), refresh=True)
             case events.SweepEnded():
                 self._live.stop()
-                self._alone.close()
             case _:
                 pass
 
@@ -120,8 +116,6 @@ def _lines(event: Event) -> list[str]:
             when, then = ("with", "goes on from its last checkpoint") if started else ("before", "is started again")
             told = f"a worker died {when} {_named(trial_ids)}; the pack {then}"
             return [told] if reason is None else [told, f"  {reason}"]
-        case events.WorkerStuck(_, trial_ids, seconds):
-            return [f"nothing new of {_named(trial_ids)} for {duration(seconds)}: the pack is tried in another worker"]
         case events.PackFailed(_, trial_ids, reason, log):
             return [f"{_named(trial_ids)} failed: {reason}"] + ([f"  traceback on {log}"] if log else [])
         case events.TrialsLost(_, trial_ids, reason):

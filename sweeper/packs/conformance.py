@@ -3,8 +3,7 @@
 `check_shapes` traces every method by shapes: nothing is computed, and no device is needed. Planning does that.
 `check_values` sees what shapes do not show, on a few values. A start does that before the first pack of a code, and two
 fresh processes say whether the programs are the same there, where each is traced for the first time, and with other
-orders of sets. `sweeper check` does both, and the further checks of a kind. A mistake is a `ContractError`, with the
-same message everywhere.
+orders of sets. `sweeper check` does both. A mistake is a `ContractError`, with the same message everywhere.
 """
 
 import contextlib
@@ -122,14 +121,6 @@ def mistakes(trials: Sequence[Trial]) -> Iterator[str]:
             yield str(error)
     found = value_mistakes(shaped) if shaped else []
     yield from (str(error) for error in found if error is not None)
-    done: set[str] = set()
-    for trial in (trial for trial, error in zip(shaped, found, strict=True) if error is None):
-        for what, check in _unseen(kind_of(trial).further_checks(trial), done):
-            try:
-                with doing(f"checking {what}"):
-                    check()
-            except ContractError as error:
-                yield str(error)
 
 
 # Programs
@@ -237,8 +228,6 @@ def probe(trials: Iterable[Trial], code: Code, in_process: bool = False) -> list
 
     Programs of an earlier check are those of workers as well, whose sets have one order. In this process they have
     another at each start: if it is to train, its programs must be the same as at that check, too.
-
-    `mistakes` sees more, and takes longer.
     """
     folder = private_folder("conforming")
     kinds = list({each.plugin_names: each for each in trials}.values())

@@ -18,7 +18,7 @@ Invariants:
 import contextlib
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -113,13 +113,13 @@ class HalvingWork(WorkSource):
         self._read_rows([key for key in self.planned if committed.get(key) in done])
         for pack_id in checkpoint.pack_ids(store):
             self._read_checkpoint(pack_id)
-        cut = (pack for starts in searches for pack in packs(starts, spec.pack_lanes))
+        cut = [pack for starts in searches for pack in packs(starts, spec.pack_lanes)]
         self._pack = {key: number for number, pack in enumerate(cut) for key in pack.trial_ids}
         self._open: dict[str, Work] = {}
         self._given: Counter[tuple[str, Segment]] = Counter()
         self._under_way: set[tuple[str, Segment]] = set()
-        for trial, steps in self._segments():
-            self._note_steps(trial, steps)
+        for pack in cut:
+            self.program(pack)
         self._advance()
 
     def _read_rows(self, trial_ids: Collection[str]) -> None:
@@ -231,19 +231,6 @@ class HalvingWork(WorkSource):
             work = Work(pack, pack.trial_ids, replace(segment, parent=parent))
             self._open[pack.pack_id] = work
             self._waiting.append(work)
-
-    def _segments(self) -> Iterator[tuple[Trial, int]]:
-        """A trial of each segment that this process may hand out, and the last steps of its trials, together."""
-        for search in self.searches:
-            trial = self.planned[search[0]]
-            alive, rows = len(search), sum(key in self._status for key in search)
-            for number, rung in enumerate(self._rungs):
-                reached = sum(len(self._losses[key]) > number for key in search)
-                yield trial, rung.steps * max(alive - reached, 0)
-                stopped, alive = max(alive - rung.keep, 0), min(rung.keep, alive)
-                yield trial, rung.steps * max(stopped - rows, 0)
-                rows = max(rows - stopped, 0)
-            yield trial, trial.steps * max(alive - rows, 0)
 
 
 def _refuse_rungs_without_value(spec: SweepSpec, halving: Halving, trials: Iterable[Trial]) -> None:

@@ -10,9 +10,7 @@ committed. So an evaluation needs no checkpoint.
 
 import collections
 import datetime
-import json
 import time
-import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,10 +43,7 @@ class ProtocolError(UserError, ValueError):
 
 
 Changes = Mapping[str, Any]
-"""Changed entries of the protocols of trials, by name; all others are each trial's own.
-
-A text says what a command line says: a number, `true`, `false`, or several of these with commas in between.
-"""
+"""Changed entries of the protocols of trials, by name; all others are each trial's own."""
 
 
 def by_protocol(trial: Trial, changes: Changes) -> Trial:
@@ -56,9 +51,8 @@ def by_protocol(trial: Trial, changes: Changes) -> Trial:
 
     The id of the changed trial differs from that of its row, so it is for evaluations alone.
     """
-    types = _entries(trial)
     try:
-        return trial.with_protocol({name: _value(given, types.get(name)) for name, given in changes.items()})
+        return trial.with_protocol(dict(changes))
     except ValidationError as error:
         wrong = error.errors()[0]
         place = "".join(f"{name}: " for name in wrong["loc"] if name in changes)
@@ -67,23 +61,9 @@ def by_protocol(trial: Trial, changes: Changes) -> Trial:
         raise ProtocolError(str(error)) from error
 
 
-def _value(given: Any, annotation: Any) -> Any:
-    """What a text says for an entry of this type; anything else is itself."""
-    if not isinstance(given, str) or annotation is str:
-        return given
-    if typing.get_origin(annotation) is tuple:
-        return tuple(_value(part, None) for part in given.split(","))
-    try:
-        return json.loads(given)
-    except ValueError:
-        return given
-
-
-def _entries(trial: Trial) -> dict[str, Any]:
-    """The types of what an evaluation may change of the protocol of a trial, by name."""
-    if trial.protocol is None:
-        return {}
-    return {name: field.annotation for name, field in type(trial.protocol).model_fields.items() if name != "name"}
+def _entries(trial: Trial) -> set[str]:
+    """The names of what an evaluation may change of the protocol of a trial."""
+    return set() if trial.protocol is None else type(trial.protocol).model_fields.keys() - {"name"}
 
 
 def _require_entries(changes: Changes, trials: Collection[Trial]) -> None:
@@ -97,7 +77,7 @@ def _changed(key: str, trial: Trial, changes: Changes) -> Trial:
     """The trial with changes of its protocol; a `LoadError` or `ContractError` if it cannot be evaluated so."""
     if trial.protocol is None:
         raise LoadError(f"trial {key} has no protocol that could be changed")
-    if missing := sorted(changes.keys() - _entries(trial).keys()):
+    if missing := sorted(changes.keys() - _entries(trial)):
         raise LoadError(f"trial {key} has no entry '{missing[0]}' to be evaluated by")
     changed = by_protocol(trial, changes)
     with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
@@ -182,6 +162,7 @@ class EvaluationRun(Run):
 
     def __post_init__(self) -> None:
         self.left = list(self.work.pending)
+        self.begun = time.monotonic()
 
     def advance(self) -> PackProgressed:
         """Evaluate and commit one trial. A trial that has lost its network is passed over."""
@@ -195,15 +176,16 @@ class EvaluationRun(Run):
     def progress(self) -> PackProgressed:
         """Progress of the run; an evaluated trial counts as its training steps."""
         steps, lanes = self.work.pack.trials[0].steps, len(self.work.pending)
+        done = steps * (lanes - len(self.left))
         return PackProgressed(
             pack_id=self.work.pack.pack_id,
             phase="evaluating" if self.left else "done",
-            step=steps * (lanes - len(self.left)) // max(1, lanes),
+            step=done // max(1, lanes),
             steps=steps,
             lanes=lanes,
             rows=dict(self.rows),
             train_loss=float("nan"),
-            steps_per_second=0.0,
+            steps_per_second=done / max(1e-9, time.monotonic() - self.begun),  # by which the time left is told
         )
 
     def _evaluated(self, key: str, trial: Trial) -> bool:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sweeper.events import PackProgressed, Program
-from sweeper.packs.packing import Pack, cells, packs, shape, structure
+from sweeper.events import PackProgressed
+from sweeper.packs.packing import Pack, cells, packs, structure
 from sweeper.space.sweep_spec import Expansion
 from sweeper.store.store import Status
 from sweeper.trial.trial import Trial, trial_id
@@ -48,11 +48,6 @@ class Work:
     def until(self) -> int:
         """Training steps of each trial at the end of the work."""
         return self.pack.trials[0].steps if self.segment is None else self.segment.until
-
-    @property
-    def steps(self) -> int:
-        """Training steps of the pending trials together, those of earlier segments included."""
-        return self.until * len(self.pending)
 
 
 class Run(abc.ABC):
@@ -128,22 +123,6 @@ def _work(pack: Pack, pending: tuple[str, ...], holders: Mapping[str, str]) -> W
     return Work(pack.part(pending), pending, Segment(pack.trials[0].steps, "finish", parent=holder))
 
 
-class Programs:
-    """Numbers compiled programs from 1, in the order in which they are asked for."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-        self._alike: dict[Any, int] = {}
-
-    def number(self, trial: Trial) -> int:
-        """The number of the program that trains a trial."""
-        return self._numbers.setdefault(structure(trial), len(self._numbers) + 1)
-
-    def alike(self, trial: Trial) -> int:
-        """The first number of a program whose steps cost the same."""
-        return self._alike.setdefault(shape(trial), self.number(trial))
-
-
 class WorkSource(abc.ABC):
     """Hands out work in order, and learns when a pack has ended."""
 
@@ -157,8 +136,7 @@ class WorkSource(abc.ABC):
         self.variables: dict[str, Mapping[str, Any]] = {}  # see `Expansion.variables`
         self.grown: Callable[[], None] = lambda: None  # called when more trials are planned, before they are handed out
         self._waiting: deque[Work] = deque()
-        self._steps: dict[Any, tuple[Trial, int]] = {}  # by structure a trial, and the steps of all that were pending
-        self._numbers = Programs()
+        self._programs: dict[Any, int] = {}  # numbers from 1, by structure
 
     @property
     @abc.abstractmethod
@@ -175,23 +153,12 @@ class WorkSource(abc.ABC):
 
     def program(self, pack: Pack) -> int:
         """The number of the compiled program that trains a pack, from 1."""
-        return self._numbers.number(pack.trials[0])
-
-    def share_numbers(self, joint: "WorkSource") -> None:
-        """Number programs as the source of several sweeps does."""
-        self._numbers = joint._numbers
-
-    def programs(self, step_seconds: Mapping[Any, float]) -> dict[int, Program]:
-        """What the compiled programs train, by number; `step_seconds` has what is known of them, by shape."""
-        return {
-            self._numbers.number(trial): Program(steps, self._numbers.alike(trial), step_seconds.get(shape(trial)))
-            for trial, steps in self._steps.values()
-        }
+        return self._programs.setdefault(structure(pack.trials[0]), len(self._programs) + 1)
 
     @property
-    def steps(self) -> int:
-        """Training steps of all trials that were pending, together."""
-        return sum(steps for _, steps in self._steps.values())
+    def programs(self) -> int:
+        """How many compiled programs the packs known so far need."""
+        return len(self._programs)
 
     @property
     def held_up(self) -> tuple[str, ...]:
@@ -225,13 +192,8 @@ class WorkSource(abc.ABC):
     def _extend(self, plan: Plan) -> None:
         self.planned.update(plan.trials)
         for work in plan.work:
-            self._note_steps(work.pack.trials[0], work.steps)
+            self.program(work.pack)
         self._waiting.extend(plan.work)
-
-    def _note_steps(self, trial: Trial, steps: int) -> None:
-        """Count steps of trials of one structure, of which this is one."""
-        first, before = self._steps.get(structure(trial), (trial, 0))
-        self._steps[structure(trial)] = first, before + steps
 
 
 class ListedWork(WorkSource):

@@ -7,37 +7,20 @@ from typing import Any
 from sweeper import events
 from sweeper.events import Status, Stream
 from sweeper.packs.packing import Pack
-from sweeper.trial.entry_names import LABEL, entries_of, named_values
-from sweeper.trial.entry_names import varying as varying_entries
+from sweeper.trial.entry_names import LABEL, entries_of, named_values, varying
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial
+
+MOST_ENTRIES = 5  # in a label, beside those that every label has
 
 MOST = 3
 """A label lists at most this many values. Of more numbers it has the smallest and the largest, of others the count."""
 
 
-def varying(trials: Iterable[Trial]) -> list[str]:
-    """The entries in which trials differ, by dotted path."""
-    return varying_entries([entries_of(canonical(trial)) for trial in trials])
-
-
 def distinguishing(trials: Iterable[Trial]) -> list[str]:
-    """Of `varying` what tells trials apart: without the entries that follow from those before them.
-
-    Variants of a space may differ in twenty entries that all change together.
-    """
-    records = [entries_of(canonical(trial)) for trial in trials]
-    paths, groups = [], [0] * len(records)
-    for path in dict.fromkeys([*LABEL, *varying_entries(records)]):
-        numbers: dict[tuple[int, Any], int] = {}
-        apart = [
-            numbers.setdefault((group, record.get(path)), len(numbers))
-            for group, record in zip(groups, records, strict=True)
-        ]
-        if len(numbers) > len(set(groups)):
-            paths.append(path)
-            groups = apart
-    return paths
+    """The first of the entries in which trials differ, by dotted path."""
+    paths = varying([entries_of(canonical(trial)) for trial in trials])
+    return [path for path in paths if path not in LABEL][:MOST_ENTRIES]
 
 
 def label(pack: Pack, paths: Iterable[str]) -> str:
@@ -47,8 +30,7 @@ def label(pack: Pack, paths: Iterable[str]) -> str:
     def text_of(path: str) -> str:
         return _values([trial[path] for trial in trials if path in trial])
 
-    others = [path for path in paths if path not in LABEL]
-    return " ".join(filter(None, [*map(text_of, LABEL), *named_values(others, text_of)]))
+    return " ".join(filter(None, [*map(text_of, LABEL), *named_values(paths, text_of)]))
 
 
 def _values(values: Iterable[Any]) -> str:

@@ -4,28 +4,24 @@ The class of a search says what its source has to know (`sweeper.space.search_me
 whole, and a halving has a module of its own. In an adaptive search the next settings depend on the values of earlier
 ones, and every start asks for all of them again, with the values in the store.
 
-Several sweeps that run together have one source, which asks theirs in order (`JointWork`).
-
 Invariants:
     - An adaptive search proposes setting n when exactly the values of the settings up to n - WINDOW have been given to
       it, in order. So the settings depend on the space and on the results alone, never on the number of workers or on
       interruptions.
-    - The value of a setting is the mean over all of its trials, each on the scale of its task (`Search.scaled`). A
-      setting with a trial that was stopped early has been pruned; one with a trial that failed or has no finite value
-      has failed.
+    - The value of a setting is the mean over all of its trials. A setting with a trial that was stopped early has been
+      pruned; one with a trial that failed or has no finite value has failed.
 """
 
 import itertools
 import statistics
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from sweeper.messages import counted
 from sweeper.packs.checkpointed_trials import holders
 from sweeper.packs.halving import HalvingWork
 from sweeper.packs.packing import cells
-from sweeper.packs.plan import ListedWork, Work, WorkSource, plan
+from sweeper.packs.plan import ListedWork, WorkSource, plan
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store
@@ -66,50 +62,6 @@ def work_source(
     listed = ListedWork(planned)
     listed.note(expansion)
     return listed, f"{expansion.summary} · {counts}"
-
-
-class JointWork(WorkSource):
-    """The work of several sweeps, those of the first first; a pack that two of them hand out is run once."""
-
-    def __init__(self, sources: Sequence[WorkSource]):
-        super().__init__(frozenset.intersection(*(source.done for source in sources)))
-        self._sources = sources
-        for source in sources:
-            source.share_numbers(self)
-        self._under_way: dict[str, tuple[Work, list[WorkSource]]] = {}  # by the id of the pack
-        self._note_planned()
-
-    def _note_planned(self) -> None:
-        for source in self._sources:
-            self.planned.update(source.planned)
-
-    @property
-    def exhausted(self) -> bool:
-        return all(source.exhausted for source in self._sources)
-
-    def next(self) -> Work | None:
-        for source in self._sources:
-            while (work := source.next()) is not None:
-                running, waiting = self._under_way.setdefault(work.pack.pack_id, (work, []))
-                if running.segment != work.segment:  # another part of its training
-                    source.put_back(work)
-                    break
-                waiting.append(source)
-                if len(waiting) == 1:
-                    return work
-        return None
-
-    def upcoming(self) -> tuple[Work, ...]:
-        return tuple(itertools.chain.from_iterable(source.upcoming() for source in self._sources))
-
-    def put_back(self, work: Work) -> None:
-        for source in self._under_way.pop(work.pack.pack_id)[1]:
-            source.put_back(work)
-
-    def settle(self, pack_id: str, whole: bool = True) -> None:
-        for source in self._under_way.pop(pack_id, (None, []))[1]:
-            source.settle(pack_id, whole)
-        self._note_planned()
 
 
 class _Asked(NamedTuple):
@@ -195,7 +147,7 @@ class AdaptiveWork(WorkSource):
 
     def _tell(self, asked: _Asked) -> None:
         trials, search = asked.trials, self._spec.search
-        values = [self._scaled(trials, name) for name in search.metric]
+        values = [self._metric(trials, name) for name in search.metric]
         if asked.left_out:
             self._study.leave_out(self._told)
         elif any(each is None for each in values):
@@ -204,15 +156,3 @@ class AdaptiveWork(WorkSource):
             # A mean over some training seeds would reward a setting for the training seeds that failed.
             means = [statistics.fmean(each) for each in values if each and len(each) == len(trials)]
             self._study.tell(self._told, means if len(means) == len(values) else None)
-
-    def _scaled(self, trials: Collection[Trial], metric: str) -> list[float] | None:
-        """As the function `metric`, with each value on the scale of its task."""
-        of_tasks: dict[str, list[Trial]] = defaultdict(list)
-        for trial in trials:
-            of_tasks[trial.folder.task].append(trial)
-        values: list[float] = []
-        for task, own in of_tasks.items():
-            if (found := self._metric(own, metric)) is None:
-                return None
-            values += [self._spec.search.scaled(task, value) for value in found]
-        return values

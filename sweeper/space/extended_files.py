@@ -5,19 +5,12 @@ by the rules of variants. The text that a store keeps of such a space has the en
 of a sweep needs no further file.
 """
 
-import contextlib
-import os
-import re
-import stat
 from dataclasses import replace
 from pathlib import Path
 
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import Elsewhere, Problem, Refused, shown
 from sweeper.space.yaml_tree import Node, document_tree, merged, text_of
-
-MAX_BYTES = 2**20
-MAX_BASES = 8
 
 
 def document(path: Path) -> tuple[Node, str]:
@@ -48,7 +41,7 @@ def _joined(root: Node, files: tuple[Path, ...]) -> Node:
         base = document_tree(_file_text(other), place=lambda line: line and Elsewhere(str(other), line))
     except Refused as error:
         raise named.refusal(error.problem.line(str(other))) from None
-    if len(files) > MAX_BASES or os.path.realpath(other) in {os.path.realpath(file) for file in files}:
+    if other.resolve() in [file.resolve() for file in files]:
         raise named.refusal(f"{shown(named.value)} extends this space in its turn")
     if not isinstance(base.value, dict):
         raise named.refusal(f"{shown(named.value)} is no search space")
@@ -63,37 +56,17 @@ def _without(node: Node, key: str) -> Node:
 
 def _file_text(path: Path) -> str:
     try:
-        content = _content(path)
+        return path.read_text("utf-8-sig")
     except FileNotFoundError:
         raise Refused(Problem("", f"there is no such file{did_you_mean(_nearest_space(path))}")) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise Refused(Problem("", f"cannot be read: {reason}")) from None
-    if len(content) > MAX_BYTES:
-        raise Refused(Problem("", f"larger than {MAX_BYTES:,} bytes; no search space needs that"))
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        message = f"not UTF-8: the byte {content[error.start]:#04x} cannot stand here"
-        raise Refused(Problem("", message, line)) from None
-
-
-def _content(path: Path) -> bytes:
-    """What a regular file holds, one byte more than is allowed at most; a pipe or a device might never end."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError("it is no regular file")
-        return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise Refused(Problem("", f"cannot be read: {error.strerror}")) from None
+    except ValueError as error:  # no UTF-8
+        raise Refused(Problem("", f"cannot be read: {error}")) from None
 
 
 def _nearest_space(path: Path) -> str | None:
-    """The search space whose name is most like that of a missing file, in the same folder or among those shipped."""
-    spaces: dict[str, Path] = {}
-    for folder in (path.parent, Path("search_spaces")):
-        for other in sorted(folder.glob("*.y*ml")):
-            with contextlib.suppress(OSError, ValueError):
-                if re.search(rb"^(trial|extends) *:", _content(other), re.MULTILINE):
-                    spaces.setdefault(other.stem, other)
-    nearest = nearest_name(path.stem, spaces)
-    return str(spaces[nearest]) if nearest else None
+    """The file whose name is most like that of a missing space, in the same folder or among the spaces shipped."""
+    folders = (Path("search_spaces"), path.parent)
+    spaces = {other.stem: str(other) for folder in folders for other in folder.glob("*.y*ml")}
+    return spaces.get(nearest_name(path.stem, spaces) or "")

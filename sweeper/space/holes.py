@@ -16,16 +16,14 @@ Invariants:
       as many as the product.
 """
 
-import bisect
 import itertools
 import math
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -40,7 +38,7 @@ from pydantic import (
 
 from sweeper.space import formulas, validation_messages
 from sweeper.space.problems import Problem, Refused, shown
-from sweeper.space.yaml_tree import MAX_NODES, RESERVED, Alternatives, Node, plain, signature
+from sweeper.space.yaml_tree import RESERVED, Alternatives, Node, plain, signature
 from sweeper.trial.entry_names import is_number
 from sweeper.trial.field_types import Count, Positive, infinity
 
@@ -50,8 +48,8 @@ if TYPE_CHECKING:
 MAX_SETTINGS = 1_000_000
 SIGNIFICANT_DIGITS = 6
 
-LEAST_QUANTILE = 2.0**-53
-"""The least quantile of a normal distribution that is drawn: 8.2 standard deviations below the mean."""
+MAX_VALUES = 50_000
+"""Most values of a `logspace`, which are made whenever one of them is taken."""
 
 
 class Hole(BaseModel):
@@ -126,13 +124,18 @@ def _rounded(value: Any) -> float:
 # Lists
 
 
-Entries = Annotated[list[Node], Field(min_length=1)]
+class Choice(Hole, Alternatives):
+    """One of some entries, which are equally likely. They may be whole records, and these may have holes.
 
+    Optuna takes the entries for unlike each other, and numbers that rise or fall for points on a scale.
+    """
 
-class _Listed(Hole, Alternatives):
-    """Some entries. They may be whole records, and these may have holes."""
+    entries: Annotated[list[Node], Field(min_length=1)] = Field(alias="choice")
 
-    entries: Entries
+    @classmethod
+    def among(cls, entries: Sequence[Node]) -> Self:
+        """The choice among trees that no document lists."""
+        return cls.model_construct(entries=list(entries))
 
     @classmethod
     def checked(cls, content: Node) -> Any:
@@ -156,72 +159,13 @@ class _Listed(Hole, Alternatives):
 
     def grid_size(self, draws: bool) -> int:
         sizes = [grid_size(option, draws) for option in self.entries]
-        return max(sizes) if draws and self.DRAWN else sum(sizes)
-
-
-class Choice(_Listed):
-    """One of the entries, which are equally likely unless they have weights.
-
-    Optuna takes the entries for unlike each other, or for points on a scale if they are `ordered`. Numbers that rise or
-    fall are, unless the space says otherwise.
-    """
-
-    entries: Entries = Field(alias="choice")
-    weights: list[Positive] | None = None  # one for each entry, in any unit
-    ordered: bool | None = None
-
-    @classmethod
-    def among(cls, entries: Sequence[Node]) -> Self:
-        """The choice among trees that no document lists."""
-        return cls.model_construct(entries=list(entries))
-
-    @field_validator("weights")
-    @classmethod
-    def _one_each(cls, weights: list[float] | None, info: ValidationInfo) -> list[float] | None:
-        count = len(info.data.get("entries", weights or ()))
-        _require(weights is None or len(weights) == count, f"{len(weights or ())} weights for {count} entries")
-        return weights
-
-    def drawn(self, u: float) -> int:
-        if self.weights is None:
-            return super().drawn(u)
-        ends = list(itertools.accumulate(self.weights))
-        return min(bisect.bisect(ends, u * ends[-1]), len(ends) - 1)
-
-    @property
-    def _on_a_scale(self) -> bool:
-        if self.ordered is not None:
-            return self.ordered
-        values = [infinity(entry.value) for entry in self.entries]
-        return all(map(is_number, values)) and values in (sorted(values), sorted(values, reverse=True))
+        return max(sizes) if draws else sum(sizes)
 
     def suggested(self, trial: "OptunaTrial", path: str) -> int:
-        if self.weights is not None:
-            return self.drawn(trial.suggest_float(path, 0.0, 1.0))
-        if self._on_a_scale and len(self.entries) > 2:
+        values = [infinity(entry.value) for entry in self.entries]
+        if len(values) > 2 and all(map(is_number, values)) and values in (sorted(values), sorted(values, reverse=True)):
             return super().suggested(trial, path)
-        return trial.suggest_categorical(path, range(len(self.entries)))
-
-
-class Each(_Listed):
-    """Entries that every setting takes in full; they may be written as another hole that has a grid."""
-
-    DRAWN = False
-
-    entries: Entries = Field(alias="each")
-
-    @classmethod
-    def checked(cls, content: Node) -> Any:
-        problems: list[Problem] = []
-        hole = _opened(content, RESERVED, problems).value if isinstance(content.value, dict) else None
-        if problems:
-            raise Refused(problems[0])
-        if not isinstance(hole, Hole):
-            return content.value
-        if not 0 < len(hole.options) <= MAX_NODES:
-            message = f"a range that is taken in full needs a step, and has at most {MAX_NODES:,} values"
-            raise content.refusal(message)
-        return list(hole.options)
+        return trial.suggest_categorical(path, range(len(values)))
 
 
 class Seeds(Hole):
@@ -240,57 +184,25 @@ class Seeds(Hole):
         return [self.options[-1]]
 
 
-Number = int | float
-Spacing = Annotated[tuple[Number, Number, Annotated[int, Field(ge=2, le=MAX_NODES)]], Field(strict=False)]
+class Logspace(Hole):
+    """Numbers at equal distances in the logarithm: first, last and number; the ends are values, not exponents.
 
+    They are integers if both ends and all numbers are whole.
+    """
 
-class Linspace(Hole):
-    """Numbers at equal distances: first, last and number. They are integers if both ends and all numbers are whole."""
-
-    spacing: Spacing = Field(alias="linspace")
-
-    @field_validator("spacing")
-    @classmethod
-    def _distinct(cls, spacing: tuple[Number, Number, int]) -> tuple[Number, Number, int]:
-        first, last, count = spacing
-        _require(first != last, f"both ends are {shown(first)}; write the value itself")
-        distinct = len({first, *cls._between(first, last, count), last}) == count
-        _require(distinct, f"{count:,} values between {shown(first)} and {shown(last)} are not all different")
-        return spacing
-
-    @classmethod
-    def _between(cls, first: float, last: float, count: int) -> list[int | float]:
-        """The numbers between the ends."""
-        start, length = Fraction(repr(first)), Fraction(repr(last)) - Fraction(repr(first))
-        exact = [start + length * i / (count - 1) for i in range(1, count - 1)]
-        return [int(value) if value.denominator == 1 else _rounded(value) for value in exact]
+    spacing: Annotated[tuple[Positive, Positive, Annotated[int, Field(ge=2, le=MAX_VALUES)]], Field(strict=False)] = (
+        Field(alias="logspace")
+    )
 
     @property
     def options(self) -> Sequence[Node]:
-        return self._values
-
-    @cached_property
-    def _values(self) -> list[Node]:
         first, last, count = self.spacing
-        values = [first, *self._between(first, last, count), last]
-        whole = isinstance(first, int) and isinstance(last, int) and all(float(value).is_integer() for value in values)
-        return [replace(self._content, value=int(value) if whole else float(value)) for value in values]
+        values = [first, *map(_rounded, np.geomspace(first, last, count)[1:-1]), last]
+        whole = all(isinstance(end.value, int) for end in self._content.value) and all(map(float.is_integer, values))
+        return [replace(self._content, value=int(value) if whole else value) for value in values]
 
 
-class Logspace(Linspace):
-    """Numbers at equal distances in the logarithm; the ends are values, not exponents."""
-
-    spacing: Spacing = Field(alias="logspace")
-
-    @classmethod
-    def _between(cls, first: float, last: float, count: int) -> list[int | float]:
-        for place, end in enumerate((first, last)):
-            _require(end > 0, f"[{place}]: must be above 0; ends are the values themselves, not exponents", end)
-        start, length = math.log(first), math.log(last) - math.log(first)
-        return [_rounded(math.exp(start + length * i / (count - 1))) for i in range(1, count - 1)]
-
-
-# Ranges and distributions
+# Ranges
 
 TWO = Field(min_length=2, max_length=2)
 WholeEnd = Annotated[int, Field(ge=-(2**53), le=2**53)]
@@ -347,8 +259,7 @@ class Uniform(_Range):
     def _fits(cls, step: float | None, info: ValidationInfo) -> float | None:
         if step is not None and (ends := info.data.get("ends")):
             _require(step <= ends[1] - ends[0], f"{shown(step)} is longer than the range")
-            shows = isinstance(step, int) or max(map(abs, ends)) <= 1e15 * step
-            _require(shows, f"{shown(step)} is so short that numbers of 15 digits do not show it")
+            _require(ends[1] - ends[0] <= MAX_SETTINGS * step, f"{shown(step)} makes more than {MAX_SETTINGS:,} values")
         return step
 
     @property
@@ -418,51 +329,9 @@ class Int(Uniform):
         return super().filled(node, setting) if self.options else replace(node, value=setting[node.path])
 
 
-Moments = Annotated[tuple[float, Positive], Field(strict=False)]
-
-
-class Normal(Hole):
-    """A real number with a mean and a standard deviation. The median is probed, since there are no ends."""
-
-    moments: Moments = Field(alias="normal")
-
-    @property
-    def probed(self) -> Sequence[Node]:
-        return [self._at(self.drawn(0.5))]
-
-    def _at(self, value: float) -> Node:
-        return replace(self._content.value[0], value=_rounded(value))
-
-    def drawn(self, u: float) -> float:
-        mean, deviation = self.moments
-        return mean + deviation * statistics.NormalDist().inv_cdf(max(u, LEAST_QUANTILE))
-
-    def suggested(self, trial: "OptunaTrial", path: str) -> float:
-        return self.drawn(min(trial.suggest_float(path, 0.0, 1.0), 1 - 2**-53))
-
-    def filled(self, node: Node, setting: Mapping[str, Any]) -> Node:
-        return self._at(setting[node.path])
-
-
-class LogNormal(Normal):
-    """A real number whose logarithm has a mean and a standard deviation."""
-
-    moments: Moments = Field(alias="log_normal")
-
-    @field_validator("moments")
-    @classmethod
-    def _finite(cls, moments: tuple[float, float]) -> tuple[float, float]:
-        largest = math.log(float(2**1000))
-        _require(abs(moments[0]) + 10 * moments[1] <= largest, "are those of the logarithm, which is not so large")
-        return moments
-
-    def drawn(self, u: float) -> float:
-        return math.exp(super().drawn(u))
-
-
 KINDS: Mapping[str, type[Hole]] = {
     field.alias: kind
-    for kind in (Choice, Each, Uniform, LogUniform, Int, Normal, LogNormal, Linspace, Logspace, Seeds)
+    for kind in (Choice, Uniform, LogUniform, Int, Logspace, Seeds)
     for field in kind.model_fields.values()
     if field.alias is not None
 }
@@ -472,7 +341,7 @@ KINDS: Mapping[str, type[Hole]] = {
 class _Computed(BaseModel, extra="forbid"):
     """A value that follows from others, and stands where a hole may stand."""
 
-    formula: Annotated[Any, AfterValidator(formulas.Formula)]
+    formula: Annotated[str, AfterValidator(formulas.Formula)]
 
 
 # Trees

@@ -11,23 +11,20 @@ from this class; callers never check which method it is. `sweeper.packs.work_sou
 A new method is a class, and a name in `Method`.
 """
 
-import importlib.util
-import itertools
 import operator
 import random
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sweeper.messages import counted, inflected
-from sweeper.space import holes
-from sweeper.space.early_stopping import AnyEarlyStopping
-from sweeper.space.formulas import Resolution
+from sweeper.messages import counted, inflected, instead
+from sweeper.space import formulas, holes
+from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.halving import Halving
 from sweeper.space.holes import MAX_SETTINGS, Choice, Hole, holes_in
-from sweeper.space.optuna_options import OptunaOptions
 from sweeper.space.yaml_tree import Node
 from sweeper.trial.field_types import ListOf
 from sweeper.trial.kinds import Goal, kind_with
@@ -40,8 +37,6 @@ T = TypeVar("T")
 
 OneOrMore = Annotated[ListOf[T], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])]
 """Several values, of which a single one needs no list."""
-
-Draws = Annotated[int, Field(ge=1, le=MAX_SETTINGS)]
 
 
 class Search(Spec):
@@ -57,12 +52,12 @@ class Search(Spec):
     """Whether settings depend on the values of earlier settings, so that they are not known before the search runs."""
 
     method: str
-    trials: Annotated[OneOrMore[Draws], Field(min_length=1)] | None = None  # settings to draw, in all or by variant
+    trials: Annotated[int, Field(ge=1, le=MAX_SETTINGS)] | None = None  # settings to draw
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     # Several for a Pareto front; a kind of trial may have one that is meant where none is written
     metric: Annotated[OneOrMore[str], Field(min_length=1)] = Field(default_factory=lambda: (kind_with({}).goal,))
     mode: Annotated[OneOrMore[Literal["min", "max"]], Field(min_length=1)] = ("max",)
-    early_stopping: AnyEarlyStopping | None = None
+    early_stopping: EarlyStopping | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> "Search":
@@ -81,13 +76,10 @@ class Search(Spec):
     @property
     def draws(self) -> int:
         """Number of settings to draw; 0 for a method that takes all."""
-        return sum(self.trials or ())
+        return self.trials or 0
 
     def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
-        """For every setting, in order, the filled trees of its training seeds and of the axes that it takes in full.
-
-        It is a `ValueError` if the search adapts.
-        """
+        """For every setting, in order, the filled trees of its training seeds; a `ValueError` if the search adapts."""
         raise ValueError(f"the search {self.method} has no list of trials; see study()")
 
     def study(self, tree: Node) -> "OptunaStudy":
@@ -104,10 +96,6 @@ class Search(Spec):
         """Whether trials are stopped before their end, so that a stopped trial counts as done."""
         return self.early_stopping is not None or self.halving is not None
 
-    def scaled(self, task: str, value: float) -> float:
-        """A value of the metric on a task as it counts in the mean over the tasks of a setting."""
-        return value
-
     @property
     def goal(self) -> Goal | None:
         """The metric that ranks the settings, and its direction; None if the task's main metric does."""
@@ -121,7 +109,7 @@ class Search(Spec):
 def open_holes(tree: Node) -> dict[str, Hole]:
     """Every hole that is drawn, by its path, in the order of paths.
 
-    Seeds and axes that are taken in full are left out, since every setting is trained with all of them.
+    Seeds are left out, since every setting is trained with all of them.
     """
     return dict(sorted((node.path, node.value) for node in holes_in(tree) if node.value.DRAWN))
 
@@ -152,18 +140,9 @@ class RandomSearch(Search):
     method: Literal["random"]
 
     def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
-        assert self.trials is not None
-        if len(self.trials) == 1:
-            return self._drawn(tree, self.draws, str(self.seed))
-        own = enumerate(zip(tree.value.options, self.trials, strict=True))
-        return itertools.chain.from_iterable(
-            self._drawn(variant, draws, f"{self.seed}/variants[{number}]") for number, (variant, draws) in own
-        )
-
-    def _drawn(self, tree: Node, draws: int, stream: str) -> Iterator[Iterable[Node]]:
         open_to_draw = open_holes(tree).items()
-        for index in range(draws):
-            uniform = {path: random.Random(f"{stream}/{index}/{path}").random() for path, _ in open_to_draw}
+        for index in range(self.draws):
+            uniform = {path: random.Random(f"{self.seed}/{index}/{path}").random() for path, _ in open_to_draw}
             setting = {path: hole.drawn(uniform[path]) for path, hole in open_to_draw}
             yield holes.grid(holes.filled(tree, setting))
 
@@ -188,7 +167,7 @@ class HalvingSearch(Halving, Search):
     def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
         for setting in holes.grid(tree):
             trial = setting.value["trial"]
-            seed = Resolution(setting).resolved(trial.value.get("seed", Node(0, f"{trial.path}.seed", None)))
+            seed = formulas.resolved(setting, trial.value.get("seed", Node(0, f"{trial.path}.seed", None)))
             seeds = range(seed.value * self.starts, (seed.value + 1) * self.starts)
             trials = [replace(trial, value=trial.value | {"seed": replace(seed, value=number)}) for number in seeds]
             yield [replace(setting, value=setting.value | {"trial": each}) for each in trials]
@@ -201,24 +180,20 @@ class HalvingSearch(Halving, Search):
 # Settings that are proposed
 
 
-class Sampler(OptunaOptions):
-    """A sampler of Optuna, with arguments of its class beside the name."""
+class Sampler(Spec, extra="allow"):
+    """A sampler of Optuna by the name of its class, with arguments of this class beside the name."""
 
-    name: Literal["tpe", "gp", "cma_es", "nsga2", "qmc"] = "tpe"
+    name: str = "TPESampler"
 
-    @property
-    def kind(self) -> type:
+    def made(self, seed: int) -> Any:
+        """The sampler; whatever the class of Optuna raises is for the author of the space."""
         import optuna  # a second of import, which only this search needs
 
-        samplers = optuna.samplers
-        kinds = {"tpe": samplers.TPESampler, "gp": samplers.GPSampler, "cma_es": samplers.CmaEsSampler}
-        return {**kinds, "nsga2": samplers.NSGAIISampler, "qmc": samplers.QMCSampler}[self.name]
-
-    def tried(self) -> None:
-        package = {"gp": "torch", "cma_es": "cmaes"}.get(self.name)
-        if package and importlib.util.find_spec(package) is None:
-            raise ValueError(f"name: '{self.name}' needs {package}: pip install {package}")
-        super().tried()
+        kinds = {name: kind for name, kind in vars(optuna.samplers).items() if name.endswith("Sampler")}
+        if self.name not in kinds:
+            raise ValueError(f"Optuna has no sampler '{self.name}'{instead(self.name, kinds)}")
+        with warnings.catch_warnings(action="ignore"):  # the author chose the sampler, be it experimental
+            return kinds[self.name](seed=seed, **(self.model_extra or {}))
 
 
 class OptunaSearch(Search):
@@ -229,23 +204,6 @@ class OptunaSearch(Search):
 
     method: Literal["optuna"]
     sampler: Sampler = Sampler()
-    # By task, or experiment, two rising values of the metric, which count as 0 and as 1 in the mean over all
-    scale: dict[str, Annotated[ListOf[float], Field(min_length=2, max_length=2)]] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _one_metric(self) -> "OptunaSearch":
-        if self.scale and len(self.metric) > 1:
-            raise ValueError("scale: is that of one metric; a search for several compares each by itself")
-        for task, (zero, one) in self.scale.items():
-            if zero >= one:
-                raise ValueError(f"scale: {task}: expected two rising numbers, got {zero:g} and {one:g}")
-        if len(self.metric) > 1 and self.sampler.name == "cma_es":
-            raise ValueError(f"metric: the sampler {self.sampler.name} improves one metric, not {len(self.metric)}")
-        return self
-
-    def scaled(self, task: str, value: float) -> float:
-        zero, one = self.scale.get(task, (0.0, 1.0))
-        return (value - zero) / (one - zero)
 
     def study(self, tree: Node) -> "OptunaStudy":
         return OptunaStudy(self, tree)
@@ -263,24 +221,17 @@ class OptunaStudy:
     def __init__(self, search: OptunaSearch, tree: Node):
         import optuna
 
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)  # samplers warn of themselves
         self._states = optuna.trial.TrialState
         self._study = optuna.create_study(
-            sampler=search.sampler.with_arguments(seed=search.seed),
+            sampler=search.sampler.made(search.seed),
             directions=["maximize" if mode == "max" else "minimize" for mode in search.mode],
         )
         self._tree = tree
-        # The variants of the settings: one of each in turn, as long as its number of draws lasts
-        assert search.trials is not None
-        draws = search.trials
-        turns = (variant for turn in range(max(draws)) for variant, number in enumerate(draws) if turn < number)
-        self._own_numbers = turns if len(draws) > 1 else None
         self._asked: list[OptunaTrial] = []
 
     def ask(self) -> Mapping[str, Any]:
         """The next setting: for every path in `open_holes` a value, or the index of an entry of a choice."""
-        if self._own_numbers is not None:
-            self._study.enqueue_trial({"variants": next(self._own_numbers)})
         trial = self._study.ask()
         self._asked.append(trial)
         setting: dict[str, Any] = {}

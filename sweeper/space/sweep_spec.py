@@ -129,7 +129,7 @@ class SweepSpec:
             raise SearchSpaceError(str(self.path), [Problem("exclude", message, self.document.value["exclude"].where)])
 
     def trials_of(self, setting: Mapping[str, Any]) -> Expansion:
-        """The trials of one setting: one for each of its training seeds and each entry of the axes taken in full.
+        """The trials of one setting: one for each of its training seeds.
 
         The setting is what `OptunaStudy.ask` gives: for every hole that is drawn the index of an option, or a number,
         which is rounded to six digits if it is real. Errors are those of `expand`.
@@ -162,12 +162,10 @@ def remarks(trials: Collection[Trial], search: Search) -> list[str]:
             doubts[path].append(words)
     for path, of_trials in doubts.items():
         lines.append(f"  trial.{path}: of {counted(len(of_trials), 'trial')} {of_trials[0]}")
-    name, first = search.early_stopping.first_step if search.early_stopping else ("", 0)
+    first = search.early_stopping.grace_steps if search.early_stopping else 0
     short = [trial.steps for trial in trials if trial.steps <= first]
     if short:
         subject = f"{counted(len(short), 'trial')} {inflected(len(short), 'is', 'are')}"
-        lines.append(
-            f"  search.early_stopping.{name}: {subject} never stopped early, as a training of {max(short):,} steps "
-            f"ends before step {first + 1:,}"
-        )
+        ends = f"a training of {max(short):,} steps ends before step {first + 1:,}"
+        lines.append(f"  search.early_stopping.grace_steps: {subject} never stopped early, as {ends}")
     return lines

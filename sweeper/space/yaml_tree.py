@@ -6,13 +6,9 @@ cannot be understood.
 
 Invariants:
     - Text is read by the core schema of YAML 1.2 (`1e-3` is a number, `no` a string), duplicate keys are refused, and
-      no object is ever built from a tag.
-    - A tree is bounded in depth and in the number of values with all aliases written out, so that no text exhausts the
-      stack or the memory. Strings can be encoded, integers have 64 bits, numbers are finite unless written `.inf` or
-      `.nan`.
+      no object is ever built from a tag. Integers have 64 bits, as in the columns of a store.
 """
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,21 +19,7 @@ import yaml
 from sweeper.space.problems import Problem, Refused, Where, shortened, shown
 from sweeper.trial import plugins
 
-MAX_DEPTH = 40
-MAX_NODES = 50_000
-
-RESERVED = (
-    "choice",
-    "each",
-    "uniform",
-    "log_uniform",
-    "int",
-    "normal",
-    "log_normal",
-    "linspace",
-    "logspace",
-    "formula",
-)
+RESERVED = ("choice", "uniform", "log_uniform", "int", "logspace", "formula")
 """Keys that open a hole wherever they stand in a trial; a mapping that has one is merged as a whole."""
 
 
@@ -173,32 +155,16 @@ DEFAULT_NAMES = {f"trial.{kind}": name for kind, name in plugins.DEFAULTS.items(
 class _Loader(yaml.SafeLoader):
     """Composes nodes by the core schema of YAML 1.2; nothing is constructed from them."""
 
-    def __init__(self, text: str):
-        super().__init__(text)
-        self.depth = 0
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            mark = self.peek_event().start_mark
-            raise yaml.MarkedYAMLError(problem=f"nested deeper than {MAX_DEPTH} levels", problem_mark=mark)
-        event = self.peek_event()
-        node = super().compose_node(parent, index)
-        if node is not None and not isinstance(event, yaml.AliasEvent) and event.tag is not None:
-            node.tag = event.tag.replace(_TAG, "!!")  # unlike any tag that is resolved, so that it is refused below
-        self.depth -= 1
-        return node
-
 
 _TAG = "tag:yaml.org,2002:"
-SCALARS = {
+_SCALARS = {
     "null": r"~|null|Null|NULL|",
     "bool": r"true|True|TRUE|false|False|FALSE",
     "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
     "float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?(\.inf|\.Inf|\.INF)|\.nan|\.NaN|\.NAN",
 }
 _Loader.yaml_implicit_resolvers = {}
-for _name, _pattern in SCALARS.items():
+for _name, _pattern in _SCALARS.items():
     _Loader.add_implicit_resolver(_TAG + _name, re.compile(rf"(?:{_pattern})\Z"), None)
 
 
@@ -215,101 +181,74 @@ def text_of(root: Node) -> str:
 
 
 def document_tree(text: str, path: str = "", place: Place = lambda line: line) -> Node:
-    """The one YAML document in `text`, all aliases written out; refused if it is no YAML, or needlessly large.
+    """The one YAML document in `text`, all aliases written out; refused if it is no YAML.
 
     `place` says where a line of the text is, or the text if the line is not known.
     """
     try:
         tree = _Loader(text).get_single_node()
+        at = Node(None, path, place(1 if tree is None else _line(tree)))
+        return at if tree is None else _filled(at, tree, place)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        what = ", ".join(part for part in (error.context, error.problem) if part)
-        raise Node(None, path, place(mark.line + 1 if mark else None)).refusal(f"not valid YAML: {what}") from None
+        line, what = mark and mark.line + 1, ", ".join(filter(None, (error.context, error.problem)))
     except yaml.reader.ReaderError as error:
-        at = Node(None, path, place(text[: error.position].count("\n") + 1))
-        raise at.refusal(f"the character {chr(error.character)!a} is not allowed in YAML") from None
-    except (ValueError, OverflowError) as error:
-        # Escapes and directives with huge numbers pass PyYAML's scanner and make its conversions raise.
-        raise Node(None, path, place(None)).refusal(f"not valid YAML: {error}") from None
-    line = 1 if tree is None else _line(tree)
-    at = Node(None, path, place(line))
-    return at if tree is None else _Composition(place).node(tree, at)
-
-
-class _Composition:
-    """The nodes of one document, made of PyYAML's with all aliases written out; it refuses what is needlessly large."""
-
-    def __init__(self, place: Place):
-        self._place = place
-        self._count = 0
-
-    def node(self, tree: yaml.Node, at: Node, depth: int = 0) -> Node:
-        """The node `at` a place, with the value of a node of PyYAML."""
-        self._count += 1
-        if self._count > MAX_NODES:
-            raise at.refusal(f"more than {MAX_NODES:,} values, counting what aliases repeat")
-        if depth > MAX_DEPTH:
-            raise at.refusal(f"nested deeper than {MAX_DEPTH} levels; does an alias hold itself?")
-        match tree:
-            case yaml.MappingNode(tag="tag:yaml.org,2002:map"):
-                return replace(at, value=self._entries(tree, at, depth + 1))
-            case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
-                places = [self._at(f"{at.path}[{i}]", each) for i, each in enumerate(tree.value)]
-                return replace(at, value=[self.node(*each, depth + 1) for each in zip(tree.value, places, strict=True)])
-            case yaml.ScalarNode():
-                return replace(at, value=_scalar(tree, self._at(at.path, tree)))
-        raise at.refusal(f"the tag {shortened(tree.tag)} is not supported")
-
-    def _at(self, path: str, tree: yaml.Node) -> Node:
-        return Node(None, path, self._place(_line(tree)))
-
-    def _entries(self, tree: yaml.MappingNode, mapping: Node, depth: int) -> dict[Any, Node]:
-        entries: dict[Any, Node] = {}
-        for key_tree, value in tree.value:
-            at = self._at(mapping.path, key_tree)
-            if not isinstance(key_tree, yaml.ScalarNode):
-                raise at.refusal("a key must be a word or a number")
-            key = _scalar(key_tree, at)
-            if key == "<<" and key_tree.style is None:
-                raise at.refusal(_NO_MERGE_KEYS)
-            if isinstance(key, int | float) and tree.flow_style and _is_absent(value):
-                raise _cut_by_commas(tree, entries, at)
-            if key is None or isinstance(key, bool):
-                raise at.refusal(f"a key must be a word or a number, not {shown(key)}")
-            at = replace(at, path=joined(at.path, key))
-            if key in entries:
-                line = next(_line(earlier) for earlier, _ in tree.value if earlier.value == key_tree.value)
-                first = "" if isinstance(at.where, str) else f" (first on line {line})"
-                raise at.refusal(f"the key appears twice{first}")
-            entries[key] = self.node(value, at, depth)
-        return entries
+        line, what = text[: error.position].count("\n") + 1, f"the character {chr(error.character)!a} {error.reason}"
+    except (ValueError, OverflowError) as error:  # of a tag that does not fit, or of an escape that is no character
+        line, what = None, str(error)
+    except RecursionError:
+        line, what = None, "values are nested too deep; does an alias hold itself?"
+    raise Node(None, path, place(line)).refusal(f"not valid YAML: {what}")
 
 
 def _line(tree: yaml.Node) -> int:
     return tree.start_mark.line + 1
 
 
-_NO_MERGE_KEYS = (
-    "YAML 1.2 has no merge keys (<<): write the entries out, repeat a whole value by an alias (model: *shared), "
-    "or use variants, which are merged over trial"
-)
+def _filled(at: Node, tree: yaml.Node, place: Place) -> Node:
+    """The node `at` a place, with the value of a node of PyYAML."""
+    match tree:
+        case yaml.MappingNode(tag="tag:yaml.org,2002:map"):
+            entries: dict[Any, Node] = {}
+            for key_tree, value in tree.value:
+                key = _key(key_tree, Node(None, at.path, place(_line(key_tree))))
+                node = Node(None, joined(at.path, key), place(_line(key_tree)))
+                if key in entries:
+                    raise node.refusal("the key appears twice")
+                entries[key] = _filled(node, value, place)
+            return replace(at, value=entries)
+        case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
+            items = [(Node(None, f"{at.path}[{i}]", place(_line(item))), item) for i, item in enumerate(tree.value)]
+            return replace(at, value=[_filled(*each, place) for each in items])
+        case yaml.ScalarNode():
+            return replace(at, value=_scalar(tree, at))
+    raise at.refusal(f"the tag {tree.tag} is not supported")
 
 
-def _is_absent(tree: yaml.Node) -> bool:
-    """Whether nothing is written where this value belongs."""
-    return isinstance(tree, yaml.ScalarNode) and tree.value == "" and tree.style is None
+def _key(tree: yaml.Node, mapping: Node) -> str | int | float:
+    key = _scalar(tree, mapping) if isinstance(tree, yaml.ScalarNode) else [*tree.value]
+    if isinstance(key, bool) or not isinstance(key, str | int | float):
+        raise mapping.refusal(f"a key must be a word or a number, not {shown(key)}")
+    return key
 
 
-def _cut_by_commas(tree: yaml.MappingNode, before: dict[Any, Node], at: Node) -> Refused:
-    """What is wrong with a mapping such as `{width: 1,10}`, in which 10 is a key."""
-    rest = [key.value for key, value in tree.value if _is_absent(value)]
-    if not before:
-        return at.refusal(f"{rest[0]} stands where a key belongs; a list is written in brackets")
-    key, node = list(before.items())[-1]
-    values = f"[{', '.join([str(node.value), *rest])}]"
-    several = values if key in RESERVED else f"{{choice: {values}}}"
-    cut = f"in braces a comma ends the value, so that {rest[0]} is read as a key; write {several}"
-    return replace(at, path=node.path).refusal(cut)
+def _scalar(tree: yaml.ScalarNode, at: Node) -> Any:
+    text = tree.value
+    match tree.tag.removeprefix(_TAG):
+        case "str":
+            return text
+        case "null":
+            return None
+        case "bool":
+            return text.lower() == "true"
+        case "int":
+            number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+            if abs(number) >= 2**63:
+                raise at.refusal(f"the integer {shortened(text)} is too large")
+            return number
+        case "float":
+            return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    raise at.refusal(f"the tag {tree.tag} is not supported")
 
 
 def joined(path: str, key: Any) -> str:
@@ -325,33 +264,6 @@ def path_of(location: Iterable[str | int], path: str = "") -> str:
     return path
 
 
-def _scalar(tree: yaml.ScalarNode, at: Node) -> Any:
-    kind, text = tree.tag.removeprefix(_TAG), tree.value
-    if kind == "str":
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise at.refusal(f"half of a character in {text!a}")
-        return text
-    if kind not in SCALARS:
-        raise at.refusal(f"the tag {shortened(tree.tag)} is not supported")
-    if not re.fullmatch(SCALARS[kind], text):
-        raise at.refusal(f"{shown(text)} is no {kind}")
-    match kind:
-        case "null":
-            return None
-        case "bool":
-            return text.lower() == "true"
-        case "int":
-            # Long before Python's own limit on digits, and the range of the integers of every store.
-            number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)) if len(text) <= 70 else 2**63
-            if abs(number) >= 2**63:
-                raise at.refusal(f"the integer {shortened(text)} is too large")
-            return number
-    number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
-    if math.isinf(number) and "inf" not in text.lower():
-        raise at.refusal(f"the number {shortened(text)} is too large; infinity is written .inf")
-    return number
-
-
 _STEP = re.compile(r"([A-Za-z_][\w-]*)|\[([0-9]{1,6})\]")
 _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*|\[[0-9]{1,6}\])*")
 
@@ -360,7 +272,7 @@ def overridden(root: Node, override: str) -> Node:
     """The document with one `path=value` written into it; refused if the path leads nowhere or the value is no YAML."""
     path, equals, text = override.partition("=")
     steps = [key or int(index) for key, index in _STEP.findall(path)]
-    if not equals or not _PATH.fullmatch(path) or len(steps) > MAX_DEPTH:
+    if not equals or not _PATH.fullmatch(path):
         example = "expected path=value, such as trial.steps=100 or variants[0].model.width=32"
         raise Node(None, "", override).refusal(example)
     value = document_tree(text, path, lambda _: override)

@@ -156,7 +156,8 @@ def evaluate(
 
             source = ListedWork(planned.evaluation.plan)
             done = len(planned.evaluation.plan.committed)
-            event = events.SweepPlanned(planned.name, len(source.planned), done, 0, source.programs({}))
+            steps = sum(source.planned[key].steps for key in planned.evaluation.pending)
+            event = events.SweepPlanned(planned.name, len(source.planned), done, 0, steps, source.programs)
             kind = launch.NetworkEvaluation(planned.changes)
             job = launch.Job(source, lambda: event, store, planned.origin, planned.resources, kind, concurrency)
             output = output or Output.plain()

@@ -4,11 +4,11 @@ import dataclasses
 import io
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 
-from sweeper.messages import LastingStream, printable_lines
+from sweeper.messages import printable_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ class Output:
         They go to the file, or to standard output and standard error.
         """
         terminal = None if file is None and sys.stdout.isatty() else False
-        streams: list[Any] = [LastingStream(file or stream) for stream in (sys.stdout, sys.stderr)]
+        streams = [file or stream for stream in (sys.stdout, sys.stderr)]
         out, complaints = (Console(file=stream, force_jupyter=False, force_terminal=terminal) for stream in streams)
         return cls(out, complaints)
 
@@ -43,16 +43,15 @@ class Output:
         self.out.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)
 
     def table(self, table: "pd.DataFrame") -> None:
-        """Print a table of settings: as much as fits a terminal, all of it into a log."""
-        from sweeper.analysis.settings_table import fitting  # pandas takes as long as a tenth of a plan
-        from sweeper.analysis.table import terminal
+        """Print a table: cells are folded to the width of a terminal, and stand on one line in a log."""
+        from sweeper.analysis.table import terminal  # pandas takes as long as a tenth of a plan
 
         console = (
             self.out
             if self.out.is_terminal
             else Console(file=self.out.file, width=10_000, force_jupyter=False, force_terminal=False)
         )
-        console.print(terminal(fitting(table, console.width)))
+        console.print(terminal(table))
 
     def complain(self, text: str) -> None:
         self.complaints.print(printable_lines(text), markup=False, highlight=False, soft_wrap=True)

@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import functools
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,24 +11,14 @@ from sweeper import events
 from sweeper.analysis import cost
 from sweeper.messages import counted, message_of, one_line
 from sweeper.packs import conformance, other_code, plan, start_from
-from sweeper.packs.packing import Pack
-from sweeper.packs.progress_events import label, varying
 from sweeper.packs.work_sources import work_source
 from sweeper.progress import doing
 from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.store.store import Status, Store, SweepRecord
-from sweeper.sweeps.on_cluster import SweepError
 from sweeper.trial import jax_settings, provenance
 from sweeper.trial.loaded_code import LoadedCode
-from sweeper.trial.start_from import OF_A_SEED
 from sweeper.trial.trial import Trial, used_plug_ins
-
-EXAMPLES = 5
-"""Settings of a search that a dry run shows."""
-
-NAMING = 1000
-"""Settings that decide by which entries these differ."""
 
 
 class Changes(NamedTuple):
@@ -111,13 +100,22 @@ class SweepPlan:
         """A line for each kind of doubtful value, with its path; none of them refuses the sweep."""
         return remarks(self.trials.values(), self.spec.search)
 
+    @property
+    def same_as_before(self) -> bool:
+        """Whether the latest start was of the same space, with the same overrides and code."""
+        this = (self.spec.text, self.spec.overrides, self.origin.code)
+        return bool(self.earlier) and this == (
+            self.earlier[-1].text,
+            self.earlier[-1].overrides,
+            self.earlier[-1].provenance.code,
+        )
+
     def check(self) -> None:
         """Refuse plug-ins whose methods break their contracts, by shapes, and panels that name what no trial will have.
 
-        Nothing is checked if an earlier start of the same space and code is in the store, as that start has done it.
+        Nothing is checked if the latest start was of the same space and code, as it has done so.
         """
-        this = (self.spec.text, self.spec.overrides, self.origin.code)
-        if any((record.text, record.overrides, record.provenance.code) == this for record in self.earlier):
+        if self.same_as_before:
             return
         with doing("tracing the methods of plug-ins"):
             conformance.check_shapes(self.spec.names.trials, self.spec.resources.networks)
@@ -139,15 +137,6 @@ class SweepPlan:
         conditions = dict.fromkeys(node.value.text for node in self.spec.exclusions)
         return [f"  {self.source.left_out[condition]:,}{of}{condition}" for condition in conditions]
 
-    def examples(self) -> list[str]:
-        """Lines with the first settings that a search has drawn; none for a search that takes all settings."""
-        if not self.spec.search.DRAWS:
-            return []
-        trials = self.source.examples[:NAMING]
-        paths = [path for path in varying(trials) if path not in OF_A_SEED]
-        labels = dict.fromkeys(label(Pack((trial,)), paths) for trial in trials)
-        return [f"  for example {each}" for each in itertools.islice(labels, EXAMPLES)]
-
     def cost(self) -> str:
         """The estimated cost of the pending trials. Timing on this machine's cores says nothing about a GPU."""
         pending = self.source.expected(self.pending)
@@ -164,26 +153,9 @@ class SweepPlan:
             trials=len(self.trials),
             done=kept["finished"] + kept["stopped"],
             failed=kept["failed"],
-            programs=self.source.programs(self._step_seconds),
+            steps=sum(trial.steps for trial in self.source.expected(self.pending)),
+            programs=self.source.programs,
         )
-
-    @functools.cached_property
-    def _step_seconds(self) -> Mapping[Any, float]:
-        finished = [key for key, status in self.settled.items() if status != "failed"]
-        return cost.step_seconds(self.store, {key: self.trials[key] for key in finished}) if finished else {}
-
-
-def require_together(specs: Sequence[SweepSpec]) -> None:
-    """Refuse spaces that cannot share a start: their packs run on the same workers, and each sweep has its name."""
-    first = specs[0]
-    for spec in specs[1:]:
-        if spec.resources != first.resources:
-            raise SweepError(f"{spec.path}: resources are not those of {first.path}, whose workers it would share", 2)
-    if len({spec.name for spec in specs}) < len(specs):
-        raise SweepError(f"{', '.join(str(spec.path) for spec in specs)}: two of these sweeps have one name", 2)
-    for spec in specs if len(specs) > 1 else ():
-        if spec.search.early_stopping is not None:
-            raise SweepError(f"{spec.path}: search.early_stopping compares the packs of one sweep; run it alone", 2)
 
 
 def plan_sweep(space: str | Path | SweepSpec, results: str | Path, **options: Any) -> SweepPlan:

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -17,8 +18,8 @@ from sweeper.events import TrialsLost
 from sweeper.messages import counted, inflected
 from sweeper.packs import checkpoint
 from sweeper.store import deletion
+from sweeper.store.local_files import LocalFiles
 from sweeper.store.store import StoreError
-from sweeper.sweeps.drawn_figures import figure_lines
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan
 from sweeper.trial.entry_names import column_name
@@ -68,12 +69,28 @@ class SweepResult:
         return self.plan.source.impossible
 
     def draw(self) -> list[str]:
-        """Draw the panels of the space into the folder `figures` of the store; returns lines with the files.
+        """Draw the panels of the space into the folder `figures` of the store; returns lines with files and remarks.
 
-        Figures that show the same rows already are not drawn again.
+        They are not drawn again if all are there, and neither the rows nor the space have changed in this start.
         """
-        shown = pa.array([key not in self._elsewhere for key in self.rows["trial_id"].to_pylist()], pa.bool_())
-        return figure_lines(self.plan, self.rows.filter(shown))
+        spec, store = self.plan.spec, self.plan.store
+        if not spec.panels:
+            return []
+        local = isinstance(store.files, LocalFiles)
+        folder = (Path(store.root) / "figures" if local else Path("figures").resolve()) / spec.name
+        files = [folder / f"{panel.name}.png" for panel in spec.panels]
+        if self.plan.same_as_before and self._committed_before and all(file.exists() for file in files):
+            return [f"figure: {file}" for file in files]
+        try:
+            from sweeper.analysis import figures
+            from sweeper.analysis.results import Results
+
+            shown = [key for key in self.rows["trial_id"].to_pylist() if key not in self._elsewhere]
+            report = figures.draw(Results.of_store(store).only(shown), spec.panels, folder)
+        except Exception as error:  # the trials are committed, whatever is wrong with matplotlib or the folder
+            return [f"no figures: {type(error).__name__}: {error}"]
+        lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]
+        return [*lines, *(f"  {', '.join(panels)}: {line}" for panels, line in figures.note_lines(report.notes))]
 
     def tell(self, output: Output, figures: Iterable[str] = ()) -> None:
         """Print the table, lines about figures, and what is not finished."""
@@ -107,6 +124,11 @@ class SweepResult:
         if (frame["status"] == "failed").any():
             output.complain("  failed trials are run again with --retry-failed")
 
+    @property
+    def _committed_before(self) -> bool:
+        """Whether an earlier start has committed all rows."""
+        return not set(self.plan.pending) & set(self.rows["trial_id"].to_pylist())
+
     @functools.cached_property
     def _frame(self) -> pd.DataFrame:
         return with_variables(self.rows.to_pandas(), self.plan.source.variables)
@@ -128,11 +150,7 @@ def sweep_result(
     store, source = plan.store, plan.source
     # A full disk is a single sentence, even if several files were refused.
     files = re.compile(re.escape(store.root) + r"/[^\s:]+")
-    lost = [
-        dataclasses.replace(loss, trial_ids=own, reason=files.sub(f"files in {store.root}", loss.reason))
-        for loss in losses
-        if (own := tuple(key for key in loss.trial_ids if key in source.planned))  # others are of another sweep
-    ]
+    lost = [dataclasses.replace(loss, reason=files.sub(f"files in {store.root}", loss.reason)) for loss in losses]
     vain = 0 if lost else _remove_checkpoints(plan)
     rows = store.trials(source.planned)
     frame = rows.select(["trial_id", "status", "error_kind", "error_message", "error_step"]).to_pandas()

@@ -1,23 +1,17 @@
-"""Trains what plans lack: on a Ray cluster, several sweeps at once, or pack after pack in this process."""
+"""Trains what a plan lacks: on a Ray cluster, or pack after pack in this process."""
 
 import contextlib
-import dataclasses
-import inspect
-import itertools
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import jax
 
 from sweeper import events, listeners
 from sweeper.analysis.results import finite_values
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
-from sweeper.messages import counted, typed
+from sweeper.messages import counted
 from sweeper.packs import conformance, start_from
 from sweeper.packs.device_memory import room_for_lanes
 from sweeper.packs.pack_run import Destination, PackRun
@@ -25,10 +19,8 @@ from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
 from sweeper.packs.trained_trial import current_trial
-from sweeper.packs.work_sources import JointWork
 from sweeper.progress import doing
 from sweeper.space.early_stopping import StoppingRule
-from sweeper.space.resources import Resources
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.sweeps import on_cluster
@@ -36,35 +28,12 @@ from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
-from sweeper.training import compilation
-from sweeper.training.kind import kind_of
-from sweeper.trial import jax_settings, plugins, provenance
+from sweeper.trial import jax_settings, provenance
 from sweeper.trial.loaded_code import LoadedCode
-from sweeper.trial.trial import Trial, trial_id, used_plug_ins
+from sweeper.trial.trial import trial_id, used_plug_ins
 
 if TYPE_CHECKING:
     from sweeper import launch
-
-
-def of_one_sweep(plan: SweepPlan, listener: Listener) -> Listener:
-    """The listener, which hears of one of the sweeps that run together.
-
-    Of the events about packs it needs the first alone: listeners know packs by their start.
-    """
-
-    def hear(event: Event) -> None:
-        match event:
-            case events.SweepPlanned():
-                event = plan.event()
-            case events.PackStarted(pending=trial_ids) if plan.trials.keys().isdisjoint(trial_ids):
-                return
-            case events.TrialCommitted(trial_id=trial_id) if trial_id not in plan.trials:
-                return
-            case _:
-                pass
-        listener(event)
-
-    return hear
 
 
 class LimitsWatch:
@@ -104,8 +73,8 @@ class LimitsWatch:
             self._interruption.end(f"limits.goal: {goal.metric} is {value:.6g}")
 
 
-def train_together(
-    plans: Sequence[SweepPlan],
+def train_plan(
+    plan: SweepPlan,
     *,
     in_process: bool = False,
     address: str | None = None,
@@ -113,52 +82,42 @@ def train_together(
     on_event: Listener | None = None,
     interruption: Interruption | None = None,
     output: Output | None = None,
-) -> list[SweepResult]:
-    """Train, evaluate and commit what plans lack that share a store, a cluster and a view; see `sweeper.train`.
+) -> SweepResult:
+    """Train, evaluate and commit what a plan lacks; see `sweeper.train`.
 
     A plan that was trained before, or whose store has changed, is made anew first. A command gives the interruption
-    that has its signals, and the output for progress; otherwise signals are answered as long as packs run. In this
-    process there is one plan.
+    that has its signals, and the output for progress; otherwise signals are answered as long as packs run.
     """
-    plans = list(map(_fresh, plans))
-    store, command = plans[0].store, plans[0].origin.command
+    plan = _fresh(plan)
+    store, command = plan.store, plan.origin.command
     jax_settings.require()
     with contextlib.ExitStack() as stack:
         if interruption is None:
             interruption = stack.enter_context(on_cluster.answering_signals("note" if in_process else "raise"))
         output = output or Output.plain()
-        hearing = [on_event or listeners.view(output.out)]
-        limits = [LimitsWatch(plan, interruption) for plan in plans]
-        for plan, watch in zip(plans, limits, strict=True):
-            own = listeners.of_sweep(store, command, interruption.ask)
-            hearing += [of_one_sweep(plan, listener) for listener in (watch.hear, *own)]
-            _prepare(plan, output, in_process)
+        limits = LimitsWatch(plan, interruption)
+        own = listeners.of_sweep(store, command, interruption.ask)
+        hearing = [on_event or listeners.view(output.out), limits.hear, *own]
+        _prepare(plan, in_process)
         losses, refused = (), False
-        if not (all(plan.source.exhausted for plan in plans) or interruption.asked):
+        if not (plan.source.exhausted or interruption.asked):
             if in_process:
-                (plan,) = plans
                 _in_process(plan, hearing, output, interruption)
             else:
-                job = _job(plans, concurrency)
+                job = _job(plan, concurrency)
                 losses, refused = on_cluster.launched(job, address, hearing, output, interruption)
         if interruption.signum is not None:
-            committed = store.committed()
-            left = set(itertools.chain.from_iterable(plan.lacking(committed) for plan in plans))
-            raise Interrupted(interruption.signum, len(left), command)
-        return [
-            sweep_result(plan, losses, refused, address, interruption.limit, watch.goal_reached)
-            for plan, watch in zip(plans, limits, strict=True)
-        ]
+            raise Interrupted(interruption.signum, len(plan.lacking(store.committed())), command)
+        return sweep_result(plan, losses, refused, address, interruption.limit, limits.goal_reached)
 
 
-def _job(plans: Sequence[SweepPlan], concurrency: int | None) -> "launch.Job":
-    """The packs of all sweeps of a start, to be run on Ray."""
+def _job(plan: SweepPlan, concurrency: int | None) -> "launch.Job":
+    """The packs of a sweep, to be run on Ray."""
     with doing("importing Ray"):
         from sweeper import launch
 
-    source, spec = JointWork([plan.source for plan in plans]), plans[0].spec
-    store, origin, kind = plans[0].store, plans[0].origin, launch.Training(spec.search.early_stopping)
-    return launch.Job(source, lambda: planned_by(plans), store, origin, spec.resources, kind, concurrency)
+    kind, resources = launch.Training(plan.spec.search.early_stopping), plan.spec.resources
+    return launch.Job(plan.source, plan.event, plan.store, plan.origin, resources, kind, concurrency)
 
 
 def _fresh(plan: SweepPlan) -> SweepPlan:
@@ -174,15 +133,12 @@ def _fresh(plan: SweepPlan) -> SweepPlan:
     )
 
 
-def _prepare(plan: SweepPlan, output: Output, in_process: bool) -> None:
+def _prepare(plan: SweepPlan, in_process: bool) -> None:
     """Check what new plug-ins compute, take rows of other code away, and record the plan."""
     if plan.pending and plan.origin.code is not None:
         with doing("checking what plug-ins compute"):
             pending = [plan.trials[key] for key in plan.pending]
-            new = conformance.probe(pending, plan.origin.code, in_process)
-        if files := _own_files(new):
-            rest = "their gradients, networks step by step and order of objectives were not"
-            output.say(f"new plug-ins were checked by shapes and a few values; {rest}: {typed('check', *files)}")
+            conformance.probe(pending, plan.origin.code, in_process)
     if plan.superseded:  # but for what another start has computed anew since
         seals, now = plan.store.seals(plan.superseded), plan.origin.fingerprint
         plan.store.supersede([key for key, seal in seals.items() if seal.fingerprint != now(plan.trials[key])])
@@ -191,46 +147,13 @@ def _prepare(plan: SweepPlan, output: Output, in_process: bool) -> None:
     plan.source.grown = lambda: _record(plan)
 
 
-def planned_by(plans: Sequence[SweepPlan]) -> events.SweepPlanned:
-    """How much is planned by all sweeps of a start; a trial of two sweeps counts twice."""
-    each = [plan.event() for plan in plans]
-    programs: dict[int, events.Program] = {}
-    for number, program in itertools.chain.from_iterable(event.programs.items() for event in each):
-        known = programs.get(number, program)
-        steps = program.steps + (known.steps if number in programs else 0)
-        programs[number] = dataclasses.replace(known, steps=steps)
-    return events.SweepPlanned(
-        name=", ".join(event.name for event in each),
-        trials=sum(event.trials for event in each),
-        done=sum(event.done for event in each),
-        failed=sum(event.failed for event in each),
-        programs=programs,
-    )
-
-
-def _own_files(trials: Iterable[Trial]) -> list[str]:
-    """The files of plug-ins of the project for which `sweeper check` has further checks, as a user types them.
-
-    None in a checkout of this package, whose tests check them.
-    """
-    if plugins.PROJECT == plugins.SHIPPED:
-        return []
-    further = [trial for trial in trials if kind_of(trial).further_checks(trial)]
-    used = {(kind, inspect.getfile(type(plugin))) for trial in further for kind, plugin in trial.plug_ins}
-    own = [(plugins.PROJECT / f"{kind}s", Path(file)) for kind, file in used]
-    return sorted(str(file.relative_to(plugins.PROJECT)) for folder, file in own if file.is_relative_to(folder))
-
-
-def train_one(specs: Sequence[SweepSpec], store: Store, wanted: str, output: Output) -> bool:
-    """Train and evaluate one trial of a single space in this process, to debug it; whether it has finished.
+def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> bool:
+    """Train and evaluate one trial of a space in this process, to debug it; whether it has finished.
 
     What its row would say is printed, and no store gets the row.
     The trial is the one whose id begins with `wanted`; those of an adaptive search are looked for in the store.
     Whatever a plug-in raises passes through with its traceback, also what the checks of a start would have worded.
     """
-    if len(specs) > 1:
-        raise SweepError("--trial: a trial is one of a single space", 2)
-    (spec,) = specs
     jax_settings.require()
     if spec.search.halving is None and not spec.search.ADAPTS:
         trials = {trial_id(trial): trial for trial in start_from.of_store(spec, store).expand().trials}
@@ -254,29 +177,6 @@ def train_one(specs: Sequence[SweepSpec], store: Store, wanted: str, output: Out
     output.say("\n".join(f"  {name} {value}" for name, value in row.items() if isinstance(value, float)))
     output.say(f"{row['status']}{'' if row['error_message'] is None else ': ' + str(row['error_message'])}")
     return row["status"] == "finished"
-
-
-def tell_cost(plan: SweepPlan, address: str | None, output: Output) -> None:
-    """Say what training would run, for example, and its cost; a pack that this machine cannot hold is refused."""
-    _require_room(plan, address)
-    if jax.config.values["jax_compilation_cache_dir"] is None:
-        compilation.keep_on_this_machine()  # the sweep finds what is compiled to time it
-    for line in plan.examples():
-        output.say(line)
-    output.say(f"  cost: {plan.cost()}")
-
-
-def _require_room(plan: SweepPlan, address: str | None) -> None:
-    """Refuse a pack that this machine cannot hold, if training would use this machine as a local cluster."""
-    resources = plan.spec.resources
-    if resources.bundles() == Resources().bundles():
-        return  # any machine has one core, and Ray takes a second to import
-    from sweeper import launch
-
-    try:
-        launch.refuse_too_large(address, resources)
-    except launch.SetupError as error:
-        raise SweepError(str(error), 2) from error
 
 
 def _record(plan: SweepPlan) -> None:
@@ -304,7 +204,7 @@ def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, in
         stream.emit(events.SweepStarted(address=None))
         differing = distinguishing(plan.trials.values())
         early_stopping = plan.spec.search.early_stopping
-        rule = None if early_stopping is None else early_stopping.rule()
+        rule = None if early_stopping is None else StoppingRule(early_stopping)
         # Without other packs under way the source always has the next pack, until it is exhausted.
         while not interruption.asked and (work := plan.source.next()) is not None:
             words, program = label(work.pack, differing), plan.source.program(work.pack)
@@ -344,5 +244,3 @@ def _run_pack(
         progress_events.tell(progress, lambda: work.pack.trial_ids)
         stream.emit(events.Ticked())
         done = progress.phase == "done"
-    if rule is not None:
-        rule.ended(work.pack.pack_id)

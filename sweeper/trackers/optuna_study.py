@@ -54,7 +54,7 @@ def study(store: Store, name: str, storage: str | BaseStorage | None = None) -> 
 
 
 def _trial(run: Run, metric: str, params: dict[str, Any], distributions: dict[str, BaseDistribution]) -> FrozenTrial:
-    value = run.metrics.get(metric) if run.status != "failed" else None
+    value = run.final.get(metric) if run.status != "failed" else None
     state = TrialState.PRUNED if run.status == "stopped" else TrialState.COMPLETE
     return FrozenTrial(
         number=-1,  # Optuna counts

@@ -1,17 +1,18 @@
 """A trial as a run of an experiment tracker, and the export of a store's sweeps to a tracker."""
 
-import abc
 import datetime
 import importlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from sweeper.analysis.ranking import goal_of
 from sweeper.analysis.recorded_spaces import asked_of
 from sweeper.analysis.results import current, extra_metrics, named_frame
-from sweeper.messages import UserError, counted
+from sweeper.messages import UserError, one_line, redacted
 from sweeper.progress import doing
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
@@ -21,7 +22,6 @@ from sweeper.trial.kinds import Goal
 
 CHUNK = 200  # trials whose curves are read at once
 LONGEST_LABEL = 100  # characters
-MOST_IN_A_ROW = 3  # runs that a tracker may refuse one after the other before it counts as gone
 
 ORIGIN = ("commit", "fingerprint", "device", "command", "error_kind", "error_message")
 """Columns of `trials` that a run keeps as text."""
@@ -36,13 +36,11 @@ class Run:
     """A trial as trackers know it."""
 
     trial_id: str
-    row: str  # which row of the trial this is: its status, and when it was made
     label: str  # what is trained, and what varies in the sweep
     status: Status
     # Entries of the specification, and variables of the space, by dotted path; an infinite value is the text "inf"
     entries: Mapping[str, Any]
-    metrics: Mapping[str, float]  # finite ones by the name of their column in SQL, without those that are also curves
-    costs: Mapping[str, float]  # seconds, steps a second and bytes, by the name of their column
+    final: Mapping[str, float]  # finite metrics and costs by the name of their column, but for the last training loss
     origin: Mapping[str, str]  # the columns `ORIGIN`
     started: datetime.datetime
     finished: datetime.datetime
@@ -51,9 +49,9 @@ class Run:
     curves: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
 
     @property
-    def final(self) -> dict[str, float]:
-        """Metrics and costs, all of them numbers that are known at the end."""
-        return {**self.metrics, **self.costs}
+    def name(self) -> str:
+        """The name of this row of the trial: a trial that is run again has another."""
+        return f"{self.trial_id[:8]}-{self.finished:%Y%m%dT%H%M%S}"
 
 
 @dataclass(frozen=True)
@@ -66,48 +64,38 @@ class Sweep:
     goal: Goal  # what makes a trial of the sweep good
 
 
-class Tracker(abc.ABC):
-    @abc.abstractmethod
-    def present(self, sweep: Sweep) -> Mapping[str, str]:
-        """`Run.row` of the complete runs that the tracker has of a sweep, by trial id; `add` is then for this sweep."""
+class Target(NamedTuple):
+    """Where the runs of a sweep are written. `target` of a module `to_<tracker>` makes it of a destination."""
 
-    @abc.abstractmethod
-    def add(self, run: Run) -> None:
-        """Write a run of the sweep that `present` was last asked about, in place of an earlier run of the trial."""
+    present: Collection[str]  # names of the whole runs that are there
+    add: Callable[[Run], None]
 
 
-def export(store: Store, tracker: Tracker, sweep: str | None = None) -> tuple[int, int, int]:
+def export(store: Store, to: str, destination: str, sweep: str | None = None) -> tuple[int, int, int]:
     """Add the runs that a tracker lacks, of one sweep or of all.
 
-    A run that the tracker refuses costs that run, and is told by an `ExportError` at the end; after three in a row no
-    further one is tried. Returns the numbers of runs written, of runs that the tracker had already, and of sweeps with
-    a committed trial.
+    Returns the numbers of runs written, of runs that were there already, and of sweeps with a committed trial. An
+    `ExportError` if the tracker is not installed, or refuses the destination or a run.
     """
-    chosen = [] if sweep is None else [sweep]
-    latest = latest_starts(store.sweeps(), chosen)
-    added = kept = sweeps = 0
-    refused: list[ExportError] = []
-    for name in chosen or sorted(latest):
-        if (committed := sweep_of(store, latest[name])) is None:
-            continue
-        sweeps += 1
-        present = tracker.present(committed)
-        new = [run for run in committed.runs if present.get(run.trial_id) != run.row]
-        in_a_row = 0
-        with doing(f"exporting runs of {name}", len(new)) as activity:
-            for run in with_curves(store, new):
-                try:
-                    tracker.add(activity.after(run))
-                    in_a_row = 0
-                except ExportError as error:
-                    refused.append(error)
-                    in_a_row += 1
-                    if in_a_row == MOST_IN_A_ROW:
-                        raise
-        added, kept = added + len(new), kept + len(committed.runs) - len(new)
-    if refused:
-        raise ExportError(f"{len(refused):,} of {counted(added, 'run')} could not be added; the first: {refused[0]}")
-    return added, kept, sweeps
+    latest = latest_starts(store.sweeps(), [] if sweep is None else [sweep])
+    sweeps = [made for name in sorted(latest) if (made := sweep_of(store, latest[name])) is not None]
+    added = 0
+    try:
+        tracker = importlib.import_module(f"sweeper.trackers.to_{to}")
+        for made in sweeps:
+            target: Target = tracker.target(destination, made)
+            new = [run for run in made.runs if run.name not in target.present]
+            with doing(f"exporting runs of {made.name}", len(new)) as activity:
+                for run in with_curves(store, new):
+                    target.add(activity.after(run))
+                    added += 1
+    except UserError:
+        raise
+    except ModuleNotFoundError as error:
+        raise ExportError(f"{error.name} is not installed: pip install '.[{to}]' in the checkout") from None
+    except Exception as error:  # whatever a library raises for a server, a disk or a name that it does not take
+        raise ExportError(f"{to}: {redacted(one_line(str(error)))}") from error
+    return added, sum(len(made.runs) for made in sweeps) - added, len(sweeps)
 
 
 def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
@@ -126,21 +114,16 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
     return Sweep(record.name, runs, tuple(paths), goal)
 
 
-def _run(row: Mapping[str, Any], named: Mapping[str, Any], paths: Iterable[str]) -> Run:
-    metrics = {name: row[name] for name in METRICS if name != "train_loss"} | extra_metrics(row["extra_metrics"])
-    varied = [path for path in paths if path in named and path not in NAMELESS]
-    label = [
-        *(str(named[path]) for path in NAMELESS if path in named),
-        *named_values(varied, lambda path: str(named[path])),
-    ]
+def _run(row: Mapping[str, Any], named: Mapping[str, Any], paths: Sequence[str]) -> Run:
+    labelled = dict.fromkeys(path for path in (*NAMELESS, *paths) if path in named)
+    measured = {name: row[name] for name in (*METRICS, *TIMINGS)} | extra_metrics(row["extra_metrics"])
+    del measured["train_loss"]  # which has a curve
     return Run(
         trial_id=row["trial_id"],
-        row=f"{row['status']} {row['finished'].isoformat()}",
         status=row["status"],
-        label=" ".join(label)[:LONGEST_LABEL],
+        label=" ".join(named_values(labelled, lambda path: str(named[path])))[:LONGEST_LABEL],
         entries=named,
-        metrics=_finite(metrics),
-        costs=_finite({name: row[name] for name in TIMINGS}),
+        final={name: float(value) for name, value in measured.items() if value is not None and math.isfinite(value)},
         origin={name: str(row[name]) for name in ORIGIN if row[name] is not None},
         started=row["started"],
         finished=row["finished"],
@@ -148,30 +131,15 @@ def _run(row: Mapping[str, Any], named: Mapping[str, Any], paths: Iterable[str])
     )
 
 
-def _finite(values: Mapping[str, float | None]) -> dict[str, float]:
-    return {name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)}
-
-
 def with_curves(store: Store, runs: Sequence[Run]) -> Iterator[Run]:
     """The runs with their training curves, some hundred at a time."""
     for start in range(0, len(runs), CHUNK):
         chunk = runs[start : start + CHUNK]
-        frame = store.curves([run.trial_id for run in chunk]).to_pandas().sort_values(["trial_id", "metric", "step"])
+        points = store.curves([run.trial_id for run in chunk]).to_pandas().sort_values("step")
         curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
-        points = zip(frame["trial_id"], frame["metric"], frame["step"], frame["value"], strict=True)
-        for trial_id, metric, step, value in points:
-            if math.isfinite(value):
-                curves.setdefault(trial_id, {}).setdefault(metric, []).append((int(step), float(value)))
+        for (trial_id, metric), curve in points[np.isfinite(points["value"])].groupby(["trial_id", "metric"]):
+            curves.setdefault(trial_id, {})[metric] = list(
+                zip(curve["step"].tolist(), curve["value"].tolist(), strict=True)
+            )
         for run in chunk:
             yield replace(run, curves=curves.get(run.trial_id, {}))
-
-
-def tracker(name: str, destination: str) -> Tracker:
-    """The tracker of a module `to_<name>`, which says whether the destination is a folder, a file or a URL.
-
-    An `ExportError` if its packages are not installed, or the destination makes no sense.
-    """
-    try:
-        return importlib.import_module(f"sweeper.trackers.to_{name}").tracker(destination)
-    except ModuleNotFoundError as error:
-        raise ExportError(f"{error.name} is not installed: pip install '.[{name}]' in the checkout") from None

@@ -128,10 +128,6 @@ class Kind(abc.ABC, Generic[T]):
         """Checks of a few values, which every start makes once for its code; methods have the right shapes."""
         return {}
 
-    def further_checks(self, trial: T) -> Checks:
-        """Checks that take longer, of plug-ins that have passed the others."""
-        return {}
-
     @abc.abstractmethod
     def trace_programs(self, trial: T, traced: Traced) -> None:
         """Trace the program of every method of the plug-ins, each with a name of its own."""

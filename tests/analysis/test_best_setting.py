@@ -1,22 +1,18 @@
-"""A search ends with its best setting, its rank, and a command that trains exactly this setting with other seeds."""
+"""A search ends with its best setting, its rank, and the commands that train exactly this setting with other seeds."""
 
 import dataclasses
 import functools
 import json
 import re
-import shlex
 
-import pyarrow as pa
 import pytest
 
 from sweeper.analysis.best_setting import ending
-from sweeper.analysis.report import settings_tables
-from sweeper.analysis.report_sources import Source
-from sweeper.analysis.results import Results, with_variables
+from sweeper.analysis.ranking import ranking, repetition
+from sweeper.analysis.results import named_frame, with_variables
 from sweeper.analysis.table import texts, value_text
 from sweeper.space import search_space
 from sweeper.store.store import Store
-from sweeper.trial.record import canonical
 from tests.filled_stores import commit
 from tests.tiny_sweeps import with_seeds
 
@@ -27,35 +23,24 @@ SPACE = (
     + "search: {method: random, trials: 6, metric: loss, mode: min}\n"
 )
 
-NESTED = SPACE.replace(
-    "learning_rate: {log_uniform: [1e-6, 1e-1]}, warmup_steps: 10",
-    "choice: [{eps: 1e-3}, {eps: {uniform: [0.1, 0.2]}, beta1: 0.5}]",
-)
-
-# Where its value means "as before", the entry is not written.
-UNWRITTEN = SPACE.replace("  steps: 300", "  precision: {choice: [float32, tensorfloat32]}\n  steps: 300")
-
-# A value that follows from draws is filled by its formula again.
-FORMULAS = (
-    SPACE.replace("warmup_steps: 10", "eps: {formula: trial.optimizer.learning_rate / 3}")
-    + "exclude: [trial.optimizer.eps > trial.optimizer.learning_rate]\n"
-)
-
-# Variables have the values of the setting, also one that is a choice of records.
-VARIABLES = (
-    FORMULAS.replace("trial.optimizer.learning_rate / 3", "variables.x * variables.pair.a")
-    + "variables: {x: {log_uniform: [1e-6, 1e-4]}, pair: {choice: [{a: 1}, {a: {linspace: [2, 4, 3]}, b: inf}]}}\n"
-)
-
-VARIANTS = (
-    SPACE
+# Each has what a row's specification may leave out, or write in another way than the space.
+SPACES = {
+    "leaves": SPACE,
+    "nested": SPACE.replace(
+        "learning_rate: {log_uniform: [1e-6, 1e-1]}, warmup_steps: 10",
+        "choice: [{eps: 1e-3}, {eps: {uniform: [0.1, 0.2]}, beta1: 0.5}]",
+    ),
+    "unwritten": SPACE.replace("  steps: 300", "  precision: {choice: [float32, tensorfloat32]}\n  steps: 300"),
+    "variants": SPACE
     + """
 variants:
   - {}
   - {model: {width: 8}, optimizer: {learning_rate: {choice: [0.5, 0.25]}}, baseline: AE_R}
   - {model: {name: deep_sets}}
-"""
-)
+""",
+    "variables": SPACE.replace("warmup_steps: 10", "eps: {formula: variables.x * variables.pair.a}")
+    + "variables: {x: {log_uniform: [1e-6, 1e-4]}, pair: {choice: [{a: 1}, {a: {choice: [2, 3, 4]}, b: inf}]}}\n",
+}
 
 
 @pytest.fixture(scope="module")
@@ -87,40 +72,25 @@ def searched(tmp_path_factory):
     return made
 
 
-def retrained(lines) -> tuple[dict, list[int]]:
-    """The setting that the last line trains, and its training seeds."""
-    words = shlex.split(lines[-1])
-    assert words[:4] == ["python", "-m", "sweeper", "run"]
-    overrides = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
-    space = search_space.read(words[4], overrides)
-    assert space.name == "rates-best"
-    trials = space.expand().trials
-    settings = {json.dumps(canonical(trial.model_copy(update={"seed": 0}))) for trial in trials}
-    (setting,) = settings
-    return json.loads(setting), [int(trial.seed) for trial in trials]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "text",
-    [SPACE, NESTED, UNWRITTEN, VARIANTS, FORMULAS, VARIABLES],
-    ids=["leaves", "nested", "unwritten", "variants", "formulas", "variables"],
-)
-def test_the_command_trains_the_best_setting_with_other_seeds(searched, text):
+@pytest.mark.parametrize("text", SPACES.values(), ids=SPACES)
+def test_the_space_of_the_best_setting_has_its_trials(searched, tmp_path, text):
     for best in (0, 5):
         losses = [2.0 + place for place in range(6)]
         losses[best] = 1.0
         space, rows = searched(text, losses=tuple(losses))
-        trial = space.expand().trials[2 * best]
-        _, lines = ending(rows, space, (), "results", None)
-        setting, seeds = retrained(lines)
-        assert setting == canonical(trial.model_copy(update={"seed": 0}))
-        assert seeds == [2, 3, 4, 5, 6]
+        path = tmp_path / "again.yaml"
+        path.write_text(repetition("rates", ranking(named_frame(rows), space.search.goal), {"lanes": 2}))
+        again = search_space.read(path)
+        assert (again.name, again.resources.lanes) == ("rates-best", 2)
+        assert [int(trial.seed) for trial in again.expand().trials] == [2, 3, 4, 5, 6]
+        seeds = search_space.read(path, ("trial.seed={choice: [0, 1]}",))
+        assert seeds.expand().trial_ids == space.expand().trial_ids[2 * best : 2 * best + 2]
 
 
 @pytest.mark.slow
 def test_variables_stand_in_the_table_and_beside_the_best_setting(searched):
-    space, rows = searched(VARIABLES)
+    space, rows = searched(SPACES["variables"])
     of_best = space.expand().variables[space.expand().trial_ids[4]]
     table, lines = ending(rows, space, (), "results", None)
     assert {"variables_x", "variables_pair_a"} <= set(table.columns)
@@ -135,7 +105,8 @@ def test_what_is_said_of_the_best_setting(searched):
     table, lines = ending(rows, space, (), "my results", "10.0.0.1:6379")
     assert re.findall(r"loss|[\d.]+", lines[0]) == ["loss", "2", "1.05", "0.07", "1", "5"], "rank 1 of 5 settings"
     assert lines[1:3] == [f"  q: {best.objective.q:g}", f"  learning_rate: {best.optimizer.learning_rate:g}"]
-    assert "--results 'my results' --address 10.0.0.1:6379 " in lines[-1]
+    assert lines[-2].endswith("query best rates --yaml --results 'my results' > rates-best.yaml")
+    assert lines[-1].endswith("run rates-best.yaml --results 'my results' --address 10.0.0.1:6379")
     assert [row[0] for row in texts(table)] == ["1", "2", "3", "4", "5"]
     assert re.findall(r"rates|loss|\d+", table.attrs["title"])[:3] == ["rates", "5", "loss"]
 
@@ -180,33 +151,6 @@ def test_settings_with_fewer_seeds_have_no_rank_and_equal_ones_share_it(searched
     _, lines = ending(without, space, (), "results", None)
     # Rank 1 of 5 settings, equal to 1 other; 1 more without a rank.
     assert re.findall(r"\d+", lines[0].rpartition("(")[2]) == ["1", "5", "1", "1"]
-
-
-def test_the_tables_of_a_report_and_its_page_say_how_many_are_as_good_as_the_best(searched):
-    space, rows = searched(SPACE, losses=(1.0, 1.0, 1.0, 3.0, 4.0, 5.0))
-    source = Source("rates", (), Results(rows, lambda *_: None, lambda _: rows), frozenset(rows["trial_id"]), space)
-    ((name, table),) = settings_tables(pa.Table.from_pandas(rows, preserve_index=False), [source])
-    assert name == "rates"
-    assert "equal to 2 others" in table.attrs["note"]
-
-
-def test_overrides_of_the_search_stay_unless_the_command_replaces_them(searched):
-    overrides = ("trial.steps=300", "search.trials=6", "trial.objective.q={choice: [2, 4]}", "name=other")
-    space, rows = searched(SPACE, overrides)
-    space = dataclasses.replace(space, name="rates")
-    _, lines = ending(rows, space, (), "results", None)
-    setting, _ = retrained(lines)
-    assert (setting["steps"], setting["objective"]["q"]) == (300, space.expand().trials[4].objective.q)
-    assert "search.trials" not in lines[-1]
-
-
-@pytest.mark.slow
-def test_variants_have_the_overrides_of_the_search_in_them(searched):
-    space, rows = searched(VARIANTS, ("trial.steps=300", "resources.lanes=2"))
-    _, lines = ending(rows, space, (), "results", None)
-    setting, _ = retrained(lines)
-    assert setting["steps"] == 300
-    assert "resources.lanes=2" in lines[-1]
 
 
 def test_a_grid_names_no_winner(searched):

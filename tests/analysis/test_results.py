@@ -168,11 +168,3 @@ def test_entries_that_are_not_written_have_their_values():
     # As q, and no value of its own.
     assert "objective.final_q" not in written[0]
     assert written[0]["objective.name"] == "q_norm"
-
-
-def test_a_plug_in_that_is_not_there_adds_nothing():
-    spec = canonical(coloring_trial()) | {"task": {"name": "gone", "size": 3}, "optimizer": {"name": "gone too"}}
-    record = entries(json.dumps(spec))
-    assert {path for path in record if path.startswith(("task.", "optimizer."))} == {
-        "task.name", "task.size", "optimizer.name",
-    }  # fmt: skip

@@ -8,16 +8,16 @@ from tests.tiny_sweeps import with_seeds
 
 
 def test_a_driver_that_died_here_is_forgotten(store):
-    heartbeats.write_heartbeat(store.files, "quick", heartbeat(process=DEAD))
-    assert str(DEAD.pid) in told("stop", "quick", "--results", store.url).stdout
+    heartbeats.write_heartbeat(store.files, "quick", heartbeat(**DEAD))
+    assert str(DEAD["pid"]) in told("stop", "quick", "--results", store.url).stdout
     assert store.listing("drivers") == []
 
 
 def test_a_driver_that_does_not_answer_is_given_up(store, capsys):
-    silent = heartbeat(process=ELSEWHERE, every=0.0)
+    silent = heartbeat(**ELSEWHERE)
     heartbeats.write_heartbeat(store.files, "quick", silent)
     assert run.stop_drivers(store, "quick", look=0.001, patience=0.0) == 1
-    assert ELSEWHERE.host in capsys.readouterr().err
+    assert ELSEWHERE["host"] in capsys.readouterr().err
     assert heartbeats.is_asked_to_stop(store.files, "quick", silent.driver)
 
 

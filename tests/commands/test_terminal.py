@@ -13,8 +13,7 @@ from sweeper.store.annotations import Subject, annotate
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.filled_stores import swept
-from tests.processes import told
-from tests.results import failure, result
+from tests.results import failure
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\rgone\u202e"
 """Sets the title, rings, clears the screen, in the 8-bit form too, and writes over the line."""
@@ -67,18 +66,18 @@ QUERY = 'select error_message, error_kind as "a\x1bc" from trials'
 @pytest.mark.slow
 def test_stored_text_is_spelt_out(hostile):
     commands = [
-        ("sweeper.query", "select error_message from trials"),
-        ("sweeper.query", QUERY),
-        ("sweeper.query", QUERY, "--format", "csv"),
-        ("sweeper.query", QUERY, "--format", "json"),
-        ("sweeper.query", "select * from trials"),
-        ("sweeper.query", "show", ""),
-        ("sweeper.query", "select error_message::int from trials"),
-        ("sweeper.query", f"select '{HOSTILE}' from nowhere"),
+        ("sweeper", "query", "select error_message from trials"),
+        ("sweeper", "query", QUERY),
+        ("sweeper", "query", QUERY, "--format", "csv"),
+        ("sweeper", "query", QUERY, "--format", "json"),
+        ("sweeper", "query", "select * from trials"),
+        ("sweeper", "query", "show", ""),
+        ("sweeper", "query", "select error_message::int from trials"),
+        ("sweeper", "query", f"select '{HOSTILE}' from nowhere"),
         ("sweeper", "status"),
         ("sweeper", "note", "hostile"),
         ("sweeper", "note", "hostile", HOSTILE, "--remove"),
-        ("sweeper.report",),
+        ("sweeper", "report"),
     ]
     told = on_terminals([("", [*command, "--results", hostile.url]) for command in commands])
     assert SHOWN in told[0]
@@ -86,20 +85,6 @@ def test_stored_text_is_spelt_out(hostile):
         assert printed
         assert not {"\x1b", "\x07", "\x9b", "\x7f", "\u202e"} & set(printed), (command, ascii(printed))
         assert "\rgone" not in printed, command
-
-
-def test_programs_get_the_text_as_it_is(hostile):
-    assert HOSTILE.encode() in told("query", QUERY, "--format", "csv", "--results", hostile.url).stdout_bytes
-
-
-@pytest.mark.slow
-def test_a_terminal_that_can_shows_the_picture_itself(tmp_path):
-    store = Store.open(tmp_path / "results")
-    store.commit(result())
-    plot = ["sweeper", "plot", "q", "success", "--results", store.url, "--out", str(tmp_path / "plot.png")]
-    for shown, printed in zip([True, False], on_terminals([("WezTerm", plot), ("other", plot)]), strict=True):
-        assert ("\x1b]1337;File=inline=1:iVBOR" in printed) == shown
-        assert str(tmp_path / "plot.png") in printed
 
 
 def _read(descriptor: int) -> bytes:

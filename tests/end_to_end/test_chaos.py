@@ -1,7 +1,6 @@
 """The fault suite in short; `make chaos` injects every fault as often as docs/reliability.md says.
 
-A fault that an end-to-end test also injects is `exhaustive`; two drivers are in `test_run`. A read-only disk is left to
-`make chaos`, as it ends a sweep as a full one does.
+A fault that an end-to-end test also injects is `exhaustive`; two drivers are in `test_run`.
 """
 
 import shutil
@@ -31,14 +30,12 @@ needs_mounts = pytest.mark.skipif(not _mounts(), reason="a file system that is f
         pytest.param("two-drivers", 1, marks=pytest.mark.exhaustive),
         ("terminated", 1),
         pytest.param("arithmetic-changed", 2, marks=pytest.mark.exhaustive),
-        pytest.param("node-of-other-arithmetic", 2, marks=pytest.mark.exhaustive),
         pytest.param("nodes-killed", 3, marks=pytest.mark.exhaustive),
         pytest.param("results-moved", 1, marks=pytest.mark.exhaustive),
         pytest.param("checkpoints-damaged", 1, marks=pytest.mark.exhaustive),
         pytest.param("code-changed", 2, marks=pytest.mark.exhaustive),
         pytest.param("drivers-of-different-code", 1, marks=pytest.mark.exhaustive),
         ("deletions-beside-everything", 1),
-        pytest.param("halvings-that-share-trials", 1, marks=pytest.mark.exhaustive),
         pytest.param("disk-full", 1, marks=[needs_mounts, pytest.mark.exhaustive]),
     ],
 )

@@ -14,7 +14,6 @@ from typing import Any
 import botocore.loaders
 import botocore.model
 import botocore.validate
-import jsonschema
 import pytest
 import ray
 import yaml
@@ -63,37 +62,12 @@ def test_ray_accepts_the_file(name):
         assert prepared[key] == config["setup_commands"]
 
 
-@pytest.mark.parametrize("name", LAUNCHER_FILES)
-def test_a_misspelt_key_is_refused(name):
-    paths = [("file_mount",), ("auth", "ssh_usr")]
-    paths += [("available_node_types", "gpu", "min_worker"), ("head_node_type",)] if name in CLOUD_FILES else []
-    for *parents, last in paths:
-        config = target = _read(name)
-        for key in parents:
-            target = target[key]
-        target[last] = "hed" if last == "head_node_type" else {}
-        with pytest.raises((jsonschema.ValidationError, ValueError), match=last):
-            _accepted(config)
-
-
 def test_ec2_accepts_every_node_type():
     types = _read("cluster.yaml")["available_node_types"]
     for node_type in types.values():
         assert not _run_instances(node_type["node_config"])
     assert "InstanceTyp" in _run_instances(types["gpu"]["node_config"] | {"InstanceTyp": "g6.xlarge"})
     assert "VolumeSize" in _run_instances({"BlockDeviceMappings": [{"Ebs": {"VolumeSize": "120"}}]})
-
-
-@pytest.mark.parametrize("name", CLOUD_FILES)
-def test_packs_stay_off_the_head_and_workers_scale_from_zero(name):
-    prepared = _accepted(_read(name))
-    types = prepared["available_node_types"]
-    head = types.pop(prepared["head_node_type"])
-    assert head["resources"] == {"CPU": 0}
-    assert head["max_workers"] == 0
-    assert all(node_type["min_workers"] == 0 < node_type["max_workers"] for node_type in types.values())
-    assert any(node_type["resources"].get("GPU") for node_type in types.values())
-    assert prepared["idle_timeout_minutes"] > 0
 
 
 @pytest.mark.parametrize("name", LAUNCHER_FILES)
@@ -128,14 +102,6 @@ def _locked(name: str) -> dict[str, set[str]]:
     entries = re.findall(r"^([\w.-]+)==(\S+(?: ; .+)?) \\\n    --hash=sha256:", text, re.MULTILINE)
     assert len(entries) == len(re.findall(r"^[\w.-]+==", text, re.MULTILINE))
     return {name: {version for other, version in entries if other == name} for name, _ in entries}
-
-
-@pytest.mark.parametrize("name", LAUNCHER_FILES)
-def test_every_command_is_shell(name):
-    config = _read(name)
-    for key in ("setup_commands", "head_start_ray_commands", "worker_start_ray_commands"):
-        for command in config[key]:
-            subprocess.run(["bash", "-n", "-c", command], check=True)
 
 
 def test_a_worker_job_stays_while_slurm_does_not_answer_and_leaves_when_its_head_is_gone(tmp_path):
@@ -174,56 +140,10 @@ def test_a_worker_job_stays_while_slurm_does_not_answer_and_leaves_when_its_head
     assert job.wait() == 0
 
 
-@pytest.mark.parametrize("script", ["slurm.sh", "slurm-elastic.sh"])
-def test_a_job_without_arguments_or_outside_a_checkout_says_what_it_lacks(tmp_path, script):
-    environment = {"PATH": "/usr/bin:/bin", "SLURM_SUBMIT_DIR": str(tmp_path)}
-    job = ["bash", plugins.ROOT / "clusters" / script]
-    for arguments, words in (
-        ([], "usage: sbatch"),
-        (["head", "space.yaml", "results"], f"no Ray in {tmp_path}/.venv: submit from the checkout"),
-    ):
-        done = subprocess.run([*job, *arguments], env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 2 if arguments else done.returncode != 0
-        assert words in done.stderr
-
-
-def test_the_job_on_kubernetes_has_the_shape_that_kuberay_reads():
-    """Neither KubeRay nor a cluster is at hand: names are held against its reference, and images and sizes against
-    each other."""
-    job = _read("clusters/kuberay.yaml")
-    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
-    assert set(job["spec"]) <= {
-        "entrypoint", "submissionMode", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "rayClusterSpec",
-        "backoffLimit", "activeDeadlineSeconds",
-    }  # fmt: skip
-    cluster = job["spec"]["rayClusterSpec"]
-    assert set(cluster) <= {
-        "rayVersion", "authOptions", "enableInTreeAutoscaling", "autoscalerOptions", "headGroupSpec",
-        "workerGroupSpecs",
-    }  # fmt: skip
+def test_the_job_on_kubernetes_has_the_version_and_the_token_of_ray():
+    cluster = _read("clusters/kuberay.yaml")["spec"]["rayClusterSpec"]
     assert cluster["rayVersion"] == ray.__version__
     assert cluster["authOptions"] == {"mode": "token"}
-    assert cluster["enableInTreeAutoscaling"]
-    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
-    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
-    for group in groups:
-        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
-        (container,) = group["template"]["spec"]["containers"]
-        assert set(container) <= {"name", "image", "resources", "envFrom"}
-        assert set(container["resources"]) == {"requests", "limits"}
-    assert len({group["template"]["spec"]["containers"][0]["image"] for group in groups}) == 1
-    workers = cluster["workerGroupSpecs"]
-    assert all(group["replicas"] == group["minReplicas"] == 0 < group["maxReplicas"] for group in workers)
-    limits = [group["template"]["spec"]["containers"][0]["resources"]["limits"] for group in workers]
-    assert any("nvidia.com/gpu" in limit for limit in limits)
-    assert "sweeper.run" in job["spec"]["entrypoint"]
-
-
-def test_the_image_for_kubernetes_installs_from_the_lock():
-    text = (plugins.ROOT / "clusters" / "Dockerfile").read_text()
-    assert "--require-hashes" in text
-    for name in re.findall(r"^COPY (.+) \S+$", text, re.MULTILINE):
-        for path in name.split():
-            assert (plugins.ROOT / path).exists()
-    assert text.startswith("#")
-    assert re.search(r"^FROM python:3\.11", text, re.MULTILINE)
+    assert all(
+        group["replicas"] == group["minReplicas"] == 0 < group["maxReplicas"] for group in cluster["workerGroupSpecs"]
+    )

@@ -27,7 +27,7 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
     space.write_text(SPACE)
     assert sweeper.train(sweeper.plan(space, results[1]), in_process=True).complete
     store = Store.open(results[1])
-    protocol = ("--seeds", 40, "--votes", "1,5,20")
+    protocol = ("--set", "evaluation.seeds=40", "--set", "evaluation.votes=[1,5,20]")
     said = told("evaluate", space, *protocol, *results, "--dry-run").stdout
     assert said == "tiny: 4 networks · 0 evaluated · 4 to evaluate\n"
 
@@ -62,9 +62,9 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
         (["no/such.yaml"], "no/such.yaml"),
         (["--where", "nothing = 1"], "nothing"),
         (["--where", "true) union all (select sweep from sweeps"], "--where"),
-        (["--where", "q = 3", "--seeds", "5", "--votes", "10"], "10"),
-        (["--where", "q = 3", "--votes", "1,x"], "votes"),
-        (["--where", "q = 3", "--doors", "3"], "doors"),
+        (["--where", "q = 3", "--set", "evaluation.seeds=5", "--set", "evaluation.votes=[10]"], "10"),
+        (["--where", "q = 3", "--set", "evaluation.votes=[1,x]"], "votes"),
+        (["--where", "q = 3", "--set", "evaluation.doors=3"], "doors"),
     ],
 )
 def test_input_that_makes_no_sense_is_refused(local, arguments, place):

@@ -68,18 +68,6 @@ def test_nobody_sees_a_part_of_a_file(s3):
 
 
 @pytest.mark.slow
-def test_a_server_that_thinks_for_long_gets_the_time(s3):
-    """The client's own limit is three seconds of silence."""
-    store = Store.open(s3.url("slow"))
-    assert store.commit(result())
-    s3.slow.write_text("4")
-    try:
-        assert store.listing("trials")
-    finally:
-        s3.slow.unlink()
-
-
-@pytest.mark.slow
 def test_of_two_writers_of_one_key_one_whole_file_is_left(s3):
     attempts = [result(outcomes=outcomes(500)), result(curves=[(step, "x", 0.5) for step in range(900)]), failure()]
     stores = [Store.open(s3.url("racing")) for _ in range(4)]
@@ -107,12 +95,6 @@ def test_keys_in_a_url_are_never_shown(secret, caplog):
     for text in (str(refusal.value), done.output, caplog.text):
         assert "AKIAME" not in text
         assert "abc" not in text
-
-
-def test_text_without_keys_is_left_alone():
-    for text in ("python -m sweeper.run a@b.yaml --results s3://bucket/x@y", "s3://bucket/x?endpoint_override=host:1"):
-        assert messages.redacted(text) == text
-    assert messages.redacted("s3://b/x?client_secret=abc&region=x") == "s3://b/x?client_secret=...&region=x"
 
 
 @pytest.mark.slow
@@ -166,7 +148,7 @@ def test_a_sweep_in_a_bucket_is_killed_resumed_and_queried(s3, tmp_path):
         "select count(distinct trial_id), sum(steps_done) from trials join (from outcomes where input = 0) "
         "using (trial_id) where status = 'finished'"
     )
-    asked = python("-m", "sweeper.query", "--format", "csv", "--results", url, question, check=True)
+    asked = python("-m", "sweeper", "query", "--format", "csv", "--results", url, question, check=True)
     assert asked.stdout.splitlines()[1] == "6,18000"
     for text in (done.stdout, done.stderr, (tmp_path / "log").read_text(), asked.stdout, asked.stderr):
         assert ENVIRONMENT["AWS_SECRET_ACCESS_KEY"] not in text

@@ -1,7 +1,6 @@
 """A project of one's own: a task and a model outside the checkout, with an installed package and on a cluster."""
 
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -167,14 +166,6 @@ def test_an_installed_package_runs_a_project(wheel, project):
     assert "space" in sweeper("status")
     asked = "select task, model, lanes, command from trials group by all"
     assert sweeper("query", asked, "--format", "csv").splitlines()[1] == "mine,tiny,2,sweeper run space.yaml"
-
-    # In a checkout the checkout runs.
-    checkout = project / "sweeper"
-    checkout.mkdir()
-    (checkout / "__init__.py").touch()
-    (checkout / "__main__.py").write_text("import sys; print('the checkout', sys.argv[1:])")
-    assert sweeper("status", "--results", "results") == "the checkout ['status', '--results', 'results']\n"
-    shutil.rmtree(checkout)
 
     (project / "tasks" / "mine.py").write_text("def")
     complaint = sweeper("run", "space.yaml", code=2)

@@ -154,7 +154,7 @@ def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, folder):
     assert len(list(place.iterdir())) == 2
     assert len(set(Store.open(results).trials()["pack_id"].to_pylist())) == 2
     asked = "SELECT baseline, count(*) AS trials FROM trials GROUP BY baseline ORDER BY baseline"
-    said = ray("exec", file, f'cd ~/sweep && python -m sweeper.query "{asked}" --format csv --results {results}')
+    said = ray("exec", file, f'cd ~/sweep && python -m sweeper query "{asked}" --format csv --results {results}')
     assert "AE_R,2\nAq_R,2\n" in said, said
     # From outside the token opens the cluster, and nothing else does.
     for mode, known, refusal in (("token", "4.0 CPU", ""), ("disabled", "", "InvalidAuthToken")):

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import pytest
 
 import sweeper
-from chaos.starts import children, command_line
 from sweeper.analysis import sql
 from sweeper.commands import run
 from sweeper.interruption import Interruption
@@ -36,34 +35,6 @@ from tests.launch.bad_task import in_project
 from tests.processes import told
 from tests.tiny_sweeps import with_seeds
 
-COUNTING = '''
-"""Colouring whose workers write down how many threads XLA computes with."""
-
-import contextlib
-import os
-import pathlib
-import sys
-from typing import Literal
-
-import jax
-
-from tasks import coloring
-
-
-class Task(coloring.Task):
-    name: Literal["counting"] = "counting"
-
-    def losses(self, model, inputs, seeds):
-        if "ray" in sys.modules:  # no process that compiles ahead
-            jax.devices()  # has the threads started
-            names = []
-            for thread in pathlib.Path("/proc/self/task").iterdir():
-                with contextlib.suppress(OSError):  # it may have just ended
-                    names.append((thread / "comm").read_text())
-            pathlib.Path({folder!r}, str(os.getpid())).write_text(str(sum("XLAEigen" in name for name in names)))
-        return super().losses(model, inputs, seeds)
-'''
-
 WELL = (
     with_seeds(2).replace("coloring, vertices: 5", "bad, vertices: 5").replace("steps: 300", "steps: 8000")
     + "resources: {checkpoint_seconds: 0.1}\n"
@@ -78,7 +49,7 @@ SWEEP = (
 
 DEADLY = with_seeds(1).replace("coloring, vertices: 5", "bad, vertices: 5, does: die")
 
-OPTUNA = with_seeds(1).replace("coloring, vertices: 5", "counting, vertices: 5").replace("steps: 300", "steps: 100")
+OPTUNA = with_seeds(1).replace("steps: 300", "steps: 100")
 OPTUNA = (
     OPTUNA.replace("warmup_steps: 10", "warmup_steps: 0, learning_rate: {log_uniform: [1.0e-5, 1.0e-1]}")
     + "search: {method: optuna, trials: 9, metric: loss, mode: min}\n"
@@ -120,12 +91,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with the task `bad`, a task that counts threads, and search spaces."""
+    """A project with the task `bad`, and search spaces."""
     made = tmp_path_factory.mktemp("folder")
-    for name in ("tasks", "threads", "hung"):
+    for name in ("tasks", "hung"):
         (made / name).mkdir()
     (made / "tasks" / "bad.py").write_text(bad_task.text(made / "hung"))
-    (made / "tasks" / "counting.py").write_text(COUNTING.format(folder=str(made / "threads")))
     # Tune by itself imports all trackers that are installed, which takes seconds.
     (made / "mlflow.py").write_text("raise RuntimeError('the driver imports a tracker that no user asked for')")
     spaces = {"well": WELL, "failing": FAILING, "tiny": SWEEP, "deadly": DEADLY, "adaptive": OPTUNA, "sums": SUMS}
@@ -221,7 +191,7 @@ def test_a_row_says_with_what_it_was_made(swept):
 
 def test_failed_rows_are_done_until_they_are_retried(swept, here, capsys):
     """And Ray is not started for nothing."""
-    assert run.start([Path("failing.yaml")], str(swept.store), Interruption()) == 1
+    assert run.start(Path("failing.yaml"), str(swept.store), Interruption()) == 1
     said = capsys.readouterr().out
     assert "2 done · 2 failed · 0 to run" in said
     assert "running on" not in said
@@ -316,36 +286,18 @@ def test_a_trial_that_kills_every_worker_is_a_row(folder):
 
 
 @pytest.mark.long
-def test_an_optuna_search_runs_and_resumes_on_one_thread_a_worker(folder, here, capsys):
+def test_an_optuna_search_runs_and_resumes(folder, here, capsys):
     """The second start has nothing to run, and starts no Ray."""
     code, text = Command(folder, "adaptive.yaml", "--results", "adaptive", "--address", "local").wait()
     assert code == 0, text
     assert "9 of 9 trials committed" in text
-    counts = [path.read_text() for path in (folder / "threads").iterdir()]
-    assert set(counts) == {"2"}, "the pools of JAX's own CPU device and of ours, one thread each"
-
     store = Store.open(folder / "adaptive")
     assert len(store.sweeps()[-1].trial_ids) == 9
-    assert run.start([Path("adaptive.yaml")], "adaptive", Interruption()) == 0
+    assert run.start(Path("adaptive.yaml"), "adaptive", Interruption()) == 0
     said = capsys.readouterr().out
     assert "9 trials so far" in said
     assert "9 done · 0 to run" in said
     assert set(store.sweeps()[-1].trial_ids) == set(store.committed())
-
-
-@pytest.mark.long
-def test_a_cluster_whose_head_dies_ends_the_sweep_with_one_sentence(folder):
-    soon = {"RAY_gcs_rpc_server_reconnect_timeout_s": "15"}  # until processes of Ray miss their head
-    command = Command(folder, "tiny.yaml", "--results", "headless", "--address", "local", **soon)
-    command.until(command.workers)
-    (head,) = [pid for pid in children(command.process.pid) if "gcs_server" in command_line(pid)]
-    os.kill(head, signal.SIGKILL)
-    code, text = command.wait()
-    assert code == 1
-    sentence = "the Ray cluster on this machine has died: its head process is gone; the same command carries on"
-    assert text.splitlines()[-1] == sentence
-    assert "Failed to connect to GCS" not in text
-    until(lambda: not command.remaining())
 
 
 @pytest.mark.long

@@ -211,22 +211,6 @@ def test_workers_join_are_preempted_and_come_back_and_leave_with_their_head(slur
 
 
 @pytest.mark.exhaustive
-def test_what_a_cancelled_worker_trained_is_trained_by_the_next(slurm):
-    head = slurm.head("--set", "resources={lanes: 1, cpus: 2}")
-    worker = slurm.worker(head, "n2")
-    slurm.until(lambda: trained_on(slurm) == {"n2"})
-    said = slurm.logs().count(AWAITS_A_NODE)
-    slurm.run("scancel", worker)
-    slurm.until(lambda: slurm.logs().count(AWAITS_A_NODE) > said)
-    assert slurm.ended(worker) == ["CANCELLED"]
-    slurm.worker(head, "n3")
-    slurm.until(lambda: trained_on(slurm) == {"n2", "n3"})
-    (slurm.folder / "gate").touch()
-    assert slurm.ended(head) == ["COMPLETED"], slurm.logs()
-    assert set(Store.open(slurm.results).committed().values()) == {"finished"}
-
-
-@pytest.mark.exhaustive
 def test_a_head_that_is_cancelled_leaves_checkpoints_and_no_worker_waits_for_it(slurm):
     (slurm.folder / "gate").touch()
     head = slurm.head("--set", "trial.steps=100000000", "--set", "resources.checkpoint_seconds=3600")

@@ -31,7 +31,7 @@ def launched(
     work = tuple(plan.Work(pack, () if idle else pack.trial_ids) for pack in packs(trials, lanes=1))
     planned = {trial_id(trial): trial for trial in trials}
     source = plan.ListedWork(plan.Plan(planned, {}, 1, len(trials), work, plan.done_statuses(True, False)))
-    told = events.SweepPlanned("launched", trials=len(trials), done=0, failed=0, programs={})
+    told = events.SweepPlanned("launched", trials=len(trials), done=0, failed=0, steps=0, programs=0)
     origin = provenance.capture("test")
     job = Job(source, lambda: told, Store.open(store), origin, resources, work_kind, concurrency)
     heard = Heard()

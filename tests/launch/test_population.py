@@ -60,11 +60,10 @@ class Task(coloring.Task):
 
 def _trials(optimizer: str = "pgpe", task: str = "coloring") -> tuple[TrialSpec, ...]:
     """Two lanes, and four blocks the last of which is not full."""
-    evolving = {"name": optimizer, "population": 60, "initial_std": 0.1}
     fields = {
         "task": {"name": task, "vertices": 4}, "model": {"name": "transformer", "width": 6, "key_size": 5},
         "objective": {"q": 2.0, "m": 3}, "steps": GENERATIONS,
-        "optimizer": evolving if optimizer == "pgpe" else evolving | {"final_m": 6},
+        "optimizer": {"name": optimizer, "population": 60, "initial_std": 0.1},
     }  # fmt: skip
     return tuple(coloring_trial(**fields, seed=seed) for seed in (0, 1))
 
@@ -122,15 +121,6 @@ def _population(workers: int, **variables: str) -> Iterator[Population]:
 def test_any_number_of_workers_gives_the_numbers_of_none(cluster, undisturbed, workers):
     with _population(workers) as population:
         assert _equal(_evolved(population.evaluator(_trials(), CODE)), undisturbed)
-
-
-@pytest.mark.long
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("optimizer", ["snes", "open_es", "sep_cma_es"])
-def test_workers_give_the_numbers_of_none_with_every_strategy_and_a_growing_m(cluster, optimizer):
-    with _population(2) as population:
-        evaluate = population.evaluator(_trials(optimizer), CODE)
-        assert _equal(_evolved(evaluate, optimizer), _evolved(evolution.in_process, optimizer))
 
 
 @pytest.fixture

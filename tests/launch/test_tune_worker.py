@@ -10,13 +10,12 @@ from ray import cloudpickle
 from sweeper.events import PackProgressed
 from sweeper.launch.job import Failed, Lost, Report, Training, decoded, encoded
 from sweeper.launch.tune_worker import Pace
-from sweeper.learned_algorithms import evaluation
 from sweeper.packs import device_memory, pack_run, plan
 from sweeper.packs.packing import Pack
-from sweeper.space.early_stopping import Asha, Pruner
+from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
-from sweeper.trial import fingerprint, jax_settings, provenance
+from sweeper.trial import jax_settings, provenance
 from tests.launch.workers import EVALUATION, PAIR, Worker, ended
 from tests.trials import coloring_trial
 
@@ -31,27 +30,12 @@ def test_work_survives_the_way_to_a_worker():
     assert decoded(config) == work
     assert decoded(config).pack.pack_id == pack.pack_id
     origin = provenance.capture("python -m sweeper.run x.yaml")
-    pruner = Pruner.model_validate({"name": "median", "every": 5, "n_startup_trials": 2})
-    for sent in (origin, Resources(lanes=3, gpus=0.5), Training(Asha(grace_steps=5)), Training(pruner), EVALUATION):
+    for sent in (origin, Resources(lanes=3, gpus=0.5), Training(EarlyStopping(grace_steps=5)), EVALUATION):
         assert cloudpickle.loads(cloudpickle.dumps(sent)) == sent
 
 
-def test_a_report_reaches_the_driver_as_it_was_sent(tmp_path):
-    result = Worker(PAIR, tmp_path).report().result()
-    assert (result["report"].progress.step, result["done"]) == (100, False)
-    assert cloudpickle.loads(cloudpickle.dumps(result)) == result
-
-
-def test_a_worker_says_that_it_compiles_before_it_does(tmp_path):
-    worker = Worker(PAIR, tmp_path)
-    result = worker.step()
-    progress = result["report"].progress
-    assert (progress.phase, progress.step, progress.steps, result["done"]) == ("compiling", 0, 300, False)
-    assert worker.step()["report"].progress.phase == "training"
-
-
 def test_a_worker_reports_every_evaluation_at_once(tmp_path):
-    stopping = Pruner(name="median", metric="success", mode="max", every=100)
+    stopping = EarlyStopping(metric="success", mode="max", every=100, grace_steps=100)
     slow = Pace(seconds=1000.0, longest_seconds=1000.0)
     worker = Worker(PAIR, tmp_path, work_kind=Training(stopping), pace=slow)
     evaluated = [worker.report().progress.evaluated for _ in range(2)]
@@ -232,20 +216,6 @@ def test_a_worker_with_other_flags_trains_nothing_and_continues_no_checkpoint(tm
     assert "XLA_FLAGS (--xla_cpu_enable_fast_math=true instead of" in trouble.reason
 
 
-def test_a_checkpoint_of_other_code_is_reported_once(tmp_path, monkeypatch):
-    work = PAIR
-    mended = provenance.capture("test")
-    assert mended.code is not None
-    mended = mended.model_copy(update={"code": mended.code.model_copy(update={"always": {}})})
-    with monkeypatch.context() as patch:
-        patch.setattr(fingerprint, "captured", lambda: mended.code)
-        first = Worker(work, tmp_path, ["carry on", "leave"], origin=mended)
-        assert first.report().refused_checkpoint is None
-        assert first.report().done
-    second = Worker(work, tmp_path)
-    assert [second.report().refused_checkpoint for _ in range(2)] == ["is of other code", None]
-
-
 def test_a_worker_evaluates_stored_networks(tmp_path):
     work, store = PAIR, Store.open(tmp_path)
     ended(Worker(work, tmp_path))
@@ -260,20 +230,3 @@ def test_a_worker_evaluates_stored_networks(tmp_path):
     assert store.trials() == rows
     assert Worker(plan.Work(work.pack, ()), tmp_path, work_kind=EVALUATION).report() == Report(done=True)
     assert len(store.listing("checkpoints")) == 1, "an evaluation has nothing to do with checkpoints"
-
-
-def test_an_evaluation_that_raises_leaves_the_rows_alone(tmp_path, monkeypatch):
-    work, store = PAIR, Store.open(tmp_path)
-    ended(Worker(work, tmp_path))
-
-    def raising(trial: Any, network: Any) -> None:
-        raise ValueError("the wheel came off")
-
-    monkeypatch.setattr(evaluation, "evaluate", raising)
-    report = Worker(work, tmp_path, work_kind=EVALUATION).report()
-    assert report.done
-    assert isinstance(report.trouble, Failed)
-    assert report.trouble.trial_ids == ()
-    assert "ValueError: the wheel came off" in report.trouble.reason
-    assert store.committed() == dict.fromkeys(work.pending, "finished")
-    assert store.listing("evaluations") == []

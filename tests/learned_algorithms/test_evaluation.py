@@ -73,11 +73,6 @@ def test_an_input_that_every_seed_solves_has_a_success_of_one(seeds):
     assert metrics(columns)["wrong_entropy"] == 2
 
 
-def test_the_variance_has_a_tail():
-    variance = np.linspace(0, 1, 101, dtype=np.float32)
-    assert metrics({"success": variance, "variance": variance})["variance_p95"] == pytest.approx(0.95)
-
-
 @pytest.mark.slow
 def test_success_of_votes_is_estimated_beside_the_votes_of_the_paper():
     measured, columns = evaluated(evaluation={"seeds": 40, "votes": [5, 30]})
@@ -116,16 +111,6 @@ def test_of_equally_right_seeds_the_one_with_the_lowest_loss_is_the_best():
     judged = jax.jit(best_seed)(jnp.asarray(correct), jnp.asarray(loss))
     np.testing.assert_array_equal(judged["best_seed_loss"], 1)
     assert best_seed(jnp.asarray(correct[:1]), jnp.asarray(loss[:1])) == {}
-
-
-@pytest.mark.slow
-def test_success_tail_and_worst_of_the_best_seed_are_metrics():
-    measured, columns = evaluated()
-    assert {"best_seed", "best_seed_p5", "best_seed_worst"} <= measured.keys()
-    assert {"best_seed_loss", "best_seed_loss_p95", "best_seed_loss_worst"} <= measured.keys()
-    assert measured["best_seed_worst"] in (0, 1)
-    assert "best_seed" not in columns
-    assert not [name for name in names(coloring_trial(baseline="Aq_r0")).metrics if name.startswith("best_seed")]
 
 
 @pytest.mark.slow

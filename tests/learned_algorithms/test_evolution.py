@@ -12,12 +12,11 @@ import pytest
 from evosax.algorithms.distribution_based.pgpe import PGPE as Algorithm
 from evosax.algorithms.distribution_based.pgpe import Params
 
-from optimizers import open_es, pgpe, sep_cma_es, snes
+from optimizers import pgpe
 from sweeper.learned_algorithms import evolution, gradient
 from sweeper.learned_algorithms.objective import FAILURES
 from sweeper.learned_algorithms.strategy_contract import deviations, falling
 from sweeper.packs.packing import stack
-from sweeper.trial.record import canonical
 from tests.trials import coloring_trial
 
 SKI_RENTAL = {"name": "ski_rental", "price": 2, "longest": 4, "noise": 2}
@@ -192,9 +191,9 @@ def _other(optimizer):
 @pytest.mark.long
 @pytest.mark.parametrize("optimizer", STRATEGIES, ids=operator.itemgetter("name"))
 def test_lanes_workers_and_checkpoints_leave_no_trace(optimizer):
-    """Two lanes with other rates, blocks in reverse order, m that grows, and a state that went through the host."""
+    """Two lanes with other rates, blocks in reverse order, and a state that went through the host."""
     entries = {"objective": {"q": 2.0, "m": 1}, "steps": 3}
-    optimizers = [each | {"population": 20, "final_m": 2} for each in (optimizer, _other(optimizer))]
+    optimizers = [each | {"population": 20} for each in (optimizer, _other(optimizer))]
     trials = [_trial(optimizer=each, seed=seed, **entries) for seed, each in enumerate(optimizers)]
     assert evolution.blocks(trials[0]) == 2
 
@@ -301,37 +300,6 @@ def test_tied_individuals_share_the_mean_of_their_weights():
     tied, one, other = centre(3, 1, 3, jnp.inf, 5, 0.5), centre(2, 1, 3, 9, 5, 0.5), centre(3, 1, 2, 9, 5, 0.5)
     np.testing.assert_allclose(tied, (one + other) / 2, atol=1e-6)
     assert np.abs(one - other).max() > 1e-3
-
-
-def test_m_doubles_at_equal_intervals_and_its_programs_are_those_of_a_constant_m():
-    growing = _trial(objective={"q": 2.0, "m": 2}, optimizer={"name": "snes", "final_m": 8}, steps=9)
-    assert [growing.optimizer.m_at(2, step, 9) for step in range(9)] == [2, 2, 2, 4, 4, 4, 8, 8, 8]
-    constant = _trial(objective={"q": 2.0, "m": 4}, optimizer={"name": "snes"}, steps=9)
-    of_fourth = evolution.of_generation(stack([growing]), np.array([3, 0], np.int32))
-    assert jax.tree.structure(of_fourth) == jax.tree.structure(stack([constant]))
-    assert [constant.optimizer.m_at(4, step, 9) for step in (0, 8)] == [4, 4]
-
-
-def test_settings_that_make_no_sense_are_refused():
-    for m, final_m in ((2, 6), (4, 2), (4, 4)):
-        with pytest.raises(ValueError, match=f"optimizer.final_m: must be m = {m} doubled, such as {2 * m} or {4 * m}"):
-            _trial(objective={"m": m}, optimizer={"name": "open_es", "final_m": final_m})
-    single = _trial(objective={"m": 2}, baseline="Aq_r0", optimizer={"name": "pgpe", "final_m": 4})
-    assert (single.objective.m, single.optimizer.final_m) == (1, None)
-
-
-def test_what_joined_later_is_not_written_where_it_means_as_before():
-    assert set(canonical(pgpe.Optimizer())) == {
-        "name", "population", "center_learning_rate", "std_learning_rate", "initial_std",
-    }  # fmt: skip
-    assert pgpe.Optimizer(final_center_learning_rate=0.0) != pgpe.Optimizer()
-    for record in (
-        pgpe.Optimizer(final_std_learning_rate=0.001, max_std=0.5),
-        open_es.Optimizer(final_std=0.01),
-        snes.Optimizer(),
-        sep_cma_es.Optimizer(),
-    ):
-        assert type(record).model_validate(canonical(record)) == record
 
 
 @pytest.mark.slow

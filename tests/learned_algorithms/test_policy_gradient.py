@@ -184,8 +184,3 @@ def test_lanes_and_interruptions_change_no_bit_and_the_loss_falls():
     assert trainer.curves == ("train_loss", "mean_loss", "worst_loss", "entropy")
     assert points[-1][0] < points[0][0]
     assert points[-1][1] <= points[-1][0] <= points[-1][2]
-
-
-def test_a_task_without_episodes_is_refused():
-    with pytest.raises(ValueError, match="optimizer: coloring has no episodes"):
-        _trial(0, task={"name": "coloring"})

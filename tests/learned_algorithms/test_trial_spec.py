@@ -17,11 +17,9 @@ from models import transformer
 from objectives.q_norm import Objective
 from sweeper.learned_algorithms import trial_spec
 from sweeper.learned_algorithms.trial_spec import Baseline, TrialSpec
-from sweeper.trial import plugins
-from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.entry_names import entries
-from sweeper.trial.record import SameAs, Spec, Traced, Unwritten, canonical
-from sweeper.trial.trial import leaf_values, traits_of, trial_id, trial_of
+from sweeper.trial.record import Spec, Traced, Unwritten, canonical
+from sweeper.trial.trial import trial_id, trial_of
 from tasks import coloring
 from tests.trials import coloring_trial
 
@@ -155,13 +153,6 @@ def test_what_has_no_stable_form_is_not_hashed():
         trial_id(stacked)
 
 
-def test_leaf_values_name_every_entry_by_its_path():
-    entries = dict(leaf_values(canonical(_changed(coloring_trial(), "precision", "tensorfloat32"))))
-    assert entries["task.vertices"] == 5
-    assert entries["evaluation.votes"] == [3]
-    assert set(STRUCTURE) | set(LEAVES) <= set(entries)
-
-
 # Ignored values
 
 
@@ -195,39 +186,10 @@ def test_tables_do_not_show_votes_that_mean_nothing():
     assert all("evaluation.seeds" in each for each in shown)
 
 
-def test_a_task_whose_abilities_cannot_be_asked_is_told_with_the_method(monkeypatch):
-    def abilities(self):
-        raise KeyError("voting")
-
-    task = canonical(_without_voting())["task"] | {"noise": 17}
-    monkeypatch.setattr(plugins.load("task", "ski_rental"), "abilities", abilities)
-    with pytest.raises(ContractError, match="abilities raises KeyError"):
-        traits_of(json.dumps({"task": task}))
-    assert traits_of('{"task": {"name": "of another checkout"}}') is None
-
-
 def test_all_seeds_are_enough_for_the_votes():
     recall = {"name": "recall", "seed_bits": 3}
     with pytest.raises(ValidationError, match=r"evaluation\.votes: .*30 .*8"):
         coloring_trial(task=recall, evaluation={"exhaustive": True})
-
-
-def test_a_baseline_is_named_by_its_objective_and_its_seeds():
-    assert {baseline.value: (baseline.uses_objective, baseline.fresh_seeds) for baseline in Baseline} == {
-        "AE_r0": (False, False),
-        "Aq_r0": (True, False),
-        "AE_R": (False, True),
-        "Aq_R": (True, True),
-    }
-    assert f"{coloring_trial().baseline}" == "Aq_R"
-
-
-def test_these_are_all_fields():
-    fields = {path for path, _ in leaf_values(canonical(coloring_trial()))} | {"precision"}  # as before: not written
-    names = {path for path in fields if path.startswith(("model.", "task."))} | {"optimizer.name"}
-    assert fields - names == (set(STRUCTURE) | set(LEAVES)) - names
-    unwritten = {"objective.final_q"}  # of a constant q
-    assert len(jax.tree.leaves(coloring_trial())) == len(LEAVES) + len(unwritten)
 
 
 # Records
@@ -353,13 +315,3 @@ DefinedBelow = Annotated[Traced[float], Unwritten(at=0.5)]
 def test_a_field_whose_type_is_defined_below_its_record_keeps_its_marks():
     assert jax.tree.leaves(Early()) == [0.5, 2.0]
     assert canonical(Early()) == {"other": 2.0}
-
-
-class Twice(Spec):
-    rate: Traced[float] = 2.0
-    final_rate: Annotated[Traced[float | None], SameAs("rate"), Unwritten(at=None)] = None
-
-
-def test_a_field_that_is_the_same_as_another_may_have_further_marks():
-    assert Twice().final_rate == 2.0
-    assert jax.tree.leaves(Twice()) == [2.0, 2.0]

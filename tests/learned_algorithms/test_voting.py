@@ -11,7 +11,6 @@ import pytest
 
 from sweeper.learned_algorithms import voting
 from sweeper.learned_algorithms.contracts import Voting
-from sweeper.learned_algorithms.metrics import estimate_of
 from sweeper.learned_algorithms.voting import (
     VoterGroups,
     count_ballots,
@@ -219,8 +218,3 @@ def test_the_standard_error_is_that_of_all_disjoint_pairs():
         assert standard_error(values) == (pytest.approx(math.sqrt(variance)) if variance >= 0 else None)
     assert len(set(estimated)) == 2
     assert standard_error(np.full((7, 3), 0.1)) == 0
-
-
-def test_estimates_are_named_after_their_vote():
-    estimates = [estimate_of(vote) for vote in ("majority", "majority_tuple", "poll")]
-    assert estimates == ["votes", "votes_tuple", "votes_poll"]

@@ -35,7 +35,7 @@ def clock() -> Clock:
 def progress(clock) -> SweepProgress:
     """Eight trials are planned, and a pack of four has started."""
     progress = SweepProgress(clock)
-    progress.hear(events.SweepPlanned("test", trials=8, done=0, failed=0, programs={1: events.Program(8 * 250)}))
+    progress.hear(events.SweepPlanned("test", trials=8, done=0, failed=0, steps=8 * 250, programs=1))
     progress.hear(events.PackStarted(PACK, "coloring", TRIALS, 250))
     return progress
 
@@ -59,39 +59,36 @@ def test_counts_follow_packs_from_start_to_end(progress):
 
 def test_rows_of_earlier_starts_count():
     progress = SweepProgress()
-    progress.hear(events.SweepPlanned("test", trials=8, done=3, failed=1, programs={1: events.Program(1000)}))
+    progress.hear(events.SweepPlanned("test", trials=8, done=3, failed=1, steps=1000, programs=1))
     commit(progress, a="finished")
     assert (progress.done, progress.failed) == (4, 1)
     assert progress.line().startswith("4/8 done · 0 running · 1 failed · waiting for a worker")
 
 
-def test_time_left_goes_by_what_this_start_has_trained(progress, clock):
+def test_time_left_goes_by_the_rate_now(progress, clock):
     assert progress.seconds_left is None
-    # A checkpoint brings 100 steps along, which took no time today.
-    progress.hear(progressed(step=100))
+    progress.hear(progressed(phase="compiling"))
+    assert progress.seconds_left is None
     clock.now = 30.0
-    progress.hear(progressed(step=150))
-    assert progress.seconds_left == (2 * 4 * 250 - 4 * 150) * 30.0 / (4 * 50)
-    assert progress.line().endswith("30 s so far · 3 min 30 s left")
+    progress.hear(progressed(step=150, steps_per_second=20.0))
+    assert progress.seconds_left == (2 * 4 * 250 - 4 * 150) / 20.0
+    assert progress.line().endswith("30 s so far · 70 s left")
 
 
-def test_time_left_is_at_least_what_a_slow_pack_needs(progress, clock):
+def test_time_left_is_at_least_what_a_slow_pack_needs(progress):
     progress.hear(events.PackStarted("quick", "coloring", ("e", "f", "g", "h"), 250))
     progress.hear(progressed(step=50, steps_per_second=0.5))
     progress.hear(dataclasses.replace(progressed(step=0, steps_per_second=400.0), pack_id="quick"))
-    clock.now = 10.0
-    progress.hear(dataclasses.replace(progressed(step=250, steps_per_second=400.0), pack_id="quick"))
     progress.hear(events.PackEnded("quick"))
     assert progress.seconds_left == 4 * (250 - 50) / 0.5
 
 
-def test_a_compilation_is_not_the_rate_of_the_training(progress, clock):
-    progress.hear(progressed(phase="compiling"))
-    clock.now = 100.0
-    progress.hear(progressed(step=50))
-    clock.now = 110.0
-    progress.hear(progressed(step=100))
-    assert progress.seconds_left == (2 * 4 * 250 - 4 * 100) * 10.0 / (4 * 50)
+def test_trials_whose_pack_has_ended_are_left_out_until_another_pack_has_them(progress):
+    progress.hear(progressed(step=100, steps_per_second=10.0))
+    progress.hear(events.PackEnded(PACK))
+    progress.hear(events.PackStarted("other", "coloring", ("d", "e"), 250))
+    progress.hear(dataclasses.replace(progressed(step=50, steps_per_second=10.0), pack_id="other"))
+    assert progress.seconds_left == (8 * 250 - 3 * 250 - 2 * 50) / 10.0
 
 
 def test_news_are_another_phase_a_further_step_or_another_row(progress, clock):
@@ -115,12 +112,8 @@ def test_news_are_another_phase_a_further_step_or_another_row(progress, clock):
 def test_before_the_training_the_line_says_what_is_done_instead_and_for_how_long():
     clock = Clock()
     progress = SweepProgress(clock)
-    progress.hear(
-        events.SweepPlanned(
-            "test", trials=8, done=0, failed=0, programs={1: events.Program(1000), 2: events.Program(1000)}
-        )
-    )
-    assert progress.doing == "waiting for a worker for 0 s", "another sweep of the start may have all of them"
+    progress.hear(events.SweepPlanned("test", trials=8, done=0, failed=0, steps=2000, programs=2))
+    assert progress.doing == "waiting for a worker for 0 s"
     for number, pack_id in enumerate((PACK, "other"), start=1):
         progress.hear(events.PackStarted(pack_id, "coloring", TRIALS, 250, program=number))
     clock.now = 7.0
@@ -140,16 +133,13 @@ def test_before_the_training_the_line_says_what_is_done_instead_and_for_how_long
     assert progress.doing == "evaluating 8 trials for 0 s"
 
 
-def test_trials_committed_by_a_worker_that_died_count_as_trained(progress, clock):
+def test_trials_committed_by_a_worker_that_died_count_as_trained(progress):
     progress.hear(progressed(phase="evaluating", step=250, rows={"a": "finished"}))
     commit(progress, a="finished")
-    clock.now = 10.0
     progress.hear(events.PackStarted(PACK, "coloring", TRIALS[1:], 250))
     assert (progress.done, progress.running) == (1, 3)
-    assert progress.packs[PACK].steps_done == 250
-    progress.hear(progressed(phase="done", step=250, lanes=3, rows=dict.fromkeys(TRIALS[1:], "finished")))
-    assert progress.packs[PACK].steps_done == 4 * 250
-    assert progress.running == 0
+    progress.hear(progressed(step=200, lanes=3, steps_per_second=30.0))
+    assert progress.seconds_left == (8 * 250 - 250 - 3 * 200) / 30.0
 
 
 def test_a_pack_that_is_started_again_counts_once(progress):
@@ -167,49 +157,3 @@ def test_a_sweep_whose_nodes_have_left_waits_for_a_node():
     assert progress.line().endswith("waiting for a node")
     progress.hear(events.PackStarted("p", "coloring", ("a",), 250))
     assert progress.line().endswith("time left unknown")
-
-
-def unlike(clock: Clock, cheap: events.Program, dear: events.Program) -> SweepProgress:
-    """After ten seconds a pack of the first of two programs has ended, and one of the second has started."""
-    progress = SweepProgress(clock)
-    progress.hear(events.SweepPlanned("test", trials=16, done=0, failed=0, programs={1: cheap, 2: dear}))
-    progress.hear(events.PackStarted(PACK, "recall", TRIALS, 250))
-    progress.hear(progressed())
-    clock.now = 10.0
-    progress.hear(progressed(phase="done", step=250))
-    progress.hear(events.PackEnded(PACK))
-    progress.hear(events.PackStarted("dear", "gridworld", TRIALS, 250, program=2))
-    return progress
-
-
-def test_steps_of_a_program_cost_what_its_own_have_cost(clock):
-    progress = unlike(clock, events.Program(8 * 250), events.Program(4 * 250, alike=2))
-    assert progress.seconds_left is None, "nobody has measured a step of the second program"
-    progress.hear(dataclasses.replace(progressed(step=50), pack_id="dear"))
-    assert progress.seconds_left is None
-    clock.now = 70.0
-    progress.hear(dataclasses.replace(progressed(step=100), pack_id="dear"))
-    assert progress.seconds_left == 4 * 250 * 10 / 1000 + 4 * 150 * 60 / 200
-
-
-def test_until_then_earlier_rows_say_what_they_cost(clock):
-    progress = unlike(clock, events.Program(8 * 250), events.Program(4 * 250, alike=2, step_seconds=7.0))
-    assert progress.seconds_left == 4 * 250 * 10 / 1000 + 4 * 250 * 7
-
-
-def test_programs_of_other_lengths_cost_the_same_for_a_step(clock):
-    progress = unlike(clock, events.Program(8 * 250), events.Program(4 * 250, alike=1))
-    assert progress.seconds_left == (4 * 250 + 4 * 250) * 10 / 1000
-    progress.hear(dataclasses.replace(progressed(), pack_id="dear"))
-    clock.now = 40.0
-    progress.hear(dataclasses.replace(progressed(step=250), pack_id="dear"))
-    progress.hear(events.PackEnded("dear"))
-    assert progress.seconds_left == 4 * 250 * 40 / 2000
-
-
-def test_workers_that_run_now_share_what_is_left(clock):
-    progress = unlike(clock, events.Program(16 * 250), events.Program(4 * 250, alike=1))
-    one = progress.seconds_left
-    progress.hear(events.PackStarted(PACK, "recall", TRIALS, 250))
-    assert one == (12 * 250 + 4 * 250) * 10 / 1000
-    assert progress.seconds_left == one / 2

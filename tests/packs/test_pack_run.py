@@ -23,7 +23,7 @@ from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import checkpoint, checkpointed_trials, device_memory, pack_run, plan
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack, stack
-from sweeper.space.early_stopping import Asha
+from sweeper.space.early_stopping import EarlyStopping
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.training import arithmetic
 from sweeper.trial import provenance
@@ -295,7 +295,7 @@ def test_the_loss_in_the_progress_of_a_pack_is_the_mean_of_the_lanes_that_have_o
 
 def test_early_stopping_compares_any_training_curve_and_evaluates_nothing_for_it(tmp_path, monkeypatch):
     monkeypatch.setattr(pack_run, "kind_of", None)
-    stopping = Asha(metric="mean_loss", mode="min", every=100, grace_steps=100)
+    stopping = EarlyStopping(metric="mean_loss", mode="min", every=100, grace_steps=100)
     run = _run(Store.open(tmp_path), early_stopping=stopping)
     run.advance()
     assert run.evaluated == (100, pytest.approx(np.mean(run.training.curves[-1][1])))

@@ -59,7 +59,7 @@ def test_what_runs_is_planned_minus_done(committed, lanes, early_stopping, retry
     # A pack keeps its name and its lanes when trials are committed, so that its checkpoint still fits.
     assert {work.pack.pack_id for work in made.work} <= {work.pack.pack_id for work in fresh.work}
     assert (made.cells, made.packs) == (fresh.cells, fresh.packs)
-    assert sum(work.steps for work in made.work) == 300 * (len(IDS) - len(done))
+    assert sum(len(work.pending) for work in made.work) == len(IDS) - len(done)
 
 
 def test_lanes_are_for_execution_only():
@@ -152,7 +152,6 @@ def test_an_optuna_search_does_not_depend_on_workers_order_or_interruptions(spec
     run(undisturbed, alone, 1, random.Random(0))
     assert undisturbed.exhausted
     assert len(undisturbed.planned) == len(alone.losses) == 40
-    assert undisturbed.steps == 400
 
     for seed in range(3):
         rng, results, starts = random.Random(seed), Results(), 0
@@ -182,9 +181,9 @@ def test_an_optuna_search_learns(spec):
 @pytest.mark.parametrize(
     "search",
     [
-        "{trials: 9, sampler: {name: nsga2, population_size: 4}, metric: [loss, success], mode: [min, max]}",
-        "{trials: 9, sampler: {name: qmc, scramble: true}}",
-        "{trials: [6, 3], sampler: {n_startup_trials: 3, multivariate: true, group: true}}",
+        "{trials: 9, sampler: {name: NSGAIISampler, population_size: 4}, metric: [loss, success], mode: [min, max]}",
+        "{trials: 9, sampler: {name: QMCSampler, scramble: true}}",
+        "{trials: 9, sampler: {n_startup_trials: 3, multivariate: true, group: true}}",
     ],
 )
 def test_every_sampler_proposes_the_same_settings_at_every_start_and_knows_what_is_left_out(spec, search, monkeypatch):
@@ -228,26 +227,6 @@ def test_a_setting_is_told_as_failed_unless_all_of_its_seeds_have_a_value(spec, 
         search.settle(work.pack.pack_id)
     assert [number for number, value in told.items() if value is None] == [2]
     assert (len(told), pruned) == (19, [4])
-
-
-@pytest.mark.slow
-def test_a_value_counts_on_the_scale_of_its_task(spec, monkeypatch):
-    """Recall has a thousand times the loss of colouring, and does not decide alone."""
-    tasks = "[{name: coloring, vertices: 5}, {name: recall, keys: 3, value_bits: 2, seed_bits: 2}]"
-    overrides = [f"trial.task={{each: {tasks}}}", "trial.seed=0", "search.trials=1"]
-    scale = {"coloring": (1.0, 3.0), "recall": (1000.0, 3000.0)}
-    told: list[list[float]] = []
-    monkeypatch.setattr(search_methods.OptunaStudy, "tell", lambda study, number, values: told.append(values))
-
-    def values(trials: Iterable[TrialSpec], metric: str) -> list[float]:
-        return [{"coloring": 1.5, "recall": 2500.0}[trial.task.name] for trial in trials]
-
-    for written in ([], [f"search.scale={{{', '.join(f'{task}: {list(ends)}' for task, ends in scale.items())}}}"]):
-        scaled = search_space.read(spec.path, [*overrides, *written])
-        work = AdaptiveWork(scaled, {}, DONE, values)
-        for each in iter(work.next, None):
-            work.settle(each.pack.pack_id)
-    assert told == [[(1.5 + 2500) / 2], [(0.25 + 0.75) / 2]]
 
 
 def test_a_setting_without_results_does_not_stop_the_search(spec):

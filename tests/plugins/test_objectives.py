@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from objectives import group_dro
 from sweeper.learned_algorithms import evolution
-from sweeper.learned_algorithms.checks import suite
 from sweeper.learned_algorithms.objective import batch_of
 from sweeper.learned_algorithms.objective_contract import Batch, Objective
 from sweeper.learned_algorithms.trial_spec import TrialSpec
@@ -84,10 +83,20 @@ def _told(objective: Objective, *batches: Batch) -> Any:
 # One batch
 
 
+losses_of_batches = hnp.arrays(np.float32, (12,), elements=st.floats(0, 100, width=32))
+
+
 @objective_cases
-def test_an_objective_is_what_its_contract_says(objective):
-    for check in suite.OBJECTIVE_CHECKS.values():
-        check(suite.Example(coloring_trial(objective=objective)))
+@given(losses_of_batches, groups_of_batches, st.permutations(range(12)), st.integers(0, 11), st.floats(0, 10))
+@settings(max_examples=30)
+def test_the_order_of_inputs_does_not_count_and_no_larger_loss_gives_a_smaller_value(
+    objective, losses, groups, order, place, more
+):
+    before = _value(objective, _batch(objective, losses, groups))
+    shuffled = _value(objective, _batch(objective, losses[order], groups[order]))
+    assert shuffled == pytest.approx(before, rel=1e-4, abs=1e-6)
+    raised = losses + more * np.eye(12, dtype=np.float32)[place]
+    assert _value(objective, _batch(objective, raised, groups)) >= before - 1e-4 * abs(before) - 1e-6
 
 
 @objective_cases

@@ -112,7 +112,6 @@ def test_a_space_that_extends_another_has_its_variables(tmp_path):
 @pytest.mark.parametrize(
     ("override", "path"),
     [
-        ("variables.y=3", "variables.y"),  # no formula has it
         ("variables.a-b=3", "variables.a-b"),
         ("variables={int: [1, 2]}", "variables.int"),
         ("variables={3: 1}", "variables.3"),
@@ -124,7 +123,6 @@ def test_a_space_that_extends_another_has_its_variables(tmp_path):
         ("variables.x=two", "trial.optimizer.beta1.formula"),
         ("variables.x=-2", "trial.optimizer.beta1.formula"),  # no momentum
         ("trial.steps={formula: variables.z}", "trial.steps.formula"),
-        ("exclude=[variables.z > 3]", "exclude[0]"),
         ("trial.variables={z: 3}", "trial.variables"),
     ],
 )

@@ -43,7 +43,7 @@ def read_all(store):
     named(rows)
     store.curves(), store.outcomes(), store.seals()
     for ask in (
-        lambda: ready_questions.best(store, "ours", 100),
+        lambda: ready_questions.best(store, "ours"),
         lambda: ready_questions.show(store, MINE),
         lambda: ready_questions.curves(store, MINE),
     ):

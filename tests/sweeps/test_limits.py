@@ -7,7 +7,6 @@ import pytest
 import sweeper
 from sweeper import events
 from sweeper.interruption import Interruption
-from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store
 from sweeper.sweeps.sweep_plan import unchecked_plan
 from sweeper.sweeps.training import LimitsWatch
@@ -65,24 +64,6 @@ def test_at_the_first_finished_trial_that_is_good_enough_a_start_ends(tmp_path, 
     assert interruption.limit == f"limits.goal: success is {values[-1]}"
     again, ended, _ = watched(tmp_path, f"{{goal: {{metric: success, {goal}}}}}")
     assert (again.goal_reached, ended.asked) == (True, True), "the next start has nothing to do"
-
-
-@pytest.mark.parametrize(
-    ("limits", "place"),
-    [
-        ("{hours: 0}", "limits.hours"),
-        ("{failures: 0}", "limits.failures"),
-        ("{minutes: 3}", "limits.minutes"),
-        ("{goal: {metric: sucess, at_least: 1}}", "limits.goal.metric"),
-        ("{goal: {metric: success}}", "limits.goal"),
-        ("{goal: {metric: success, at_least: 1, at_most: 2}}", "limits.goal"),
-    ],
-)
-def test_limits_that_make_no_sense_are_refused_with_their_place(tmp_path, limits, place):
-    with pytest.raises(SearchSpaceError) as refused:
-        sweeper.read_space(space(tmp_path, limits))
-    (problem,) = refused.value.problems
-    assert problem.path == place
 
 
 @pytest.mark.long  # trains

@@ -4,10 +4,7 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
-import numpy as np
-import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -16,7 +13,6 @@ from sweeper import events
 from sweeper.__main__ import app
 from sweeper.listeners import heartbeat_writer, heartbeats
 from sweeper.packs import conformance, halving, pack_run
-from sweeper.store import deletion
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.heartbeats import until
@@ -66,40 +62,6 @@ def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, c
 ADVANCE = pack_run.PackRun.advance
 
 
-OVERRIDES = {
-    "numpy": {"trial.steps": np.int64(20), "trial.objective.q": {"choice": np.array([1, 3])}},
-    "numpy without axes": {"trial.steps": np.array(20), "trial.objective.q": {"choice": (np.float32(1), np.uint8(3))}},
-    "numpy texts": {
-        "trial.steps": np.int8(20),
-        "trial.baseline": np.str_("Aq_R"),
-        "trial.objective.q": {"choice": [1, 3]},
-    },
-    "pandas": {"trial.steps": pd.Series([20]).iloc[0], "trial.objective.q": {"choice": pd.Series([1.0, 3.0])}},
-    "an index": {"trial.steps": 20, "trial.objective.q": {"choice": pd.Index([1, 3])}},
-}
-
-
-@pytest.mark.parametrize("kind", OVERRIDES)
-def test_overrides_may_be_of_numpy_and_pandas(space, kind):
-    spec, plain = (
-        sweeper.read_space(space, each)
-        for each in (OVERRIDES[kind], {"trial.steps": 20, "trial.objective.q": {"choice": [1, 3]}})
-    )
-    assert spec.expand().trials == plain.expand().trials
-
-
-def test_overrides_that_are_no_data_are_one_line_each(space):
-    within = list[object]()
-    within.append(within)
-    hostile = SimpleNamespace(tolist=lambda: {}["no data"])
-    values = [object(), within, {"choice": {1, 2}}, np.complex64(1), b"x", pd.NaT, lambda: 1, {(1, 2): 3}, hostile]
-    for value in values:
-        with pytest.raises(sweeper.SearchSpaceError) as caught:
-            sweeper.read_space(space, {"trial.steps": value, "trial.objective.q": value})
-        lines = str(caught.value).splitlines()
-        assert [line.split(": ")[1] for line in lines] == ["trial.steps", "trial.objective.q"]
-
-
 def interrupted(run):
     """As `advance`, with Ctrl-C once a step is trained."""
     if run.training.step:
@@ -134,22 +96,6 @@ def test_a_plan_looks_again_at_a_store_that_has_changed(space, tmp_path):
     for _ in range(3):
         sweeper.train(fourth, in_process=True)
     assert len(os.listdir("/proc/self/fd")) <= files
-
-
-@pytest.mark.slow  # makes networks
-def test_a_plan_that_was_interrupted_before_its_first_commit_is_trained_when_asked_again(space, tmp_path, monkeypatch):
-    begun = []
-
-    def interrupted(run):
-        begun.append(run.pack_id)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pack_run.PackRun, "advance", interrupted)
-    planned = sweeper.plan(sweeper.read_space(space), tmp_path / "results")
-    for times in (1, 2):
-        with pytest.raises(KeyboardInterrupt):
-            sweeper.train(planned, in_process=True)
-        assert len(begun) == times
 
 
 @pytest.mark.slow  # trains
@@ -227,15 +173,7 @@ def test_a_search_without_winner_is_not_called_committed(space, tmp_path, monkey
 @pytest.mark.parametrize(
     ("early_stopping", "stopped_at"),
     [
-        pytest.param(
-            {"name": "median", "n_startup_trials": 1, "metric": "loss", "mode": "min", "every": 200}, 200,
-            marks=pytest.mark.long,
-        ),
         ({"grace_steps": 300, "reduction_factor": 2}, 300),
-        pytest.param(
-            {"name": "successive_halving", "min_resource": 200, "reduction_factor": 2, "every": 200}, 200,
-            marks=pytest.mark.long,
-        ),
         pytest.param(
             {"grace_steps": 300, "reduction_factor": 2, "metric": "success", "mode": "max", "every": 100}, 300,
             marks=pytest.mark.long,
@@ -254,27 +192,6 @@ def test_a_pack_that_falls_behind_is_stopped_also_without_ray(space, tmp_path, e
     ]
 
 
-@pytest.mark.slow  # trains
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-def test_the_record_of_an_optuna_search_has_all_trials_before_they_are_committed(space, tmp_path, monkeypatch):
-    """So whatever ends the search, `delete --unplanned` deletes none of its rows."""
-    search = {"method": "optuna", "trials": 20, "metric": "loss", "mode": "min"}
-    changes = {"trial.steps": 20, "trial.objective.q": {"uniform": [1, 10]}, "search": search}
-    spec, store = sweeper.read_space(space, changes), Store.open(tmp_path / "results")
-    commit = Store.commit
-
-    def crashing(self, result):
-        if len(store.committed()) == 12:
-            raise MemoryError
-        return commit(self, result)
-
-    monkeypatch.setattr(Store, "commit", crashing)
-    with pytest.raises(MemoryError):
-        sweeper.train(sweeper.plan(spec, store.url), in_process=True)
-    assert len(store.committed()) == 12
-    assert deletion.of_no_sweep(store).trials == {}
-
-
 @pytest.mark.slow
 def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space, coloring_like, tmp_path, monkeypatch):
     coloring_like("broken", in_trace="raise ZeroDivisionError('no such colour')")
@@ -290,7 +207,7 @@ def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space
 
 PROGRAM = """
 from pathlib import Path
-from types import SimpleNamespace
+
 import sweeper
 
 def refusal(act):
@@ -343,11 +260,6 @@ def test_code_that_was_edited_after_it_was_loaded_trains_nothing(tmp_path):
     done = python("-c", PROGRAM, cwd=tmp_path, PYTHONPATH=f"{plugins.ROOT}{os.pathsep}{tmp_path}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert Store.open(tmp_path / "results").committed() == {}
-
-
-def test_mistakes_are_one_sentence(space):
-    with pytest.raises(sweeper.SearchSpaceError, match=r"--set trial.stepz=3: .*'steps'"):
-        sweeper.read_space(space, {"trial.stepz": 3})
 
 
 def test_every_public_name_is_there_and_errors_have_one_base():

@@ -1,6 +1,7 @@
 """Exports of a small sweep, and a tracker's own server, which is asked what it shows of them."""
 
 import contextlib
+import datetime
 import json
 import re
 import threading
@@ -14,7 +15,7 @@ from sweeper.store.store import Store
 from sweeper.trackers import runs
 from sweeper.trial.trial import trial_id
 from tests.processes import told
-from tests.results import record, result
+from tests.results import STARTED, record, result
 from tests.tiny_sweeps import SPACE
 
 METRICS = {"success": 0.75, "success_worst5": 0.25, "votes_10": 0.9, "train_loss": 0.1}
@@ -40,7 +41,8 @@ def grown(store: Store, destination: object, to: str) -> None:
     """Export twice, then after a pending trial was stopped and the failed one was run again, then once more."""
     assert exported(store, destination, to) == (2, 0)
     assert exported(store, destination, to) == (0, 2)
-    store.commit(result(trial(1), metrics=METRICS | {"success_worst5": 0.5}))
+    later = datetime.timedelta(hours=1)
+    store.commit(result(trial(1), metrics=METRICS | {"success_worst5": 0.5}, finished=STARTED + later))
     store.commit(result(trial(2), metrics=METRICS, status="stopped"))
     assert exported(store, destination, to) == (2, 1)
     assert exported(store, destination, to) == (0, 3)

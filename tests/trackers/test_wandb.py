@@ -1,29 +1,33 @@
-"""Offline runs of Weights & Biases, read by its own program and in its own records; its server is far away."""
+"""Offline runs of Weights & Biases, listed by its own program and read in its own records; its server is far away."""
 
 import json
-import os
-import subprocess
-import sys
+import struct
 
 import pytest
 
-from tests.processes import complaints, python
-from tests.results import result
-from tests.trackers.exports import IDS, METRICS, exported, trial
+from tests.processes import python
+from tests.trackers.exports import IDS, grown
 
 pytestmark = pytest.mark.slow  # W&B starts a service for each run
 
 
-def records(folder):
-    """What an offline run holds, each record with its kind."""
-    from sweeper.trackers.to_wandb import records_of
+def records(path):
+    """The records of a run by kind: a LevelDB log of blocks of 32 KiB, in which 7 bytes precede each piece."""
+    from wandb.proto.wandb_internal_pb2 import Record  # pyright: ignore[reportAttributeAccessIssue]
 
-    (file,) = folder.glob("run-*.wandb")
-    return [(record.WhichOneof("record_type"), record) for record in records_of(file)]
-
-
-def of_kind(folder, kind):
-    return [getattr(record, kind) for name, record in records(folder) if name == kind]
+    data, place, parts, found = path.read_bytes(), 7, [], {}
+    while place + 7 <= len(data):
+        if 2**15 - place % 2**15 < 7:
+            place += 2**15 - place % 2**15
+            continue
+        _, length, kind = struct.unpack("<IHB", data[place : place + 7])
+        parts.append(data[place + 7 : place + 7 + length])
+        place += 7 + length
+        if kind in (1, 4):  # a whole record, or the last piece of one
+            record = Record.FromString(b"".join(parts))
+            found.setdefault(record.WhichOneof("record_type"), []).append(record)
+            parts = []
+    return found
 
 
 def values(items):
@@ -31,43 +35,21 @@ def values(items):
 
 
 def test_a_sweep_is_a_project_of_offline_runs(store, tmp_path):
-    project = tmp_path / "offline" / "cycles" / "wandb"
-    exported(store, tmp_path / "offline", "wandb")
-    (failed,) = project.glob(f"offline-run-*-{IDS[1]}")
-    assert [left.exit_code for left in of_kind(failed, "exit")] == [1]
-
-    store.commit(result(trial(1), metrics=METRICS))
-    store.commit(result(trial(2), metrics=METRICS, status="stopped"))
-    assert exported(store, tmp_path / "offline", "wandb") == (2, 1)
-    assert exported(store, tmp_path / "offline", "wandb") == (0, 3)
-    folders = {folder.name.rpartition("-")[2]: folder for folder in project.glob("offline-run-*")}
-    assert sorted(folders) == sorted(IDS)
-    folder = folders[IDS[0]]
-    (run,) = of_kind(folder, "run")
-    assert (run.run_id, run.project, list(run.tags)) == (IDS[0], "cycles", ["finished"])
-    assert run.display_name.startswith("coloring transformer Aq_R q=1")
-    config = {item.key: json.loads(item.value_json) for item in run.config.update}
-    assert config["objective.q"] == 1.0
-    history = [values(record.item) for record in of_kind(folder, "history")]
-    assert [(point["_step"], point["train_loss"]) for point in history] == [(100, 0.2), (200, 0.1)]
-    summary = [values(record.update) for record in of_kind(folder, "summary")]
-    assert {name: value for each in summary for name, value in each.items()}["success_worst5"] == 0.25
-
-
-@pytest.mark.long
-def test_a_run_for_which_there_is_no_room_is_not_taken_for_whole_and_wandb_lists_those_that_are(store, tmp_path):
-    points = [(step, "train_loss", 1 / step) for step in range(1, 300)]
-    store.commit(result(trial(2), metrics=METRICS, curves=points))
-    command = [sys.executable, "-m", "sweeper", "export", str(tmp_path / "offline"), "--to", "wandb"]
-    command += ["--results", store.url]
-    limited = subprocess.run(
-        ["bash", "-c", 'ulimit -f 30; exec "$@"', "-", *command],
-        capture_output=True, text=True, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
-    )  # fmt: skip
-    assert (limited.returncode, len(complaints(limited.stderr))) == (2, 1)
-    assert IDS[2] in limited.stderr
-    assert exported(store, tmp_path / "offline", "wandb")[0] > 0
-    assert exported(store, tmp_path / "offline", "wandb") == (0, 3)
-    folders = [*(tmp_path / "offline" / "cycles" / "wandb").glob("offline-run-*")]
+    grown(store, tmp_path / "offline", "wandb")
+    folders = sorted((tmp_path / "offline" / "cycles").iterdir())
+    assert sorted(folder.name[12:20] for folder in folders) == sorted(key[:8] for key in [*IDS, IDS[1]])
     listed = python("-m", "wandb", "sync", "--dry-run", *folders, check=True, WANDB_ERROR_REPORTING="false")
-    assert [folder.name in listed.stdout + listed.stderr for folder in folders] == [True] * 3
+    assert all(folder.name in listed.stdout + listed.stderr for folder in folders)
+
+    every = {folder.name: records(next(folder.glob("run-*.wandb"))) for folder in folders}
+    failed = [name for name, of in every.items() if of["exit"][-1].exit.exit_code]
+    assert [IDS[1][:8] in name for name in failed] == [True]
+    (first,) = (of for name, of in every.items() if IDS[0][:8] in name)
+    run = first["run"][0].run
+    assert (run.project, list(run.tags)) == ("cycles", ["finished"])
+    assert run.display_name.startswith("coloring transformer Aq_R q=1")
+    assert {item.key: json.loads(item.value_json) for item in run.config.update}["objective.q"] == 1.0
+    history = [values(record.history.item) for record in first["history"]]
+    assert [(point["_step"], point["train_loss"]) for point in history] == [(100, 0.2), (200, 0.1)]
+    summary = [values(record.summary.update) for record in first["summary"]]
+    assert {name: value for each in summary for name, value in each.items()}["success_worst5"] == 0.25

@@ -1,6 +1,5 @@
 """Programs for a GPU, on a machine without one: XLA compiles them, with few kernels and with exact products."""
 
-import dataclasses
 import functools
 import itertools
 import re
@@ -14,8 +13,7 @@ from benchmarks.compiled_program import COMPILER, DEVICES, Compiled, Request, co
 from models import transformer
 from sweeper.learned_algorithms import evaluation, evolution, gradient
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.packs import device_memory
-from sweeper.packs.packing import Pack, cells, stack
+from sweeper.packs.packing import cells, stack
 from sweeper.space import search_space
 from sweeper.training import compilation
 from sweeper.training.kind import trainer_of
@@ -156,30 +154,6 @@ def test_a_generation_of_the_grid_world_has_few_kernels():
     """The 25 turns of both its loops have 36 kernels together, and the centre has none of its own."""
     (generation,) = _compiled([Request(canonical(_last("gridworld_compact")), "generation", lanes=2)])
     assert generation.run.kernels <= 1.2 * 977
-
-
-@pytest.mark.long
-@pytest.mark.exhaustive
-@needs_compiler
-@pytest.mark.parametrize("device", ["h100", "l4"])
-def test_as_many_lanes_are_chosen_as_a_gpu_holds(device):
-    """512 lanes of recall at its published size, of which no GPU holds all."""
-    trial = _last("recall")
-    pack = Pack(tuple(trial.model_copy(update={"seed": seed}) for seed in range(512)))
-
-    @functools.cache
-    def memory(lanes: int) -> int:
-        (result,) = compiled([Request(canonical(trial), "stride", device, lanes)])
-        assert isinstance(result, Compiled), result
-        return result.memory
-
-    room = device_memory.SHARE * int(0.95 * DEVICES[device][2]["device_memory_size"])
-    trainer = dataclasses.replace(gradient.TRAINER, memory=lambda trials: memory(len(trials.seed)))
-    choice = device_memory.chosen_lanes(pack, trainer, room)
-    assert choice is not None
-    assert memory(choice.lanes) <= room
-    assert choice.lanes < 512
-    assert memory(2 * choice.lanes) > room, "half of what would fit"
 
 
 # Products

@@ -28,16 +28,6 @@ def test_of_a_gpu_only_the_kernels_of_its_streams_count():
     assert list(operations_of([host, gpu])) == [("gemm", 4e-6), ("fusion.2", 1e-6), ("Memcpy", 5e-7)]
 
 
-def test_of_a_gpu_without_streams_loops_do_not_count_beside_their_kernels():
-    gpu = _plane("/device:GPU:0", **{"XLA Ops": [("while.7", 9000), ("gemm", 4000), ("conditional.2", 500)]})
-    assert list(operations_of([gpu])) == [("gemm", 4e-6)]
-
-
-def test_of_a_cpu_loops_and_calls_do_not_count_beside_what_is_in_them():
-    threads = {"tf_XLAEigen/7": [("dot.3", 7000), ("while.1", 9000), ("end: dot.3", 10)], "python": [("$ main.py", 5)]}
-    assert list(operations_of([_plane("/host:CPU", **threads)])) == [("dot.3", 7e-6)]
-
-
 @pytest.mark.slow
 def test_a_real_profile_of_a_product_has_one_operation():
     factors, product = jnp.ones((256, 256)), jax.jit(lambda x: x @ x)

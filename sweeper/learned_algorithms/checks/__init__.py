@@ -1,5 +1,6 @@
 """Whether tasks, models, objectives and optimisers keep their contracts.
 
 `shapes` traces every method: nothing is computed, and no device is needed. `values` computes a few pairs with a fresh
-network. `suite` adds what takes longer. All raise a `ContractError` for the first mistake that they find.
+network, and traces the programs of all methods. Both raise a `ContractError` for the first mistake that they find.
+`examples` makes the trials on which a plug-in alone is checked.
 """
