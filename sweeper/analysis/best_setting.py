@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 import pandas as pd
 
-from sweeper.analysis.halving_winners import winner_lines
+from sweeper.analysis.halving_winners import elsewhere_line
 from sweeper.analysis.ranking import Ranking, goal_of, merit, ranked_settings, ranking
 from sweeper.analysis.results import named_frame
 from sweeper.analysis.settings_table import settings, settings_table, with_deviation
@@ -24,7 +24,7 @@ from sweeper.trial.kinds import Goal
 def ending(
     trials: pd.DataFrame, space: SweepSpec, elsewhere: Collection[str], results: str, address: str | None
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The table at the end of a sweep, and lines about its best setting, or about the winners of its searches.
+    """The table at the end of a sweep, and lines about its best setting, or about trials that are left out.
 
     The trials are at least one row of the store, maybe with variables (`results.with_variables`); `elsewhere` are those
     of `halving_winners.finished_elsewhere`; store and cluster are as they were typed.
@@ -36,7 +36,8 @@ def ending(
             lines = _best_setting(ranked, space, results, address) + _pareto_front(ranked, space.search)
             return ranked_settings(space.name, ranked, space.metrics), lines
     own = frame[~frame["trial_id"].isin(elsewhere)]
-    return settings_table(settings(own), asked=space.metrics), winner_lines(frame, space, elsewhere)
+    lines = [elsewhere_line(elsewhere)] if elsewhere else []
+    return settings_table(settings(own), asked=space.metrics), lines
 
 
 def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> list[str]:

@@ -103,11 +103,15 @@ def _reason(row: Mapping[Any, Any]) -> str:
 
 
 def odd_numbers(rows: Sequence[Mapping[Any, Any]]) -> list[str]:
-    """Lines about trials of several arithmetics (docs/architecture.md), and about metrics that were not finite.
+    """Lines about trials of several programs, data or arithmetics (docs/architecture.md), and metrics not finite.
 
-    The rows have `trial_id`, `arithmetic` and `extra_metrics`.
+    The rows have the columns `ODD`.
     """
-    lines = []
+    lines = [
+        f"{words} by one code, so that trials of one setting are not alike: {'; '.join(parts)}"
+        for column, words in (("programs", "computed with several programs"), ("data", "trained on several data"))
+        if (parts := _several(rows, column))
+    ]
     counts = collections.Counter(row["arithmetic"] for row in rows if isinstance(row["arithmetic"], str))
     if len({digest for each in counts for digest in each.split()}) > 1:
         parts = [f"{counted(count, 'trial')} by {', then '.join(each.split())}" for each, count in counts.most_common()]
@@ -122,6 +126,24 @@ def odd_numbers(rows: Sequence[Mapping[Any, Any]]) -> list[str]:
         for name, of in sorted(trials.items(), key=lambda item: -len(item[1]))[:MAX_REASONS]
     ]
     return [*lines, *(f"{printable(part)}, and is null there" for part in parts)]
+
+
+ODD = ("trial_id", "fingerprint", "programs", "data", "device", "arithmetic", "extra_metrics")
+"""The columns of `odd_numbers`."""
+
+
+def _several(rows: Sequence[Mapping[Any, Any]], column: str) -> list[str]:
+    """How many trials have which digest, of those whose structure, code and device others share with another digest."""
+    groups: dict[Any, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for row in rows:
+        if isinstance(row["programs"], str) and isinstance(row[column], str):
+            structure = row["programs"].partition("-")[0]
+            groups[row["fingerprint"], structure, row["device"]][row[column]] += 1
+    odd = [counts for counts in groups.values() if len(counts) > 1]
+    return [
+        f"{counted(count, 'trial')} by {printable(digest.rpartition('-')[2])}"
+        for digest, count in sum(odd, collections.Counter[str]()).most_common()
+    ]
 
 
 MAX_REASONS = 20  # largest number of reasons that are printed, the most frequent first

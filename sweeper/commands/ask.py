@@ -86,11 +86,11 @@ def _sweeps(store: "Store") -> "list[RenderableType]":
     """How far the sweeps are, and why trials failed."""
     from rich.text import Text
 
-    from sweeper.analysis.status import overview, remarks, starts_by_name
+    from sweeper.analysis.status import ODD, overview, remarks, starts_by_name
     from sweeper.analysis.table import terminal
     from sweeper.store.annotations import read_annotations
 
-    rows = store.columns(["trial_id", "status", "arithmetic", "extra_metrics"]).to_pylist()
+    rows = store.columns(["status", *ODD]).to_pylist()
     committed: dict[str, Status] = {row["trial_id"]: row["status"] for row in rows}
     starts = starts_by_name(store.sweeps())
     if not starts and not committed:

@@ -18,7 +18,7 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import ray
@@ -29,10 +29,9 @@ from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.environment import WORKER_VARIABLE, worker_environment
 from sweeper.launch.job import LaunchError, SetupError, reason
 from sweeper.messages import counted
+from sweeper.packs.rehearsal import Rehearsal
 from sweeper.space.resources import Resources
-from sweeper.trial.fingerprint import Code
 from sweeper.trial.jax_settings import variables
-from sweeper.trial.trial import Trial
 
 CONNECT_SECONDS = 30  # after this time without an answer a cluster counts as refusing the driver
 
@@ -74,18 +73,17 @@ def connected(
     address: str | None,
     resources: Resources,
     interruption: Interruption,
-    code: Code | None = None,
-    trials: Sequence[Trial] = (),
+    rehearsal: Rehearsal,
 ) -> Iterator[str | None]:
     """Connects to a running cluster (see `running_cluster`) or starts a local one, and leaves no process behind.
 
     Yields the address of the cluster, None for a local one. Ray takes over SIGTERM when it starts, and here the start
-    takes it back. `code` is what the start computes with, and `trials` have all plug-ins of the start.
+    takes it back. While Ray starts the programs of the start are rehearsed where workers will stand.
 
     Raises:
         LaunchError: there is no connection.
-        SetupError: workers could not load what the start will train; or this machine, used as a local cluster, cannot
-            hold a pack.
+        SetupError: this machine, used as a local cluster, cannot hold a pack.
+        ContractError: the rehearsal has found that workers would train other programs, or none.
     """
     cluster = running_cluster(address)
     environment = worker_environment(resources)
@@ -98,7 +96,7 @@ def connected(
                     environment |= snapshot.environment()
                 # No worker: what a plug-in does in workers alone is a failure of its trials.
                 settings = {name: value for name, value in environment.items() if name != WORKER_VARIABLE}
-                with contextlib.nullcontext() if code is None else snapshot.loadable(trials, code, settings):
+                with rehearsal.elsewhere(settings | snapshot.environment(), snapshot.project):
                     if cluster is None:
                         ended.enter_context(ray_internals.fresh_token())
                         # Workers work in the working directory of `ray.init`, and look for modules there before they

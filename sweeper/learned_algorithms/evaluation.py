@@ -51,6 +51,11 @@ class Measured(NamedTuple):
     lowest_loss: Float[Array, ""]  # the lowest loss of all pairs
 
 
+def program(trial: TrialSpec, network: Network) -> compilation.Program:
+    """The program of an evaluation, which gives `Measured`."""
+    return compilation.kept(_measured, trial, network)
+
+
 def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Metrics by name of the network of a trial, without a lane axis, and the outcomes of every input.
 
@@ -59,7 +64,7 @@ def evaluate(trial: TrialSpec, network: Network) -> tuple[dict[str, float], dict
     `margin`, `wrong_entropy`, `part_margin` if parts are voted on one by one, and two per vote and group size such as
     `majority_5` and `votes_5`. Outcomes that no task may have are a `ContractError`.
     """
-    measured = jax.tree.map(np.asarray, compilation.kept(_measured, trial, network)(trial, network))
+    measured = jax.tree.map(np.asarray, program(trial, network)(trial, network))
     columns, only_metrics = _values(measured.columns), _values(measured.only_metrics)
     lowest = {"loss": measured.lowest_loss, **{name: columns[name].min() for name in _LIMITED if name in columns}}
     for name, value in lowest.items():

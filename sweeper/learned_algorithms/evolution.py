@@ -202,6 +202,12 @@ def first_generation(
     return state, [(number, block_objectives, of_block), told]
 
 
+def programs(trials: TrialSpec) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """The programs of `Trainer.programs`; of a population the blocks are computed by one."""
+    _, of_generation = first_generation(trials)
+    return [(init, (trials,)), *((function, arguments) for _, function, arguments in of_generation)]
+
+
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that a generation needs whose population this process evaluates, as the compiler says."""
     _, programs = first_generation(trials)
@@ -216,6 +222,7 @@ def trainer(evaluate: Evaluator) -> Trainer[EvolutionState]:
         curve_interval=curve_interval,
         start=start,
         stride=functools.partial(stride, evaluate=evaluate),
+        programs=programs,
         memory=memory,
         failure=failure_of,
         own_curves=names_of_own_curves,

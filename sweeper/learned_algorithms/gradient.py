@@ -187,6 +187,12 @@ def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainStat
     return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
 
 
+def programs(trials: TrialSpec) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """The programs of `Trainer.programs`."""
+    state = jax.eval_shape(init, trials)
+    return [(init, (trials,)), (functools.partial(advance, length=1), (trials, state))]
+
+
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that `stride` needs, as the compiler says."""
     state, length = jax.eval_shape(init, trials), min(STRIDE, trials.steps)
@@ -199,6 +205,7 @@ TRAINER = Trainer(
     curve_interval=lambda _: STRIDE,
     start=start,
     stride=stride,
+    programs=programs,
     memory=memory,
     failure=failure_of,
     own_curves=names_of_own_curves,

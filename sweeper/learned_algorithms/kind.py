@@ -29,7 +29,7 @@ class LearnedAlgorithms(Kind[TrialSpec]):
         return trainer_by_optimizer(trial)
 
     def evaluate(self, trial: TrialSpec, network: PyTree, step: int) -> Results:
-        return Results(*evaluation.evaluate(trial, network))
+        return Results(*evaluation.evaluate(trial, network), evaluation.program(trial, network).digest)
 
     def final(self, curves: Mapping[str, float]) -> dict[str, float]:
         return {"train_loss": curves["train_loss"]}

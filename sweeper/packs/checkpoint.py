@@ -1,14 +1,14 @@
 """The state of an unfinished pack as one file of the store.
 
 A checkpoint is a zip of plain arrays with a digest in front. It is never a pickle, so that no file of a store
-can execute, and never half a file, because the store publishes atomically. A checkpoint that does not fit (another
-pack, another structure, a flipped bit) is ignored: the pack starts anew, which costs time and changes no number.
+can execute, and never half a file, because the store publishes atomically. A checkpoint that is damaged, or does not
+fit (another structure, other code, programs or data), is not continued: the pack starts anew, which costs time and
+changes no number.
 """
 
 import hashlib
 import io
 import json
-import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -17,15 +17,9 @@ import jax
 import numpy as np
 
 from sweeper.store.store import Store
+from sweeper.training.identity import Identity
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
-
-_DAMAGE = (
-    ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, zipfile.BadZipFile, NotImplementedError,
-    RecursionError,  # a header of ten thousand brackets
-    MemoryError, OverflowError,  # an array that says that it is larger than all memory
-)  # fmt: skip
-"""Exceptions that reading raises for a file with a right digest that is not a checkpoint."""
 
 
 def _name(pack_id: str) -> str:
@@ -36,7 +30,7 @@ class Checkpoint(NamedTuple):
     """A saved state of a pack."""
 
     trial_ids: tuple[str, ...]  # the trial of each lane
-    fingerprint: str | None  # of the code that trained the trials; None if unknown
+    identity: Identity  # what the trials were trained by
     notes: dict[str, Any]  # plain data kept beside the state
     leaves: list[np.ndarray]  # the arrays of the state
 
@@ -57,14 +51,14 @@ def _named_type(leaf: np.ndarray, like: Any) -> np.ndarray:
 
 
 def save(
-    store: Store, pack_id: str, trial_ids: Sequence[str], fingerprint: str | None, state: Any, notes: dict[str, Any]
+    store: Store, pack_id: str, trial_ids: Sequence[str], identity: Identity, state: Any, notes: dict[str, Any]
 ) -> None:
     """Publish the state of a pack, a pytree of arrays, in place of its earlier checkpoint; see `Checkpoint`.
 
     `pack_id` names the pack as planned, of which the lanes may be only some trials.
     """
     leaves = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
-    described = {"pack_id": pack_id, "trial_ids": list(trial_ids), "fingerprint": fingerprint, "notes": notes}
+    described = {"trial_ids": list(trial_ids), "identity": identity, "notes": notes}
     header = json.dumps(described).encode()
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, header=np.frombuffer(header, np.uint8), **leaves)  # noqa: TID251  no pickles
@@ -74,23 +68,21 @@ def save(
 
 def load(store: Store, pack_id: str) -> Checkpoint | None:
     """The checkpoint of a pack; None if there is no sound checkpoint."""
+    data = store.read_bytes(_name(pack_id))
+    if data is None or hashlib.sha256(data[_DIGEST_BYTES:]).digest() != data[:_DIGEST_BYTES]:
+        return None
     try:
-        data = store.read_bytes(_name(pack_id))
-        if data is None or hashlib.sha256(data[_DIGEST_BYTES:]).digest() != data[:_DIGEST_BYTES]:
-            return None
-        with zipfile.ZipFile(io.BytesIO(data[_DIGEST_BYTES:])) as archive:
-            if sum(member.file_size for member in archive.infolist()) > len(data):
-                return None  # `save` compresses nothing, so that no small file expands to a large state
         with np.load(io.BytesIO(data[_DIGEST_BYTES:]), allow_pickle=False) as arrays:  # noqa: TID251  no pickles
             header = json.loads(arrays["header"].tobytes())
             leaves = [arrays[f"leaf_{index}"] for index in range(len(arrays.files) - 1)]
-        trial_ids = tuple(map(str, header["trial_ids"]))
-        step = header["notes"].get("step", 0)
-        if header["pack_id"] != pack_id or not trial_ids or not isinstance(step, int):
-            return None
-        return Checkpoint(trial_ids, header.get("fingerprint"), header["notes"], leaves)
-    except _DAMAGE:
+        return Checkpoint(tuple(header["trial_ids"]), Identity(*header["identity"]), header["notes"], leaves)
+    except Exception:  # not written by this program
         return None
+
+
+def is_damaged(store: Store, pack_id: str) -> bool:
+    """Whether a pack has the file of a checkpoint that cannot be loaded."""
+    return store.read_bytes(_name(pack_id)) is not None and load(store, pack_id) is None
 
 
 def pack_ids(store: Store) -> list[str]:

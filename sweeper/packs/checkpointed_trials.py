@@ -16,6 +16,7 @@ from sweeper.packs.plan import Segment
 from sweeper.store.files import in_threads
 from sweeper.store.store import Store
 from sweeper.training import arithmetic
+from sweeper.training.identity import Identity
 from sweeper.training.kind import trainer_of
 from sweeper.trial.trial import Trial, trial_id
 
@@ -44,21 +45,22 @@ def _furthest(store: Store, names: Collection[str]) -> dict[str, str]:
 
 
 def continued_checkpoint(
-    store: Store, pack: Pack, pending: Collection[str], segment: Segment, fingerprint: str | None
+    store: Store, pack: Pack, pending: Collection[str], segment: Segment, identity: Identity
 ) -> tuple[Checkpoint | None, str | None]:
     """The checkpoint from which a planned pack goes on, and why another checkpoint is refused; either may be None.
 
-    It must be of the code of this process, whose fingerprint is given, and hold the pending trials. No checkpoint of a
+    It must be made by what this process trains with, its `identity`, and hold the pending trials. No checkpoint of a
     later step serves a segment that ends before the training. One that was trained with other arithmetic than that of
     this process is taken if there is no other.
     """
     refused, otherwise = None, None
     for name in filter(None, (pack.pack_id, segment.parent)):
         saved = checkpoint.load(store, name)
-        if saved is None or not makes_sense(saved, pack.trials[0]):
+        if saved is None:
+            refused = "is damaged" if checkpoint.is_damaged(store, name) else refused
             continue
-        if saved.fingerprint != fingerprint:
-            refused = "is of other code"
+        if (difference := saved.identity.difference(identity)) is not None:
+            refused = difference
             continue
         if name != pack.pack_id:
             whole = all(leaf.shape[:1] == (len(saved.trial_ids),) for leaf in saved.leaves)

@@ -1,33 +1,29 @@
 """Whether plug-ins keep their contracts: when the kinds of trial check them, and what is done with mistakes.
 
 `check_shapes` traces every method by shapes: nothing is computed, and no device is needed. Planning does that.
-`check_values` sees what shapes do not show, on a few values. A start does that before the first pack of a code, and two
-fresh processes say whether the programs are the same there, where each is traced for the first time, and with other
-orders of sets. `sweeper check` does both. A mistake is a `ContractError`, with the same message everywhere.
+`check_values` sees what shapes do not show, on a few values, and a fresh process says whether the programs are the same
+there. A start does that before the first pack of a code (`probe`). `sweeper check` does both. A mistake is a
+`ContractError`, with the same message everywhere.
 """
 
-import contextlib
-import hashlib
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jaxtyping import PyTree
 
+from sweeper.packs import rehearsal
+from sweeper.packs.rehearsal import Rehearsal
 from sweeper.progress import doing, each
 from sweeper.store.trial_file import check_network
-from sweeper.training import compilation
 from sweeper.training.kind import Checks, kind_of
-from sweeper.trial import jax_settings, plugins, vectorisation
-from sweeper.trial.contract_checks import ContractError, broken, place
+from sweeper.trial import jax_settings, vectorisation
+from sweeper.trial.contract_checks import ContractError, place
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.private_folder import private_folder
-from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial, trial_of
 
 # Shapes
@@ -82,26 +78,27 @@ def check_values(trials: Iterable[Trial]) -> None:
 
 def value_mistakes(trials: Sequence[Trial]) -> list[ContractError | None]:
     """The first mistake of each trial that `check_values` sees, None where there is none."""
-    values: list[ContractError | None] = []
-    seen: set[str] = set()
-    with contextlib.ExitStack() as ended:
-        elsewhere = [ended.enter_context(_tracing_elsewhere(trials, each)) for each in HASH_SEEDS]
-        try:
-            for trial in trials:
-                mistake = None
-                try:
-                    for what, check in _unseen(kind_of(trial).checks_by_values(trial), seen):
-                        with doing(f"computing values of {what}"):
-                            check()
-                except ContractError as error:
-                    mistake = error
-                values.append(mistake)
-            programs = _program_mistakes(trials, elsewhere)
-        finally:
-            for process in elsewhere:
-                process.kill()
+    with rehearsal.traced_elsewhere(trials, rehearsal.here()) as there:
+        values = _mistakes_of_values(trials)
+        here = list(map(rehearsal.programs, each(trials, "tracing programs")))
+        programs = list(map(rehearsal.difference, here, there()))
     # A program that differs explains numbers that disagree.
     return [of_program or of_values for of_program, of_values in zip(programs, values, strict=True)]
+
+
+def _mistakes_of_values(trials: Sequence[Trial]) -> list[ContractError | None]:
+    mistakes: list[ContractError | None] = []
+    seen: set[str] = set()
+    for trial in trials:
+        mistake = None
+        try:
+            for what, check in _unseen(kind_of(trial).checks_by_values(trial), seen):
+                with doing(f"computing values of {what}"):
+                    check()
+        except ContractError as error:
+            mistake = error
+        mistakes.append(mistake)
+    return mistakes
 
 
 # Everything
@@ -123,138 +120,32 @@ def mistakes(trials: Sequence[Trial]) -> Iterator[str]:
     yield from (str(error) for error in found if error is not None)
 
 
-# Programs
+# At a start
 
 
-class Program(NamedTuple):
-    """The program of a method of a plug-in."""
+def probe(trials: Iterable[Trial], code: Code, in_process: bool = False) -> Rehearsal:
+    """Check values here, once on this machine for the code of every combination of plug-ins; the rehearsal is left.
 
-    plugin: Any
-    digest: str  # constants included
-    effects: tuple[str, ...]  # names of what JAX keeps in order as it may change something outside; see `HARMLESS`
-
-
-HARMLESS = {"Debug", "OrderedDebug", "InternalMutableArray"}
-"""Effects of programs that print, and of those that change arrays that they have made (`jax.new_ref`)."""
-
-
-def _programs(trial: Trial) -> dict[str, Program]:
-    """The programs of all methods of the plug-ins of a trial."""
-    programs: dict[str, Program] = {}
-
-    def traced(plugin: Any, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        with vectorisation.built_for("cpu"), jax_settings.one_thread():
-            program = compilation.traced(function, trial.for_programs(), *arguments)
-            text = program.lower(lowering_platforms=("cpu",)).as_text()
-        effects = {type(effect).__name__.removesuffix("Effect") for effect in program.jaxpr.effects} - HARMLESS
-        programs[method] = Program(plugin, hashlib.sha256(text.encode()).hexdigest(), tuple(sorted(effects)))
-        return program.out_info
-
-    kind_of(trial).trace_programs(trial, traced)
-    return programs
-
-
-def _digests(trial: Trial) -> dict[str, str]:
-    return {method: program.digest for method, program in _programs(trial).items()}
-
-
-def _program_mistakes(
-    trials: Sequence[Trial], elsewhere: Iterable["subprocess.Popen[bytes]"]
-) -> list[ContractError | None]:
-    """What is wrong with programs that act outside, or differ from trace to trace, as numpy's random numbers do."""
-    here = list(map(_programs, each(trials, "tracing programs")))
-    traces: list[list[dict[str, str]]] = []
-    with doing("tracing programs in other processes"):
-        for process in elsewhere:
-            assert process.stdout is not None
-            printed = process.stdout.read()
-            if process.wait() != 0:  # what cannot be traced there, a worker cannot trace either, and says why
-                return [None] * len(here)
-            traces.append(json.loads(printed))
-    return [_difference(mine, others) for mine, *others in zip(here, *traces, strict=True)]
-
-
-def _difference(mine: dict[str, Program], others: Sequence[dict[str, str]]) -> ContractError | None:
-    """The mistake of the first method whose program has effects, or another digest elsewhere."""
-    for method, (plugin, digest, effects) in mine.items():
-        if effects:
-            found = f"a program with effects ({', '.join(effects)}), as io_callback has"
-            return broken(
-                plugin, method, found, "pure: a training that goes on from a checkpoint would not repeat them"
-            )
-        if any(other.get(method) != digest for other in others):
-            same = (
-                "the same: all randomness comes through keys and arguments, none from numpy.random, random or time; it "
-                "counts no calls, and takes no order from a set"
-            )
-            return broken(plugin, method, "another program each time it is traced", same)
-    return None
-
-
-HASH_SEEDS = (jax_settings.HASH_SEED, "1")
-"""Hash seeds of the fresh processes: they order sets of texts."""
-
-
-def _tracing_elsewhere(trials: Iterable[Trial], hash_seed: str) -> "subprocess.Popen[bytes]":
-    """A process of the same project that traces the programs of trials for the first time, and prints the digests."""
-    paths = os.pathsep.join([str(plugins.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    own = {"JAX_PLATFORMS": "cpu", plugins.PROJECT_VARIABLE: str(plugins.PROJECT), "PYTHONPATH": paths}
-    own["PYTHONHASHSEED"] = hash_seed
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "sweeper.packs.conformance"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | own | jax_settings.ONE_THREAD,
-    )
-    assert process.stdin is not None
-    with contextlib.suppress(OSError):  # it has ended
-        process.stdin.write(json.dumps(list(map(canonical, trials))).encode())
-        process.stdin.close()
-    return process
-
-
-def _trace() -> None:
-    with contextlib.redirect_stdout(sys.stderr):  # a plug-in may print
-        digests = list(map(_digests, map(trial_of, json.load(sys.stdin))))
-    print(json.dumps(digests))
-
-
-# Once
-
-
-def probe(trials: Iterable[Trial], code: Code, in_process: bool = False) -> list[Trial]:
-    """`check_values`, once on this machine for the code of every combination of plug-ins; returns the trials checked.
-
-    Programs of an earlier check are those of workers as well, whose sets have one order. In this process they have
-    another at each start: if it is to train, its programs must be the same as at that check, too.
+    Programs of an earlier rehearsal are those of workers as well, whose sets have one order. In this process they have
+    another at each start: if it is to train, its programs must still be those of the rehearsal. If they are not, data
+    may have been edited, and the programs are rehearsed again.
     """
-    folder = private_folder("conforming")
-    kinds = list({each.plugin_names: each for each in trials}.values())
-    if folder is None:
-        check_values(kinds)
-        return kinds
-    marks = {folder / code.fingerprint(trial): trial for trial in kinds}
-    known = {mark: noted for mark in marks if (noted := _noted(mark)) is not None}
-    for trial, digests in known.values() if in_process and sys.flags.hash_randomization else ():
-        if (mistake := _difference(_programs(trial), [digests])) is not None:
-            raise mistake
-    new = {mark: trial for mark, trial in marks.items() if mark not in known}
-    if new:
-        check_values(new.values())
-    for mark, trial in new.items():
-        mark.write_text(json.dumps([canonical(trial), _digests(trial)]))
-    return list(new.values())
+    folder = private_folder("rehearsed")
+    new: dict[Trial, Path | None] = {}
+    for trial in {trial.plugin_names: trial for trial in trials}.values():
+        mark = None if folder is None else folder / f"{code.fingerprint(trial)}{'' if in_process else '-copy'}"
+        if mark is None or not _holds(mark, in_process and bool(sys.flags.hash_randomization)):
+            new[trial] = mark
+    if any(_mistakes_of_values(list(new))):
+        check_values(new)
+    programs = list(map(rehearsal.programs, each(list(new), "tracing programs")))
+    return Rehearsal(list(new), programs, list(new.values()))
 
 
-def _noted(mark: Path) -> tuple[Trial, dict[str, str]] | None:
-    """The trial that was checked, and the digests of its programs; None if none was, or the file makes no sense."""
+def _holds(mark: Path, traced_here: bool) -> bool:
+    """Whether there was a rehearsal, with the programs that this process traces, if it must be `traced_here`."""
     try:
         trial, digests = json.loads(mark.read_text())
-        return trial_of(trial), dict(digests)
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-if __name__ == "__main__":
-    _trace()
+        return not traced_here or rehearsal.digests(rehearsal.programs(trial_of(trial))) == digests
+    except (OSError, ValueError, TypeError):  # a `ContractError` is a ValueError
+        return False

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from sweeper.messages import counted
 from sweeper.packs import checkpoint
-from sweeper.packs.pack_training import curve_window, evaluation_points, lane_curves, makes_sense, restored
+from sweeper.packs.pack_training import curve_window, evaluation_points, lane_curves, restored
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment, Work, WorkSource
 from sweeper.space.halving import Halving
@@ -134,9 +134,7 @@ class HalvingWork(WorkSource):
         """Take the losses of trials from a checkpoint, if they are trials of the sweep and the code is the same."""
         saved = checkpoint.load(self._store, pack_id)
         first = None if saved is None else self.planned.get(saved.trial_ids[0])
-        if saved is None or first is None or saved.fingerprint != self._fingerprint(first):
-            return
-        if not makes_sense(saved, first):
+        if saved is None or first is None or saved.identity.fingerprint != self._fingerprint(first):
             return
         training = restored(None, saved.notes)
         for lane, key in enumerate(saved.trial_ids):

@@ -29,6 +29,7 @@ from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Status, Store, TrialResult
 from sweeper.store.trial_file import evaluation_seal, protocol_id
 from sweeper.training import arithmetic
+from sweeper.training.identity import of_evaluation
 from sweeper.training.kind import kind_of
 from sweeper.training.named_weights import network_of
 from sweeper.trial import jax_settings, vectorisation
@@ -200,7 +201,6 @@ class EvaluationRun(Run):
             network = network_of(trial, self.store.weights(of))
         except NoNetworkError:
             return False
-        device_memory.forget_peak()
         started = datetime.datetime.now(datetime.UTC)
         begun, cpu_begun = time.monotonic(), time.process_time()
         kind = kind_of(changed)
@@ -221,6 +221,8 @@ class EvaluationRun(Run):
             lanes=1,
             device=jax.devices()[0].device_kind,
             arithmetic=arithmetic.own(),
+            programs=of_evaluation(changed, evaluated.program),
+            data=kind.data(changed),
             started=started,
             finished=datetime.datetime.now(datetime.UTC),
         )

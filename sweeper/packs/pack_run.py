@@ -9,7 +9,8 @@ Invariants:
     - With a checkpoint the lanes are those of the checkpoint, even when some of their trials are committed already;
       without a checkpoint the lanes are the pending trials.
     - From a checkpoint of another network only the lanes are taken, and the training starts anew.
-    - A checkpoint of other code is not continued: the pack starts anew, as without a checkpoint, with a message.
+    - A checkpoint that is damaged, or of other code, programs or data, is not continued: the pack starts anew, as
+      without a checkpoint, with a message.
     - A checkpoint has the name of the pack as planned, by which every later start looks for it (and by its trials, if
       it plans other packs: `checkpointed_trials`).
     - A segment of a training ends with the first stride that reaches the segment's last step. A checkpoint of a later
@@ -42,6 +43,7 @@ from sweeper.packs.plan import Run, Segment
 from sweeper.space.early_stopping import TRAIN_LOSS, EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError, TrialResult
+from sweeper.training.identity import Identity, identity, of_row
 from sweeper.training.kind import kind_of, trainer_of
 from sweeper.training.named_weights import weights_of
 from sweeper.training.trainer import Trainer, curve_names
@@ -88,12 +90,12 @@ class PackRun(Run):
         (`device_memory.room_for_lanes`); without it all lanes are, as on a CPU. What `early_stopping` names is
         evaluated while the pack trains; the caller decides what follows.
         """
-        device_memory.forget_peak()
         self.pack_id, self.destination, self.early_stopping = pack.pack_id, destination, early_stopping
         self.segment = segment or Segment(pack.trials[0].steps, "finish")
+        self.identity = identity(pack.trials[0], destination.provenance.fingerprint(pack.trials[0]))
         # The checkpoint from which the run begins, and why another was not continued, in a few words
         self.continued, self.refused_checkpoint = continued_checkpoint(
-            destination.store, pack, pending, self.segment, destination.provenance.fingerprint(pack.trials[0])
+            destination.store, pack, pending, self.segment, self.identity
         )
         saved = self.continued
         self.pack = pack.part(pending if saved is None else saved.trial_ids)  # the trials of the lanes
@@ -115,11 +117,6 @@ class PackRun(Run):
         self.evaluated: tuple[int, float] | None = None  # step and value of the latest evaluation for early stopping
         if self.training.step >= self.segment.until:
             self._end_segment()  # an earlier run died between the last step and the first commit
-
-    @property
-    def fingerprint(self) -> str | None:
-        """Fingerprint of the code that trains the pack, whose trials all have one task and one model."""
-        return self.destination.provenance.fingerprint(self.pack.trials[0])
 
     def _networks(self) -> PyTree:
         return start_from.networks(self.destination.store, self.pack.trials)
@@ -238,9 +235,7 @@ class PackRun(Run):
     def _save(self) -> None:
         if self.saved_step != self.training.step:
             training, store = self.training, self.destination.store
-            checkpoint.save(
-                store, self.pack_id, self.pack.trial_ids, self.fingerprint, training.state, training.notes()
-            )
+            checkpoint.save(store, self.pack_id, self.pack.trial_ids, self.identity, training.state, training.notes())
             self.saved_step = training.step
 
     def _go_on_with_half_the_lanes(self) -> None:
@@ -276,10 +271,11 @@ class PackRun(Run):
             lanes=self.training.lanes,
             device=jax.devices()[0].device_kind,
             arithmetic=" ".join(self.training.arithmetics),
+            data=self.identity.data,
             started=self.began,
             finished=self.began,
         )
-        row = _lane_result(before, self.training, index)
+        row = _lane_result(before, self.training, index, self.identity)
         row = dataclasses.replace(
             row,
             outcomes=row.outcomes if self.destination.outcomes else None,
@@ -290,7 +286,7 @@ class PackRun(Run):
         self.rows[self.pack.trial_ids[index]] = row.status
 
 
-def _lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialResult:
+def _lane_result(row: TrialResult, training: PackTraining, index: int, identity: Identity) -> TrialResult:
     """The row of the lane `index` with metrics, outcomes, network and timings, or as that of a failed trial.
 
     The given row has what is known before the evaluation. Its status is for a trial whose weights and metrics are
@@ -312,9 +308,11 @@ def _lane_result(row: TrialResult, training: PackTraining, index: int) -> TrialR
         return _failed(row, training, "non-finite weights", message, training.step)
     begun, cpu_begun = time.monotonic(), time.process_time()
     try:
-        metrics, outcomes = kind.evaluate(trial, network, training.lane_steps[index])
+        evaluated = kind.evaluate(trial, network, training.lane_steps[index])
     except ContractError as error:
         return _failed(row, training, "broken contract", str(error), training.step)
+    metrics, outcomes = evaluated.metrics, evaluated.outcomes
+    row = dataclasses.replace(row, programs=of_row(identity, evaluated.program))
     if trial.evaluate_every is not None:
         last = [(training.lane_steps[index], name, value) for name, value in metrics.items()]
         row = dataclasses.replace(row, curves=[*row.curves, *last])
@@ -340,7 +338,7 @@ def _metrics(trials: Sequence[Trial], training: PackTraining) -> list[dict[str, 
         metrics: dict[str, float] = {}
         if not np.asarray(training.state.failure)[index]:
             with contextlib.suppress(ContractError):  # the row will say so
-                metrics, _ = kind_of(trial).evaluate(trial, lane(training.state.network, index), training.step)
+                metrics = kind_of(trial).evaluate(trial, lane(training.state.network, index), training.step).metrics
         found.append(metrics)
     return found
 

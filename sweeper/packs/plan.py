@@ -132,7 +132,6 @@ class WorkSource(abc.ABC):
         self.impossible: list[str] = []  # for each setting that cannot be trained, a message that says why
         self.settings = 0  # number of settings so far, those that are left out included
         self.left_out: Counter[str] = Counter()  # how many of them each condition of the space leaves out
-        self.examples: list[Trial] = []  # the first trial of each setting that was drawn
         self.variables: dict[str, Mapping[str, Any]] = {}  # see `Expansion.variables`
         self.grown: Callable[[], None] = lambda: None  # called when more trials are planned, before they are handed out
         self._waiting: deque[Work] = deque()
@@ -173,7 +172,6 @@ class WorkSource(abc.ABC):
         """Take note of further settings, and of the trials that they stand for."""
         self.settings += expansion.settings
         self.left_out.update(expansion.left_out)
-        self.examples += expansion.examples
         for key, values in expansion.variables.items():
             self.variables.setdefault(key, values)
 

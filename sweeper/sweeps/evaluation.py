@@ -16,7 +16,7 @@ from sweeper.analysis.results import evaluation_rows, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
 from sweeper.messages import counted, inflected, typed
-from sweeper.packs import start_from
+from sweeper.packs import conformance, start_from
 from sweeper.packs.network_evaluation import Changes, EvaluationPlan, evaluation_plan
 from sweeper.packs.plan import ListedWork
 from sweeper.progress import doing
@@ -163,7 +163,9 @@ def evaluate(
             output = output or Output.plain()
             own = listeners.of_sweep(store, planned.origin.command, interruption.ask)
             hearing = [listeners.view(output.out), *own]
-            losses, _ = on_cluster.launched(job, address, hearing, output, interruption)
+            with doing("checking what plug-ins compute"):
+                rehearsal = conformance.probe(source.planned.values(), code)
+            losses, _ = on_cluster.launched(job, address, hearing, output, interruption, rehearsal)
         now = evaluation_plan(store, planned.trials, planned.changes, lambda: code, None, planned.recompute_other_code)
         if interruption.signum is not None:
             raise Interrupted(interruption.signum, len(now.pending), planned.origin.command)

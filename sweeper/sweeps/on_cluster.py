@@ -10,6 +10,7 @@ from sweeper import events
 from sweeper.events import Listener
 from sweeper.interruption import SIGNALS, Interruption
 from sweeper.messages import UserError
+from sweeper.packs.rehearsal import Rehearsal
 from sweeper.progress import doing
 from sweeper.sweeps.output import Output
 
@@ -40,21 +41,19 @@ def launched(
     listeners: Sequence[Listener],
     output: Output,
     interruption: Interruption,
+    rehearsal: Rehearsal,
 ) -> "launch.Launched":
-    """Run all packs of a job.
+    """Run all packs of a job, after the rehearsal of its programs.
 
     A `SweepError` if no cluster can run the packs; KeyboardInterrupt if it died of the signal that this process got.
     """
     with doing("importing Ray"):
         from sweeper import launch
 
-    plugged = {trial.plugin_names: trial for trial in job.source.planned.values()}
     try:
         with events.Stream(listeners, warn=output.complain) as stream:
             stream.emit(job.planned())
-            connected = launch.connected(
-                address, job.resources, interruption, job.provenance.code, tuple(plugged.values())
-            )
+            connected = launch.connected(address, job.resources, interruption, rehearsal)
             with contextlib.ExitStack() as stack:
                 with doing("starting Ray"):
                     cluster = stack.enter_context(connected)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sweeper import events
 from sweeper.analysis import cost
-from sweeper.messages import counted, message_of, one_line
+from sweeper.messages import counted
 from sweeper.packs import conformance, other_code, plan, start_from
 from sweeper.packs.work_sources import work_source
 from sweeper.progress import doing
@@ -138,12 +138,8 @@ class SweepPlan:
         return [f"  {self.source.left_out[condition]:,}{of}{condition}" for condition in conditions]
 
     def cost(self) -> str:
-        """The estimated cost of the pending trials. Timing on this machine's cores says nothing about a GPU."""
-        pending = self.source.expected(self.pending)
-        try:
-            return cost.estimate(self.store, pending, None if self.spec.resources.gpus else cost.timed)
-        except Exception as error:  # any exception of a plug-in; a start would make failed rows of it
-            return f"unknown, as a trial cannot be timed: {type(error).__name__}: {one_line(message_of(error))}"
+        """The estimated cost of the pending trials."""
+        return cost.estimate(self.store, self.source.expected(self.pending))
 
     def event(self) -> events.SweepPlanned:
         """How much is planned, as far as the source knows by now."""

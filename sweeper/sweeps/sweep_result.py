@@ -13,7 +13,7 @@ import pyarrow as pa
 from sweeper.analysis.best_setting import ending
 from sweeper.analysis.halving_winners import finished_elsewhere
 from sweeper.analysis.results import named_frame, with_variables
-from sweeper.analysis.status import odd_numbers, unfinished, unfinished_lines
+from sweeper.analysis.status import ODD, odd_numbers, unfinished, unfinished_lines
 from sweeper.events import TrialsLost
 from sweeper.messages import counted, inflected
 from sweeper.packs import checkpoint
@@ -101,8 +101,7 @@ class SweepResult:
         if len(frame):
             table, lines = ending(frame, self.plan.spec, self._elsewhere, self.plan.results, self.address)
             output.table(table)
-            numbers = frame[["trial_id", "arithmetic", "extra_metrics"]].to_dict("records")
-            for line in [*lines, *odd_numbers(numbers)]:
+            for line in [*lines, *odd_numbers(frame[list(ODD)].to_dict("records"))]:
                 output.say(line)
         for line in figures:
             output.say(line)

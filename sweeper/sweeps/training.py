@@ -18,6 +18,7 @@ from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
+from sweeper.packs.rehearsal import Rehearsal, here
 from sweeper.packs.trained_trial import current_trial
 from sweeper.progress import doing
 from sweeper.space.early_stopping import StoppingRule
@@ -98,14 +99,15 @@ def train_plan(
         limits = LimitsWatch(plan, interruption)
         own = listeners.of_sweep(store, command, interruption.ask)
         hearing = [on_event or listeners.view(output.out), limits.hear, *own]
-        _prepare(plan, in_process)
+        rehearsal = _checked(plan, in_process)
+        _prepare(plan)
         losses, refused = (), False
         if not (plan.source.exhausted or interruption.asked):
             if in_process:
                 _in_process(plan, hearing, output, interruption)
             else:
                 job = _job(plan, concurrency)
-                losses, refused = on_cluster.launched(job, address, hearing, output, interruption)
+                losses, refused = on_cluster.launched(job, address, hearing, output, interruption, rehearsal)
         if interruption.signum is not None:
             raise Interrupted(interruption.signum, len(plan.lacking(store.committed())), command)
         return sweep_result(plan, losses, refused, address, interruption.limit, limits.goal_reached)
@@ -133,12 +135,19 @@ def _fresh(plan: SweepPlan) -> SweepPlan:
     )
 
 
-def _prepare(plan: SweepPlan, in_process: bool) -> None:
-    """Check what new plug-ins compute, take rows of other code away, and record the plan."""
-    if plan.pending and plan.origin.code is not None:
-        with doing("checking what plug-ins compute"):
-            pending = [plan.trials[key] for key in plan.pending]
-            conformance.probe(pending, plan.origin.code, in_process)
+def _checked(plan: SweepPlan, in_process: bool) -> Rehearsal:
+    """Check what the plug-ins of new code compute; the rehearsal on Ray is left."""
+    assert plan.origin.code is not None
+    with doing("checking what plug-ins compute"):
+        rehearsal = conformance.probe([plan.trials[key] for key in plan.pending], plan.origin.code, in_process)
+        if in_process:
+            with rehearsal.elsewhere(here()):
+                pass
+    return rehearsal
+
+
+def _prepare(plan: SweepPlan) -> None:
+    """Take rows of other code away, and record the plan."""
     if plan.superseded:  # but for what another start has computed anew since
         seals, now = plan.store.seals(plan.superseded), plan.origin.fingerprint
         plan.store.supersede([key for key, seal in seals.items() if seal.fingerprint != now(plan.trials[key])])

@@ -50,8 +50,9 @@ def keep_on_this_machine() -> None:
 class Program:
     """A compiled program that takes the trial itself, whatever its structure has that programs do not see."""
 
-    def __init__(self, executable: jax.stages.Compiled):
+    def __init__(self, executable: jax.stages.Compiled, digest: str):
         self._executable = executable
+        self.digest = digest  # of its text before it was compiled, constants included
 
     def __call__(self, trial: Trial, *arguments: Any) -> Any:
         """Run it."""
@@ -65,7 +66,6 @@ class Program:
 _programs: dict[Any, Program] = {}  # the latest used last
 _fixed: dict[str, jax.stages.Compiled] = {}  # those of `results`, by their text
 _seconds = 0.0
-_cpu_seconds = 0.0
 
 
 def traced(function: Callable[..., Any], trial: Trial, *arguments: Any, **jit_options: Any) -> jax.stages.Traced:
@@ -81,8 +81,8 @@ def _device() -> contextlib.AbstractContextManager[None]:
 
 def compiled(
     function: Callable[..., Any], trial: Trial, *arguments: Any, runs_once: bool = False, **jit_options: Any
-) -> Any:
-    """The executable of `function` for the shapes and static values of its arguments.
+) -> Program:
+    """The program of `function` for the shapes and static values of its arguments.
 
     A setting that decides numbers and was changed, before or by `function`, is put back, with a `SettingsError`.
     """
@@ -90,7 +90,9 @@ def compiled(
     quickly = {"xla_backend_optimization_level": 1} if runs_once and vectorisation.in_turns() else {}
     try:
         with _device():
-            return executable(traced(function, trial, *arguments, **jit_options).lower(), _options() | quickly)
+            lowered = traced(function, trial, *arguments, **jit_options).lower()
+            digest = hashlib.blake2b(lowered.as_text().encode(), digest_size=5).hexdigest()
+            return Program(executable(lowered, _options() | quickly), digest)
     finally:
         plugins = (f"the {kind} '{plugin.name}'" for kind, plugin in trial.plug_ins)
         jax_settings.undone(" or ".join(plugins))
@@ -156,18 +158,17 @@ def kept(
     `function(trial, *arguments, *static)`, for one trial or for stacked trials. The program is called without `static`.
     An array among `arguments` may be a `jax.ShapeDtypeStruct`.
     """
-    global _seconds, _cpu_seconds
+    global _seconds
     seen = trial.for_programs()
     leaves, structure = jax.tree.flatten((seen, *arguments))
     shapes = tuple((getattr(leaf, "shape", ()), jnp.result_type(leaf)) for leaf in leaves)
     key = (function, structure, static, shapes, vectorisation.in_turns())
     program = _programs.pop(key, None)
     if program is None:
-        begun, cpu_begun = time.monotonic(), time.process_time()
+        begun = time.monotonic()
         positions = tuple(range(1 + len(arguments), 1 + len(arguments) + len(static)))
-        program = Program(compiled(function, seen, *arguments, *static, static_argnums=positions, **options))
+        program = compiled(function, seen, *arguments, *static, static_argnums=positions, **options)
         _seconds += time.monotonic() - begun
-        _cpu_seconds += time.process_time() - cpu_begun
     _programs[key] = program
     if len(_programs) > PROGRAMS:
         for oldest in list(_programs)[: -PROGRAMS // 2]:
@@ -186,8 +187,3 @@ def memory_bytes(program: Any) -> int:
 def seconds() -> float:
     """Time that `kept` has spent compiling in this process."""
     return _seconds
-
-
-def cpu_seconds() -> float:
-    """CPU time of all threads of this process while `kept` was compiling."""
-    return _cpu_seconds

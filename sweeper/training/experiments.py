@@ -12,6 +12,7 @@ other lanes go on.
 import contextlib
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -103,18 +104,33 @@ def _without_leaves(experiment: Experiment) -> tuple[Any, Experiment]:
     return structure, structure.unflatten(out_of_reach)
 
 
-_data: dict[Any, PyTree] = {}
-"""The data of every experiment that this process trains, by its structure."""
+_data: dict[Any, tuple[PyTree, str | None]] = {}
+"""The data of every experiment that this process trains, and their digest, by its structure."""
 
 
 def data_of(trial: ExperimentTrial) -> PyTree:
     """The data of a trial, or of stacked trials, as arrays on the device; made once in this process."""
+    return _data_of(trial)[0]
+
+
+def _data_of(trial: ExperimentTrial) -> tuple[PyTree, str | None]:
     structure, experiment = _without_leaves(trial.experiment)
     if structure not in _data:
         one = jax_settings.one_thread if vectorisation.in_turns() else contextlib.nullcontext
         with attributed(experiment, "data"), one():
-            _data[structure] = jax.tree.map(jnp.asarray, experiment.data())
+            data = jax.tree.map(jnp.asarray, experiment.data())
+            _data[structure] = data, _digest(_plain(data))
     return _data[structure]
+
+
+def _digest(data: PyTree) -> str | None:
+    """Ten digits of the bytes of all arrays, their types, shapes and names; None without an array."""
+    digest, leaves = hashlib.blake2b(digest_size=5), jax.tree_util.tree_leaves_with_path(data)
+    for path, leaf in leaves:
+        array = np.asarray(leaf)
+        digest.update(f"{jax.tree_util.keystr(path)} {array.dtype} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest() if leaves else None
 
 
 def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
@@ -151,13 +167,13 @@ def _step(
     return kept._replace(failure=failure.astype(jnp.int32)), numbers
 
 
-def _over_lanes(function: Callable[..., Any], together: bool, trials: ExperimentTrial, *stacked: Any) -> Any:
-    return (jax.vmap(function) if together else functools.partial(over_lanes, function))(trials, *stacked)
+def _over_lanes(function: Callable[..., Any], trials: ExperimentTrial, *stacked: Any) -> Any:
+    return (jax.vmap(function) if trials.lanes_together else functools.partial(over_lanes, function))(trials, *stacked)
 
 
 def init(trials: ExperimentTrial, data: PyTree, networks: PyTree = None) -> ExperimentState:
     """The state before the first step, for trials stacked along a lane axis, which start from these networks if any."""
-    return _over_lanes(lambda trial, network: _init(trial, data, network), trials.lanes_together, trials, networks)
+    return _over_lanes(lambda trial, network: _init(trial, data, network), trials, networks)
 
 
 def advance(
@@ -169,7 +185,7 @@ def advance(
         moved, numbers = jax.lax.scan(lambda now, _: _step(trial, data, now), state, length=length)
         return moved, jax.tree.map(jnp.mean, numbers)
 
-    return _over_lanes(run, trials.lanes_together, trials, state)
+    return _over_lanes(run, trials, state)
 
 
 def _start(trials: ExperimentTrial, networks: PyTree = None) -> ExperimentState:
@@ -181,6 +197,18 @@ def _stride(trials: ExperimentTrial, state: ExperimentState, length: int) -> tup
     data = data_of(trials)
     program = compilation.kept(advance, trials, state, data, static=(length,), donate_argnums=1)
     return program(trials, state, data)
+
+
+def _programs(trials: ExperimentTrial) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    made = data_of(trials)
+    data = jax.eval_shape(lambda: made)
+    state = jax.eval_shape(init, trials, data)
+    programs = [(init, (trials, data)), (functools.partial(advance, length=1), (trials, state, data))]
+    if _can_start(trials.experiment):
+        lanes = np.shape(trials.seed)
+        kept = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((*lanes, *leaf.shape), leaf.dtype), form_of(trials).kept)
+        programs.append((init, (trials, data, kept)))
+    return programs
 
 
 def _memory(trials: ExperimentTrial) -> int:
@@ -349,7 +377,10 @@ class Experiments(Kind[ExperimentTrial]):
         data, done = data_of(trial), np.int32(step)
         program = compilation.kept(_evaluation, trial, network, done, data)
         metrics, outcomes = jax.tree.map(np.asarray, program(trial, network, done, data))
-        return Results({name: float(metrics[name]) for name in trial.experiment.metrics}, outcomes)
+        return Results({name: float(metrics[name]) for name in trial.experiment.metrics}, outcomes, program.digest)
+
+    def data(self, trial: ExperimentTrial) -> str | None:
+        return _data_of(trial)[1]
 
     def final(self, curves: Mapping[str, float]) -> dict[str, float]:
         return dict(curves)
@@ -410,6 +441,7 @@ def _trainer(structure: Any, stride: int) -> Trainer[Any]:
         curve_interval=_interval,
         start=_start,
         stride=_stride,
+        programs=_programs,
         memory=_memory,
         failure=lambda trial, number: Failure(f"non-finite {form_of(trial).curves[number - 1]}"),
     )

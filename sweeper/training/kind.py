@@ -34,6 +34,7 @@ class Results(NamedTuple):
 
     metrics: dict[str, float]
     outcomes: dict[str, np.ndarray]  # float32 columns by name, one entry for every input; empty without any
+    program: str | None = None  # the digest of the program that made them
 
 
 class Names(NamedTuple):
@@ -62,6 +63,10 @@ class Kind(abc.ABC, Generic[T]):
 
         What the contract of a plug-in excludes is a `ContractError`.
         """
+
+    def data(self, trial: T) -> str | None:
+        """The digest of arrays that programs of a trial get beside the trial and its state; None without any."""
+        return None
 
     @abc.abstractmethod
     def final(self, curves: Mapping[str, float]) -> dict[str, float]:

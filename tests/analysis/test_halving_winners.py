@@ -1,7 +1,6 @@
 """The end of a successive halving, and the searches of its trials in SQL."""
 
 import dataclasses
-import re
 import shutil
 
 import pytest
@@ -52,23 +51,6 @@ def halved(ended_search, tmp_path):
     return space, Store.open(shutil.copytree(store.url, tmp_path / "results"))
 
 
-def numbers(lines):
-    return [re.findall(r"[\d.]+", line) for line in lines]
-
-
-def test_the_end_names_winners_and_the_cost_of_all_trials(halved):
-    space, store = halved
-    table, lines = ending(store.trials().to_pandas(), space, (), "results", None)
-    assert [*table.iloc[:, 1:3].itertuples(index=False, name=None)] == [(2, "finished"), (4, "stopped"), (1, "stopped")]
-    assert numbers(lines) == [
-        ["1", "50", "2", "7"],  # 1 min 50 s for 2 winners, all 7 trials included
-        # q, search, seed of its winner, success, success_p5, loss, its seconds, and those of all trials of its search
-        ["2", "0", "1", "0.51", "5", "0.25", "0.5", "30", "50", "3"],
-        ["2", "1", "5", "0.55", "5", "0.25", "0.5", "30", "50", "3"],
-        ["4", "0", "10", "1"],  # no winner
-    ]
-
-
 def test_sql_sums_what_a_search_costs(halved):
     _, store = halved
     answer = sql.frame(
@@ -102,11 +84,7 @@ def test_what_another_sweep_has_finished_is_no_winner(overtaken):
     assert elsewhere == {space.expand().trial_ids[0]}
     table, lines = ending(trials, space, elsewhere, "results", None)
     assert [*table.iloc[:, 1:3].itertuples(index=False, name=None)] == [(2, "finished"), (3, "stopped"), (1, "stopped")]
-    assert numbers(lines[:3]) == [
-        ["2", "10", "2", "7"],
-        ["1"],  # trial was trained to the end by another sweep, and all of it is in the cost
-        ["2", "0", "1", "0.51", "5", "0.25", "0.5", "30", "70", "3"],
-    ]
+    assert len(lines) == 1, "which says that the trial is left out"
 
 
 def test_sql_names_the_winners(overtaken):

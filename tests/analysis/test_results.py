@@ -8,10 +8,8 @@ import pyarrow as pa
 import pytest
 
 from sweeper.analysis import cost, results, settings_table, status, views
-from sweeper.analysis.cost import Timing
 from sweeper.analysis.figures import selection
 from sweeper.analysis.results import Results, named, named_frame
-from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import entries
 from sweeper.trial.record import canonical
@@ -108,42 +106,6 @@ def test_the_cost_is_told_by_rows_of_the_same_structure(tmp_path):
     assert figures_of(cost.estimate(store, [])) == []
     assert cost.estimate(store, [unknown]).startswith("unknown")
     assert figures_of(cost.estimate(store, [known, unknown])) == ["3 min", "30 s", "1 trial"]
-
-
-def test_the_cost_of_what_has_no_rows_is_timed(tmp_path):
-    store = Store.open(tmp_path)
-    trials = [coloring_trial(seed=seed, batch_size=size, steps=1000) for size in (8, 16, 32) for seed in (0, 1)]
-    asked = []
-
-    def timed(trial: TrialSpec) -> Timing:
-        asked.append(trial.batch_size)
-        return Timing(step=trial.batch_size / 1000, evaluation=2.0)
-
-    # 2 x (1000 x 0.008 + 2) + 2 x (1000 x 0.016 + 2) + 2 x (1000 x 0.032 + 2) seconds
-    assert figures_of(cost.estimate(store, trials, timed)) == ["2 min", "4 s", "6 trials"]
-    assert asked == [32, 16, 8]
-    # Two are timed, and four are taken to cost the same.
-    impatient = figures_of(cost.estimate(store, trials, timed, patience=-1.0))
-    assert impatient == ["3 min", "24 s", "2 trials", "4 trials"]
-    store.commit(result(timings={"steps_done": 250.0, "train_seconds": 2.0, "evaluation_seconds": 2.0}))
-    # Two by rows, two are timed, and two taken to cost the same.
-    impatient = figures_of(cost.estimate(store, trials, timed, patience=-1.0))
-    assert impatient == ["2 min", "12 s", "2 trials", "2 trials", "2 trials"]
-    assert figures_of(cost.estimate(store, trials[:2], timed)) == ["20 s"]
-
-
-def test_trials_of_one_program_are_timed_once(tmp_path):
-    trials = [
-        coloring_trial(baseline=name, seed=seed) for name in ("Aq_R", "AE_R", "Aq_r0", "AE_r0") for seed in (0, 1)
-    ]
-    asked = []
-
-    def timed(trial: TrialSpec) -> Timing:
-        asked.append(trial.single_seed)
-        return Timing(step=0.001, evaluation=2.0)
-
-    assert figures_of(cost.estimate(Store.open(tmp_path), trials, timed))[-1] == "8 trials"
-    assert sorted(asked) == [False, True]
 
 
 def test_rows_of_a_task_that_this_checkout_lacks_tell_no_cost(tmp_path, monkeypatch):

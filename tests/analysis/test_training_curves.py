@@ -16,6 +16,7 @@ from sweeper.packs import checkpoint
 from sweeper.packs.checkpointed_trials import unfinished_curves
 from sweeper.space.search_space import read
 from sweeper.store.store import Store
+from sweeper.training.identity import Identity
 from sweeper.trial.trial import trial_id
 from tests.analysis.test_page import charted
 from tests.filled_stores import commit, plan
@@ -62,9 +63,14 @@ SECONDS = {"train_seconds": 0.0, "compile_seconds": 0.0, "cpu_seconds": 0.0}
 def trains(store, trial_ids, step=200, losses=(0.5, 0.25), notes=None):
     """A pack has a checkpoint after these steps, with a loss at every hundredth."""
     points = [[[loss] * len(trial_ids)] * len(gradient.TRAINER.curves) for loss in losses]
-    sound = {"step": step, "curves": points, "strides": [], "seconds": SECONDS, "lane_steps": [step] * len(trial_ids)}
+    count = len(trial_ids)
+    sound = {
+        "step": step, "curves": points, "strides": [], "evaluations": [], "seconds": SECONDS,
+        "lane_steps": [step] * count, "lanes": count, "arithmetics": [],
+    }  # fmt: skip
+    sound = sound if notes is None else notes and sound | notes
     weights = {"weights": np.zeros(3)}
-    checkpoint.save(store, "0123456789", trial_ids, None, weights, sound if notes is None else notes)
+    checkpoint.save(store, "0123456789", trial_ids, Identity(None, "", None), weights, sound)
 
 
 def shown(store, shades=None, **limits):
@@ -142,8 +148,8 @@ def test_the_points_of_a_checkpoint_are_those_of_the_finished_curve(store, plann
     assert curve == [100, 200, 300]
 
 
-@pytest.mark.parametrize("notes", [{}, {"step": 1, "curves": "x", "strides": [], "seconds": {}, "lane_steps": [1]}, 3])
-def test_a_checkpoint_that_makes_no_sense_is_passed_over(store, planned, notes):
+@pytest.mark.parametrize("notes", [{}, {"curves": [[[0.5]]]}])
+def test_a_checkpoint_of_another_program_is_passed_over(store, planned, notes):
     trains(store, list(planned)[3:], notes=notes)
     (chart,) = shown(store)
     assert all(trial["status"] != "unfinished" for series in chart["series"] for trial in series["trials"])

@@ -5,6 +5,7 @@ import pytest
 from sweeper.listeners import heartbeats
 from sweeper.packs import checkpoint
 from sweeper.store import deletion
+from sweeper.training.identity import Identity
 from tests.filled_stores import IDS, contents
 from tests.heartbeats import heartbeat
 from tests.processes import refusal, told
@@ -22,8 +23,8 @@ def test_the_command_says_what_it_would_delete(store):
     first, _ = run(store, "quick").splitlines()
     assert first.startswith("2 trials (1 failed, 1 finished) · 0.0 MB · the records of quick · 1 trial ")
     assert contents(store) == before, "nothing is deleted without --yes"
-    checkpoint.save(store, "0123456789", [IDS[0]], None, {}, {})
-    checkpoint.save(store, "9876543210", [IDS[1]], None, {}, {})
+    checkpoint.save(store, "0123456789", [IDS[0]], Identity(None, "", None), {}, {})
+    checkpoint.save(store, "9876543210", [IDS[1]], Identity(None, "", None), {}, {})
     assert "1 checkpoint" in run(store, "quick", "--yes")
     assert store.committed().keys() == OTHERS
     assert store.listing("checkpoints") == ["checkpoints/9876543210.ckpt"]

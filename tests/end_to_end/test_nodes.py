@@ -18,6 +18,7 @@ import ray
 from chaos.nodes import Nodes, nodes
 from sweeper.interruption import Interruption
 from sweeper.launch.cluster import connected
+from sweeper.packs.rehearsal import Rehearsal
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from tests.end_to_end.sweep_process import Command
@@ -135,7 +136,7 @@ def test_one_process_uses_local_clusters_and_another_one_in_turns(cluster, order
     """As a notebook does: each has its own token, and Ray's native part would keep the first."""
     cluster.join(num_cpus=1)
     for place in order:
-        with connected(cluster.address if place == "cluster" else "local", Resources(), Interruption()):
+        with connected(cluster.address if place == "cluster" else "local", Resources(), Interruption(), Rehearsal()):
             assert ray.get(ray.remote(lambda: 7).remote()) == 7
 
 

@@ -1,11 +1,9 @@
 """Results in a bucket, on a real S3 server: single PUTs, racing writers, secrets, and a sweep that is killed."""
 
 import concurrent.futures
-import os
 import re
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -42,29 +40,6 @@ def test_a_commit_and_a_checkpoint_are_one_put_each(s3):
     assert store.commit(result())
     store.write_bytes("checkpoints/pack.ckpt", bytes(1_000_000))
     assert writes(s3, "puts") == [("PUT", NAME, ""), ("PUT", "checkpoints/pack.ckpt", "")]
-
-
-@pytest.mark.slow
-def test_nobody_sees_a_part_of_a_file(s3):
-    """A large file goes up in parts; listed and read all the while, it is absent or whole."""
-    store, seen, done = Store.open(s3.url("parts")), set(), threading.Event()
-    content = os.urandom(24_000_000)
-
-    def watch():
-        while not done.is_set():
-            listed = store.files.listing("checkpoints").get("checkpoints/large")
-            seen.add(None if listed is None else listed.size)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        store.write_bytes("checkpoints/large", content)
-    finally:
-        done.set()
-        watcher.join()
-    assert any("uploads" in parameters for _, _, parameters in writes(s3, "parts"))
-    assert store.read_bytes("checkpoints/large") == content
-    assert seen <= {None, len(content)}
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Experiments, trained for real in this process: what holds for the trials of tasks holds for them."""
 
-import contextlib
 import dataclasses
 import json
 import random
@@ -16,6 +15,7 @@ import pytest
 from sweeper.analysis import ready_questions, results
 from sweeper.analysis.figures import drawing
 from sweeper.analysis.results import Results, named
+from sweeper.analysis.status import odd_numbers
 from sweeper.packs import start_from
 from sweeper.packs.network_evaluation import EvaluationRun, ProtocolError, evaluation_plan
 from sweeper.packs.pack_run import PackRun
@@ -33,7 +33,7 @@ from sweeper.trial.start_from import StartFrom
 from sweeper.trial.trial import trial_id, trial_of
 from tests.analysis.made_up_figures import panel
 from tests.experiments.runs import destination, science
-from tests.experiments.toy import TOY, project, toy_trial
+from tests.experiments.toy import READS, TOY, project, toy_trial
 from tests.packs.test_halving import run as run_halving
 from tests.packs.test_halving import source_of as halving_work
 from tests.results import failure
@@ -291,19 +291,6 @@ def test_a_figure_says_which_curves_are_of_training_batches(undisturbed):
     assert "on training batches" not in words("distance")
 
 
-def test_a_trial_in_words_is_its_experiment_with_its_fields():
-    first, *fields, last = toy_trial(rate=0.5, seed=3).words.split()
-    assert (first, last) == ("toy", "seed=3")
-    assert {"rate=0.5", "explode_at=-1"} <= set(fields)
-
-
-def test_a_trial_is_the_same_after_json():
-    trial = toy_trial(evaluate_every=3)
-    again = trial_of(canonical(trial))
-    assert again == trial
-    assert trial_id(again) == trial_id(trial)
-
-
 def test_a_row_has_the_version_of_its_experiment_and_counts_while_the_code_has_it(toy, tmp_path, monkeypatch):
     store, experiment = Store.open(tmp_path), plugins.load("experiment", "toy")
     monkeypatch.setattr(experiment, "VERSION", 2)
@@ -344,19 +331,30 @@ def test_a_search_halves_trials_of_an_experiment_by_any_of_its_curves_and_deaths
     assert science(killed) == science(whole)
 
 
-def test_a_panel_by_a_column_that_experiments_do_not_fill_is_refused(toy):
-    text = SPACE.replace(", early_stopping: {grace_steps: 4}", "")
-    text += "panels: [{kind: history, name: a, metric: pace, split: experiment.rate, where: {COLUMN: 0.1}}]\n"
-    for column in ("learning_rate", "batch_size", "q", "experiment.rate"):
-        (toy / "toy.yaml").write_text(text.replace("COLUMN", column))
-        with (
-            contextlib.nullcontext() if "." in column else pytest.raises(SearchSpaceError, match=rf"where\.{column}: ")
-        ):
-            search_space.check_panels(search_space.read(toy / "toy.yaml"))
+def test_data_that_were_edited_start_a_pack_anew_and_rows_of_both_are_told(tmp_path, monkeypatch):
+    """The space alone names the file, as it does in a sweep over data sets: no fingerprint has it."""
+    with project(tmp_path, reads=READS.replace('"toy"', '"reads"')):
+        store, of_file = Store.open(tmp_path / "results"), {"name": "reads", "path": "numbers.npy"}
+        packs = [Pack(tuple(toy_trial(200, seed, **of_file) for seed in seeds)) for seeds in ((0, 1), (2, 3))]
 
+        def begun(pack: Pack, values: np.ndarray) -> PackRun:
+            np.save(tmp_path / "numbers.npy", values)
+            monkeypatch.setattr(experiments, "_data", {})
+            return PackRun(pack, pack.trial_ids, destination(store))
 
-def test_the_loss_of_the_progress_is_the_curve_of_this_name(toy, tmp_path):
-    pack = Pack((toy_trial(name="with_loss"),))
-    run = PackRun(pack, pack.trial_ids, destination(Store.open(tmp_path)))
-    progress = run.advance()
-    assert progress.train_loss == pytest.approx(-run.training.latest(0))
+        before, after = np.linspace(-1, 1, 50, dtype=np.float32), np.ones(50, np.float32)
+        first = begun(packs[0], before)
+        while first.advance().phase != "done":
+            pass
+        begun(packs[1], before).advance()
+        again = begun(packs[1], after)
+        assert (again.training.step, again.refused_checkpoint) == (0, "was trained on other data")
+        while again.advance().phase != "done":
+            pass
+        rows = store.trials().to_pylist()
+        assert len({row["data"] for row in rows}) == 2
+        assert len({(row["fingerprint"], row["programs"]) for row in rows}) == 1
+        (line,) = odd_numbers(rows)
+        assert line.startswith("trained on several data by one code")
+        assert line.count("2 trials") == 2
+        assert odd_numbers(rows[:1]) == []

@@ -61,6 +61,14 @@ class Experiment(experiment_contract.Experiment):
 """Its state holds a key and a whole number, its data are an array."""
 
 
+DATA = "    def data(self) -> Any:\n        return jnp.linspace(-1, 1, self.points)\n"
+
+READS = TOY.replace("    points: Count = 50", "    points: Count = 50\n    path: str = ''").replace(
+    DATA, "    def data(self) -> Any:\n        import numpy\n        return numpy.load(self.path)\n"
+)
+"""Its data are in a file that a trial names."""
+
+
 @contextlib.contextmanager
 def project(folder: Path, **experiments: str) -> Iterator[Path]:
     """The working folder is a project with these experiments, of which no module stays afterwards."""

@@ -11,6 +11,7 @@ import ray
 from sweeper.interruption import SIGNALS, Interruption
 from sweeper.launch.cluster import connected
 from sweeper.launch.job import Training
+from sweeper.packs.rehearsal import Rehearsal
 from sweeper.space.resources import Resources
 from sweeper.trial import plugins
 from tests.launch import bad_task
@@ -41,7 +42,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         patch.setenv("RAY_OVERRIDE_RESOURCES", '{"CPU": 4}')
         for name in ("PJRT_NPROC", "OPENBLAS_NUM_THREADS"):
             patch.setenv(name, "2")
-        with connected("local", Resources(), Interruption()):
+        with connected("local", Resources(), Interruption(), Rehearsal()):
             patch.undo()
             signal.set_wakeup_fd(-1)
             for signum, handler in handlers.items():

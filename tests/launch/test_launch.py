@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import time
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,15 +16,18 @@ from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.environment import worker_environment
 from sweeper.launch.job import LaunchError, SetupError, reason
 from sweeper.listeners import heartbeat_writer
-from sweeper.packs import plan
+from sweeper.packs import plan, rehearsal
+from sweeper.packs.rehearsal import Rehearsal
 from sweeper.space import search_space
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.sweeps import on_cluster
 from sweeper.sweeps.output import Output
-from sweeper.trial import fingerprint, jax_settings, plugins
+from sweeper.trial import jax_settings, plugins
+from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.project_files import git
-from tests.experiments.toy import TOY, toy_trial
+from sweeper.trial.trial import Trial
+from tests.experiments.toy import DATA, TOY, toy_trial
 from tests.experiments.toy import project as toy_project
 from tests.processes import python
 from tests.results import PROVENANCE
@@ -217,35 +219,28 @@ def test_what_a_start_has_started_does_not_hear_batch_systems_until_a_plug_in_wa
         assert python("-c", worker).stdout == "1\n"
 
 
-def load(snapshot: CodeSnapshot, *given: Any) -> None:
-    with snapshot.loadable(*given):
+def rehearse(snapshot: CodeSnapshot, *trials: Trial) -> None:
+    programs = list(map(rehearsal.programs, trials))
+    with Rehearsal(trials, programs, [None] * len(trials)).elsewhere(snapshot.environment(), snapshot.project):
         pass
 
 
 @pytest.mark.long
-def test_the_copy_is_loaded_once(monkeypatch, tmp_path):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    code, trials = fingerprint.captured(), [coloring_trial()]
+def test_the_copy_is_what_is_rehearsed():
     with code_snapshot() as snapshot:
-        edited = code.model_copy(update={"plugins": code.plugins | {"task coloring": {}}})
-        with pytest.raises(SetupError, match="edited"):
-            load(snapshot, trials, edited, {})
         (snapshot.project / "tasks" / "coloring.py").write_text("import os; os._exit(3)")
-        with pytest.raises(SetupError, match="3"):
-            load(snapshot, trials, code, {})
+        with pytest.raises(ContractError, match="3"):
+            rehearse(snapshot, coloring_trial())
     assert not snapshot.packages.exists()
     with code_snapshot() as snapshot:
-        load(snapshot, trials, code, {})
-    with code_snapshot() as snapshot:
-        monkeypatch.setattr("subprocess.Popen", pytest.fail)
-        load(snapshot, trials, code, {})
+        rehearse(snapshot, coloring_trial())
 
 
-def test_a_start_that_fails_meanwhile_ends_the_process_that_loads_the_copy(monkeypatch, tmp_path):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_a_start_that_fails_meanwhile_ends_the_rehearsal():
     with code_snapshot() as snapshot:
-        (snapshot.packages / "sweeper" / "packs" / "copy_check.py").write_text("import time; time.sleep(20)")
-        begun, meanwhile = time.monotonic(), snapshot.loadable([coloring_trial()], fingerprint.captured(), {})
+        (snapshot.packages / "sweeper" / "packs" / "rehearsal.py").write_text("import time; time.sleep(20)")
+        begun, trials = time.monotonic(), [coloring_trial()]
+        meanwhile = Rehearsal(trials, [{}], [None]).elsewhere(snapshot.environment(), snapshot.project)
         with pytest.raises(ZeroDivisionError), meanwhile:
             raise ZeroDivisionError
     assert time.monotonic() - begun < 20
@@ -272,11 +267,10 @@ def test_what_workers_would_not_have_ends_the_start_with_file_and_line(project, 
     for name, text in files.items():
         (project / name).write_text(text)
     complaint = re.escape(f"{project / 'tasks' / 'mine.py'}, line 2: ModuleNotFoundError: No module named 'plain'")
-    with code_snapshot() as snapshot, pytest.raises(SetupError, match=complaint):
-        load(snapshot, [coloring_trial(task={"name": "mine"})], fingerprint.captured(), {})
+    with code_snapshot() as snapshot, pytest.raises(ContractError, match=complaint):
+        rehearse(snapshot, coloring_trial(task={"name": "mine"}))
 
 
-DATA = "    def data(self) -> Any:\n        return jnp.linspace(-1, 1, self.points)\n"
 READS = """
     def data(self):
         from pathlib import Path
@@ -298,32 +292,23 @@ def test_data_that_git_ignores_ends_the_start_with_the_way_out(tmp_path, place):
     (tmp_path / "plain").mkdir()
     np.save(tmp_path / "plain" / "data.npy", np.zeros(50, np.float32))
     with toy_project(tmp_path, toy=text):
-        trials, code = [toy_trial()], fingerprint.captured
         git(tmp_path, "init", "-q")
         (tmp_path / ".gitignore").write_text("/plain/\n")
         with (
             code_snapshot() as snapshot,
-            pytest.raises(SetupError, match=r"toy\.py.*data\.npy.*git ignores.*full path"),
+            pytest.raises(ContractError, match=r"toy\.py.*data\.npy.*git ignores.*full path"),
         ):
-            load(snapshot, trials, code(), {})
+            rehearse(snapshot, toy_trial())
         (tmp_path / ".gitignore").unlink()
         with code_snapshot() as snapshot:
-            load(snapshot, trials, code(), {})
+            rehearse(snapshot, toy_trial())
 
 
-def test_a_project_that_is_too_large_or_cannot_be_copied_is_one_sentence(monkeypatch, tmp_path):
-    monkeypatch.setattr(plugins, "PROJECT", tmp_path / "project")
-    (tmp_path / "project" / "data").mkdir(parents=True)
-    (tmp_path / "project" / "task.py").touch()
-    with (tmp_path / "project" / "data" / "sparse.npy").open("w") as file:
-        file.truncate(620 * 2**20)
-    with monkeypatch.context() as patch:
-        patch.setattr("shutil.copy", lambda *_: pytest.fail("copied before it was measured"))
-        with pytest.raises(SetupError, match=r"620 MiB of them in data, .*\.gitignore"), code_snapshot():
-            pass
-    (tmp_path / "project" / "data" / "sparse.npy").unlink()
+def test_a_project_that_cannot_be_copied_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(plugins, "PROJECT", tmp_path)
+    (tmp_path / "task.py").touch()
     monkeypatch.setattr("shutil.copy", lambda *_: os.read(os.open(tmp_path, os.O_RDONLY), 1))
-    with pytest.raises(SetupError, match=r"(?s)^[^\n]*\.py .*TMPDIR[^\n]*$"), code_snapshot():
+    with pytest.raises(SetupError, match=r"^the project cannot be copied [^\n]*$"), code_snapshot():
         pass
 
 
@@ -350,10 +335,10 @@ def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(
     job = launch.Job(source, lambda: planned, store, PROVENANCE, Resources(), launch.Training())
     heartbeats = heartbeat_writer.HeartbeatWriter(store, "", lambda: None)
     with pytest.raises(on_cluster.SweepError, match=str(error)) as ended:
-        on_cluster.launched(job, None, [heartbeats], Output(), Interruption())
+        on_cluster.launched(job, None, [heartbeats], Output(), Interruption(), Rehearsal())
     assert ended.value.code == code
     interruption = Interruption()
     interruption.ask()
     with pytest.raises(KeyboardInterrupt):
-        on_cluster.launched(job, None, [heartbeats], Output(), interruption)
+        on_cluster.launched(job, None, [heartbeats], Output(), interruption, Rehearsal())
     assert store.listing("drivers") == [], "no heartbeat is left behind"

@@ -9,15 +9,12 @@ import re
 import signal
 import stat
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
-from ray.train._internal.storage import StorageContext  # no public name says where Tune stages what it reads back
 
-from sweeper.launch import tune_driver
 from sweeper.launch.cluster import start_local
 from sweeper.launch.job import LaunchError
 from sweeper.launch.ray_internals import QUICK_START
@@ -68,13 +65,6 @@ def _command(pid: int) -> str:
         return ""
 
 
-@pytest.fixture
-def scratch(cluster) -> Iterator[tuple[Path, Path]]:
-    """Where a launch keeps what Tune writes, and where Tune stages what it reads back."""
-    with tune_driver.scratch() as folder:
-        yield folder, Path(StorageContext(str(folder), folder.name).experiment_driver_staging_path)
-
-
 def test_the_session_folder_keeps_other_users_out(cluster):
     assert stat.S_IMODE(cluster.session.parent.parent.stat().st_mode) == 0o700
 
@@ -104,12 +94,6 @@ def test_the_token_is_in_no_file(cluster):
     files = [path for path in cluster.session.rglob("*") if path.is_file()]
     assert files
     assert not [path for path in files if token in path.read_bytes()]
-
-
-def test_what_tune_reads_back_lies_in_its_own_private_folder(scratch):
-    folder, staging = scratch
-    assert staging.is_relative_to(folder)
-    assert folder.stat().st_mode & 0o077 == 0
 
 
 def test_workers_import_a_copy_of_the_code_in_an_environment_of_their_own(cluster):

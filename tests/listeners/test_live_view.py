@@ -21,16 +21,6 @@ def heard_by(console: Console, store: Store) -> list[Listener]:
     return [listeners.view(console), *listeners.of_sweep(store, "", bool)]
 
 
-def test_a_terminal_gets_the_live_view_and_a_log_gets_lines(tmp_path):
-    store = Store.open(tmp_path)
-
-    def names(console: Console) -> list[str]:
-        return [listener.__qualname__ for listener in heard_by(console, store)]
-
-    assert names(Console(file=io.StringIO(), force_terminal=True)) == ["LiveView.hear", "HeartbeatWriter.hear"]
-    assert names(Console(file=io.StringIO())) == ["LogLines.hear", "HeartbeatWriter.hear"]
-
-
 def test_a_log_gets_the_counts_every_ten_seconds():
     out, now = io.StringIO(), [0.0]
     log = live_view.LogLines(Console(file=out, width=200), lambda: now[0])

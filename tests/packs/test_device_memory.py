@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from sweeper.learned_algorithms import evolution, gradient
-from sweeper.packs import checkpoint, device_memory, pack_run
+from sweeper.packs import device_memory, pack_run
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack, stack
-from sweeper.packs.plan import Segment
 from sweeper.store.store import Store
 from sweeper.training import compilation
 from sweeper.trial import provenance, vectorisation
@@ -47,20 +46,6 @@ def test_lanes_are_halved_until_they_fit(room, lanes, asked):
     assert (_chosen(_of_memory(150, 200, 250, 300, 350, asked=seen), room).lanes, seen) == (lanes, asked)
 
 
-def test_a_compiler_that_runs_out_of_memory_says_that_lanes_do_not_fit():
-    def memory(trials):
-        if len(trials.seed) > 3:
-            raise jax.errors.JaxRuntimeError("INTERNAL: CUDA_ERROR_OUT_OF_MEMORY: out of memory")
-        return 10 * len(trials.seed)
-
-    assert _chosen(dataclasses.replace(gradient.TRAINER, memory=memory)).lanes == 3
-    nothing_fits = dataclasses.replace(gradient.TRAINER, memory=Device(holds=0).memory)
-    assert _chosen(nothing_fits).lanes == 1, "training says clearly that one lane is too much"
-    failing = dataclasses.replace(gradient.TRAINER, memory=Device(holds=0, message="INTERNAL: a bug").memory)
-    with pytest.raises(jax.errors.JaxRuntimeError, match="a bug"):
-        device_memory.chosen_lanes(FIVE, failing, 700.0)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -86,10 +71,6 @@ def test_the_program_whose_memory_was_asked_for_is_the_one_that_trains():
         before = compilation.seconds()
         gradient.stride(stacked, state, gradient.TRAINER.stride_steps)
         assert compilation.seconds() == before
-
-
-def test_nothing_is_chosen_for_one_trial():
-    assert device_memory.chosen_lanes(Pack(TRIALS[:1]), _of_memory(150, 200), 1.0) is None
 
 
 def test_a_pack_has_its_share_of_the_device_and_a_cpu_has_no_bound(monkeypatch):
@@ -170,23 +151,6 @@ def test_out_of_memory_halves_the_lanes_and_goes_on_from_the_checkpoint(undistur
     assert set(store.curves().to_pandas()["step"]) == {100, 200, 300}
 
 
-def test_a_half_of_an_odd_number_of_lanes_is_rounded_up():
-    assert [device_memory.halved(lanes).lanes for lanes in (5, 3, 2)] == [3, 2, 1]
-
-
-@pytest.mark.slow
-def test_a_part_of_a_pack_goes_on_from_the_checkpoint_of_the_pack(undisturbed, tmp_path):
-    """Out of memory in the second segment of a halving, before it has a checkpoint of its own."""
-    store, device = Store.open(tmp_path), Device(holds=1, from_step=100)
-    destination, part = Destination(store, ORIGIN), Pack(TRIALS[:2])
-    _finish(pack_run.PackRun(PACK, PACK.trial_ids, destination, segment=Segment(100, "pause")))
-    second = Segment(300, "finish", parent=PACK.pack_id)
-    progress = _finish(pack_run.PackRun(part, part.trial_ids, destination, device.trainer, second))
-    assert [item.lanes for item in progress][:2] == [2, 1]
-    assert min(step for step, _ in device.strides) == 100
-    assert _numbers(store) == {key: _numbers(undisturbed)[key] for key in part.trial_ids}
-
-
 @pytest.mark.slow
 def test_an_interruption_keeps_the_number_of_lanes(undisturbed, tmp_path):
     store, device = Store.open(tmp_path), Device(holds=2)
@@ -218,15 +182,3 @@ def test_a_lane_that_does_not_fit_alone_and_other_errors_end_the_run(undisturbed
         with pytest.raises(jax.errors.JaxRuntimeError, match=device.message.split(":")[0]):
             _finish(run)
         assert run.training.lanes == lanes
-
-
-def test_a_checkpoint_without_a_number_of_lanes_trains_all(undisturbed, tmp_path):
-    """As written before lanes could take turns outside of the program."""
-    store = Store.open(tmp_path)
-    run = pack_run.PackRun(PACK, PACK.trial_ids, Destination(store, ORIGIN, checkpoint_seconds=0.0))
-    run.advance()
-    notes = run.training.notes()
-    del notes["lanes"]
-    checkpoint.save(store, PACK.pack_id, PACK.trial_ids, run.fingerprint, run.training.state, notes)
-    again = pack_run.PackRun(PACK, PACK.trial_ids, Destination(store, ORIGIN))
-    assert again.training == dataclasses.replace(again.training, step=100, lanes=3)

@@ -169,14 +169,6 @@ def test_an_optuna_search_of_which_every_setting_is_left_out_is_refused(spec):
         study(spec, Results())
 
 
-def test_an_optuna_search_learns(spec):
-    results = Results()
-    search = study(spec, results)
-    run(search, results, 2, random.Random(1))
-    distance = [abs(math.log10(trial.optimizer.learning_rate) + 3) for trial in search.planned.values()]
-    assert sum(distance[-16:]) < sum(distance[:16])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "search",
@@ -227,14 +219,3 @@ def test_a_setting_is_told_as_failed_unless_all_of_its_seeds_have_a_value(spec, 
         search.settle(work.pack.pack_id)
     assert [number for number, value in told.items() if value is None] == [2]
     assert (len(told), pruned) == (19, [4])
-
-
-def test_a_setting_without_results_does_not_stop_the_search(spec):
-    results = Results()
-    search = study(spec, results)
-    for number, work in enumerate(iter(search.next, None)):
-        if number > 0:
-            results.commit(work)
-        search.settle(work.pack.pack_id)
-    assert search.exhausted
-    assert len(search.planned) == 40

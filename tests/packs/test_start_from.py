@@ -81,14 +81,6 @@ def test_a_sweep_means_its_trial_with_the_same_training_seed_and_the_id_is_that_
     assert len({*map(trial_id, trials), *map(trial_id, others)}) == 4
 
 
-def test_a_trial_has_no_id_before_its_start_is_found():
-    with pytest.raises(ValueError, match="plan"):
-        trial_id(coloring_trial(start_from={"sweep": "first"}))
-    with pytest.raises(SearchSpaceError) as refused:
-        search_space.of_text("x.yaml", SPACE + "  start_from: {sweep: first}\n").expand()
-    assert [(problem.path, problem.where) for problem in refused.value.problems] == [("trial.start_from", 12)]
-
-
 def test_trials_that_go_on_from_the_seeds_of_a_setting_are_of_one_setting(store):
     """Also in a chain; and a start from another setting is another setting."""
     found = planned(store, "{sweep: first}", "trial.seed={seeds: 2}")
@@ -176,7 +168,7 @@ def test_a_trial_without_a_network_that_stays_is_refused(store):
 
 
 def test_a_trial_of_other_code_is_refused(store):
-    assert "is of other code: " in refusal(store, f"'{trial_id(trained(store, code=OTHER_CODE, seed=5))}'")
+    assert "other code" in refusal(store, f"'{trial_id(trained(store, code=OTHER_CODE, seed=5))}'")
 
 
 def test_a_trial_of_another_version_is_refused(store, monkeypatch):
@@ -199,11 +191,6 @@ def test_a_trial_that_has_its_row_is_not_refused_for_the_past_of_another(store):
     old = trial_id(trained(store, code=OTHER_CODE, seed=5))
     (done,) = planned(store, f"'{old}'")
     assert planned(store, f"'{old}'", code=CODE, settled={trial_id(done)}.__contains__) == (done,)
-
-
-@pytest.mark.parametrize("written", ["12345678901234567890", "xyz", "{}", f"{{sweep: a, trial: {'ab' * 10}}}", "[1]"])
-def test_what_names_neither_a_trial_nor_a_sweep_is_refused_before_any_store(store, written):
-    refusal(store, written)
 
 
 # Training
@@ -259,13 +246,6 @@ def test_an_interruption_changes_no_bit_and_after_a_checkpoint_the_network_may_g
     assert science(store, continued) == undisturbed
 
 
-@pytest.mark.slow  # compiles for one lane
-def test_lanes_change_no_bit(undisturbed, store, continued):
-    for trial in continued.trials[::-1]:
-        run_pack(Pack((trial,)), Destination(store, ORIGIN))
-    assert science(store, continued) == undisturbed
-
-
 @pytest.mark.slow  # compiles
 def test_the_centre_of_an_evolution_strategy_is_the_network(store):
     trials = planned(store, "{sweep: first}", "trial.seed={seeds: 2}", "trial.optimizer={name: pgpe, population: 4}")
@@ -282,12 +262,3 @@ def test_a_network_that_is_gone_leaves_the_trials_pending(store, continued):
     with pytest.raises(NoNetworkError):
         run(store, continued)
     assert not store.committed()
-
-
-@pytest.mark.slow  # a server
-def test_networks_come_from_a_bucket(s3, store, continued):
-    bucket = Store.open(s3.url("starts"))
-    for trial in continued.trials:
-        start_from.copy_start(trial, store, bucket)
-    found, expected = (start_from.networks(each, continued.trials) for each in (bucket, store))
-    jax.tree.map(np.testing.assert_array_equal, found, expected)

@@ -20,6 +20,7 @@ from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import checkpoint
 from sweeper.packs.packing import stack
 from sweeper.store.store import Store
+from sweeper.training.identity import Identity
 from sweeper.training.kind import trainer_of
 from sweeper.trial import plugins
 from sweeper.trial.record import canonical
@@ -246,7 +247,7 @@ def test_lanes_and_a_checkpoint_leave_no_trace(name, fields, tmp_path):
     trials = [coloring_trial(objective=objective, **fields) for objective in _two(name)]
     stacked, store = stack(trials), Store.open(tmp_path)
     half = _trained(stacked, 2)
-    checkpoint.save(store, "pack", ["a", "b"], None, half, {})
+    checkpoint.save(store, "pack", ["a", "b"], Identity(None, "", None), half, {})
     kept = checkpoint.load(store, "pack")
     assert kept is not None
     whole = _trained(stacked, 2, kept.state(half))

@@ -13,6 +13,7 @@ from sweeper import events
 from sweeper.__main__ import app
 from sweeper.listeners import heartbeat_writer, heartbeats
 from sweeper.packs import conformance, halving, pack_run
+from sweeper.packs.rehearsal import Rehearsal
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.heartbeats import until
@@ -199,7 +200,7 @@ def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space
     with pytest.raises(sweeper.UserError, match=r"sample_inputs.* ZeroDivisionError: no such colour"):
         sweeper.plan(spec, tmp_path / "results")
     for check in ("check_shapes", "probe"):  # which do not see everything
-        monkeypatch.setattr(conformance, check, lambda *_: [])
+        monkeypatch.setattr(conformance, check, lambda *_: Rehearsal())
     with pytest.raises(ZeroDivisionError):
         sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True)
     assert len(sweeper.plan(spec, tmp_path / "results").pending) == 1
