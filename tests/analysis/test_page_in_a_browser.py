@@ -367,9 +367,7 @@ def test_the_page_is_never_wider_than_the_window_and_can_be_read_without_scripts
 
 
 def test_text_of_the_store_is_inert(tab, tmp_path, ours):
-    provenance = PROVENANCE.model_copy(
-        update={"command": HOSTILE, "commit": HOSTILE, "versions": {HOSTILE: HOSTILE}, "lock_hash": HOSTILE}
-    )
+    provenance = PROVENANCE.model_copy(update={"command": HOSTILE, "commit": HOSTILE, "versions": {HOSTILE: HOSTILE}})
     changes = {"device": HOSTILE, "provenance": provenance}
     store = filled(
         tmp_path / "store",

@@ -278,7 +278,7 @@ def test_of_racing_writers_the_finished_one_wins_and_its_row_is_whole(local):
 # Rows that other code is to compute again move away whole, and their trials are pending
 
 CODE = fingerprint.captured()
-MENDED = CODE.model_copy(update={"numerics": "mended"})
+MENDED = CODE.model_copy(update={"always": {}})
 
 
 def computed(seed, code=CODE, **changes):
