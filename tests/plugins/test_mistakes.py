@@ -198,6 +198,10 @@ def test_a_check_passes_over_other_plugins_that_cannot_be_loaded_and_says_so(pro
     assert [line.partition(", ")[0].split()[-2:] for line in said] == [["task", "other"], ["model", "aaa"]]
     assert "aaa" not in {trial.model.name for trial in examples_of("task", "gates")}
     assert "no_such_module" in CliRunner().invoke(app, ["check", "tasks/other.py"]).stderr
+    (project / "experiments").mkdir()
+    (project / "experiments" / "cut.py").write_text("def")
+    said = CliRunner().invoke(app, ["check", "experiments/cut.py"]).stderr
+    assert said.startswith(f"{project / 'experiments' / 'cut.py'}, line 1"), "the mistake is in the file"
 
 
 @pytest.mark.slow
