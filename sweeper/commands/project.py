@@ -88,6 +88,9 @@ def check(
 
     jax.config.update("jax_platforms", "cpu")
     with errors_told():
+        from sweeper.trial import jax_settings
+
+        jax_settings.require()  # as a start does: a program of 64 bits is another one
         said: dict[str, None] = {}
         for file in progress.each(files, "checking files"):
             with progress.doing(f"importing {file}"):

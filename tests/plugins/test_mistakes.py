@@ -18,7 +18,7 @@ from sweeper.learned_algorithms.checks import values
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import conformance
 from sweeper.store import trial_file
-from sweeper.trial import plugins
+from sweeper.trial import jax_settings, plugins
 from sweeper.trial.contract_checks import ContractError
 
 LOSS = "return 1 - jax.nn.softmax(self._logits(network, x, r))[x.prize]"
@@ -185,6 +185,11 @@ def test_a_check_says_the_same_as_a_start(project):
     assert done.exit_code == 2, done.output
     assert [line.startswith(_place(project, "loss")) for line in done.stderr.splitlines()] == [True]
     assert CliRunner().invoke(app, ["check", "search_spaces/gates.yaml"]).exit_code == 2
+
+
+def test_a_check_is_refused_with_the_settings_that_a_start_refuses(project, monkeypatch):
+    monkeypatch.setitem(jax_settings.PINNED, "jax_enable_x64", True)  # this process then has another value
+    assert "jax_enable_x64" in CliRunner().invoke(app, ["check", "tasks/gates.py"]).stderr
 
 
 @pytest.mark.slow
