@@ -49,10 +49,10 @@ def test_a_new_task_trains(folder):
 @pytest.mark.long  # trains twice, draws, and checks the contract
 def test_the_guide_runs_from_nothing_to_a_figure(folder, capsys):
     """Its commands `sweeper run` train in this process here: the tests of whole sweeps start Ray."""
-    python, yaml = guides.blocks("python", GUIDE), guides.blocks("yaml", GUIDE)
+    (difference,), (_, panels) = guides.blocks("diff", GUIDE), guides.blocks("yaml", GUIDE)
     for number, text in enumerate(guides.blocks("console", GUIDE)):
         if number == 2:
-            _edit(folder, python[1], yaml[1])
+            _edit(folder, difference, panels)
         for command, expected in guides.commands(text):
             said = guides.trained(SPACE, 300) if command == RUN else guides.run(command)
             assert all(line in said for line in expected), said
@@ -69,11 +69,11 @@ SPACE = "search_spaces/doors.yaml"
 RUN = f"sweeper run {SPACE}"
 
 
-def _edit(folder: Path, methods: str, panels: str) -> None:
+def _edit(folder: Path, difference: str, panels: str) -> None:
     """What the guide asks its reader to do by hand."""
     file = folder / "tasks" / "doors.py"
-    text = file.read_text().replace("VERSION = 1", "VERSION = 2").replace("import Array,", "import Array, Bool,")
-    file.write_text(guides.with_methods(text, methods, "Task"))
+    text = guides.patched(file.read_text(), difference)
+    file.write_text(text.replace("import Array,", "import Array, Bool,"))
     with (folder / SPACE).open("a") as space:
         space.write("\n" + panels)
     guides.forget("tasks.doors")

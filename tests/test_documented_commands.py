@@ -1,7 +1,7 @@
 """The commands of the documents, page after page in one folder: each ends well, and says what the page shows.
 
-Other tests run the commands of README, docs/adding-*.md and docs/trackers.md, the snippets of Python, and parts of search
-spaces and SQL (`test_documented_snippets.py`). docs/cluster.md needs a cluster, and docs/gridworld.md hours.
+Other tests run the commands of README, docs/adding-*.md and docs/trackers.md, the snippets of Python, and parts of
+search spaces and SQL (`test_documented_snippets.py`). docs/cluster.md needs a cluster, and docs/gridworld.md hours.
 """
 
 import re
