@@ -34,7 +34,7 @@ FIGURES := figures
 
 # Side by side: a command that draws, or checks types, has one thread, and so leaves a core idle.
 SIDE_BY_SIDE := $(MAKE) --no-print-directory --jobs 2
-DRAW := $(BIN)/python -m sweeper report --results published --planned --out $(FIGURES)
+DRAW := $(BIN)/python -m sweeper report --results published --out $(FIGURES)
 
 figures: $(VENV)/runtime
 	$(SIDE_BY_SIDE) --output-sync=line paper-figures further-figures
@@ -56,9 +56,12 @@ SHOWN := coloring_two_cores/5A coloring_two_cores/figure-5 coloring_two_cores/9 
 # Documents with tables from published/.
 FILLED := docs/reproduction.md docs/beyond-the-paper.md
 
+# The outcomes that panels draw.
+OUTCOMES := success,majority_5,majority_30,first_visit,path_*
+
 publish: $(VENV)/runtime
 	@test -n "$(FROM)" || { echo "the store of the runs is needed: make publish FROM=results" >&2; exit 2; }
-	$(BIN)/python -m sweeper copy --results $(FROM) --to published --outcomes drawn --hide-folders
+	$(BIN)/python -m sweeper copy --results $(FROM) --to published --outcomes $(OUTCOMES)
 	$(BIN)/python -m docs.fill published $(FILLED)
 	$(MAKE) --no-print-directory figures
 	for name in $(SHOWN); do if test -e $(FIGURES)/$$name.png; then \

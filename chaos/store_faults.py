@@ -11,7 +11,7 @@ from sweeper.store.store import Store
 
 @fault("deletions-beside-everything", times=10)
 def deletions_beside_everything(attack: Attack, times: int) -> Finding:
-    """Delete, compact and ask beside a sweep that runs, and beside each other when it has ended."""
+    """Delete, compact, note and ask beside a sweep that runs, and beside each other when it has ended."""
     file, came_back, complete = attack.space(steps=2000), 0, True
     attack.undisturbed(file)
     while attack.hits < times:
@@ -37,7 +37,7 @@ def _commands_beside(sweep: Sweep, start: Start) -> bool:
     False if the sweep was deleted after its last heartbeat, but before its process had ended: a user may do
     that, and the account says nothing then.
     """
-    commands = ["delete chaos --yes", "compact", "status"]
+    commands = ["delete chaos --yes", "compact", "note chaos beside", "status"]
     sweep.trains(start, seconds=0)
     while start.process.poll() is None:
         command = sweep.attack.draw.choice(commands)

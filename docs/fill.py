@@ -30,7 +30,7 @@ from sweeper.analysis.table import markdown, values
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store, StoreError
-from sweeper.tables import MISSING, Amount, titled
+from sweeper.tables import Amount, titled
 
 _PLACE = re.compile(r"(<!-- (table|published): (.*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _BEGIN = re.compile(r"<!-- (?:table|published):")
@@ -56,13 +56,13 @@ def filled(path: Path, results: str) -> tuple[str, int, int]:
             f"{path} has no place for a table, such as <!-- table: SELECT count(*) FROM trials --> <!-- end -->"
         )
     store = Store.existing(results)
-    everything, questions = Results.of_store(store), sql.Questions(store)
+    everything = Results.of_store(store)
     changed = 0
     pieces, end = [], 0
     for place in places:
         try:
             query = place[2] == "table"
-            lines = _answer(questions, place[3]) if query else _compared(store, everything, place[3], results)
+            lines = _answer(store, place[3]) if query else _compared(store, everything, place[3])
         except (ReportError, SearchSpaceError, StoreError, sql.QueryError) as error:
             raise ReportError(f"{_at(path, text, place.start())}: {error}") from None
         made = "\n" + "\n".join(lines) + "\n\n"
@@ -76,22 +76,22 @@ def _at(path: Path, text: str, position: int) -> str:
     return f"{path}:{text.count(chr(10), 0, position) + 1}"
 
 
-def _answer(questions: sql.Questions, query: str) -> list[str]:
+def _answer(store: Store, query: str) -> list[str]:
     """The lines of the answer to a query."""
-    answer = questions.table(query)
+    answer = sql.table(query, store)
     if not answer.num_rows:
         return ["The store has no such trial yet."]
     return markdown(titled(values(answer))).splitlines()
 
 
-def _compared(store: Store, everything: Results, named: str, results: str) -> list[str]:
+def _compared(store: Store, everything: Results, named: str) -> list[str]:
     """The lines of a table of published numbers, and what the store lacks of it."""
     try:
         name, *panels = shlex.split(named)
     except ValueError as error:
         raise ReportError(f"{named}: {error}") from None
     if name.endswith(".yaml"):
-        (source,) = sources(store, everything, [Path(name)], [], planned_for=results)
+        (source,) = sources(store, everything, [Path(name)], [])
     else:
         (source,) = sources(store, everything, [], [name])
     declared = {panel.name: panel for panel in source.panels}
@@ -102,44 +102,33 @@ def _compared(store: Store, everything: Results, named: str, results: str) -> li
             raise ReportError(f"the sweep {source.name} has no panel '{panel}'{hint} (known: {', '.join(declared)})")
         numbers += figures.drawing(declared[panel], source.results).compare()
     lines = markdown(_beside_each_other(numbers)).splitlines()
-    return [*lines, "", f"{source.remark}: `{source.command}`"] if source.command else lines
+    return [*lines, "", f"{source.remark}."] if source.remark else lines
 
 
-def _pair(comparison: Comparison | None) -> Amount | None:
+def _pair(number: Comparison) -> str:
     """Such as "84.4 (88)", a miss in bold type, "- (88)" of what is not measured."""
-    if comparison is None:
-        return None
-    scale, form = (100, ".1f") if comparison.percent else (1, ".3g")
-    measured = str(MISSING) if comparison.measured is None else f"{scale * comparison.measured:{form}}"
-    measured = f"**{measured}**" if comparison.missed else measured
-    return Amount(comparison.published, f"{measured} ({scale * comparison.published:.3g})")
+    measured = "-" if number.measured is None else f"{number.measured:{'.1f' if number.percent else '.3g'}}"
+    return f"{f'**{measured}**' if number.miss else measured} ({number.published:.3g})"
 
 
 def _beside_each_other(compared: Sequence[Comparison]) -> pd.DataFrame:
     """The published numbers of some panels, one row a metric of a series, one column a value of the horizontal axis.
 
-    A cell is the measured number, in per cent where the panel draws per cent, with the published one in brackets;
-    a miss is set in bold. The last columns say how many training seeds and training steps are behind the row.
+    A cell is the measured number, in per cent where the panel draws per cent, with the published one in brackets; a
+    miss is set in bold. The last column says how many training seeds are behind the row.
     """
-    places = sorted({number.at for number in compared if number.at is not None})
-    peak = [None] * any(number.at is None for number in compared)
-    rows: dict[tuple[str, str, str], list[Comparison]] = {}
+    places = sorted({number.x for number in compared if number.x is not None})
+    places += [None] * any(number.x is None for number in compared)
+    rows: dict[tuple[str, str, str], dict[float | None, Comparison]] = {}
     for number in compared:
-        rows.setdefault((number.panel, number.series, number.metric), []).append(number)
+        rows.setdefault((number.panel, number.series, number.metric), {})[number.x] = number
     table = []
-    for (panel, series, metric), numbers in rows.items():
-        at = {number.at: number for number in numbers}
-        seeds = sorted({number.seeds for number in numbers if number.seeds})
-        steps = sorted({count for number in numbers for count in number.steps})
-        cells = [_pair(at.get(place)) for place in (*places, *peak)]
-        table.append((panel, series, metric, *cells, _span(seeds), _span(steps)))
-    heads = ["panel", "series", "metric", *map("{:g}".format, places), *[""] * len(peak), "seeds", "steps"]
+    for about, numbers in rows.items():
+        cells = [Amount(0, _pair(numbers[place])) if place in numbers else None for place in places]
+        seeds = sorted({number.seeds for number in numbers.values() if number.seeds})
+        table.append((*about, *cells, " to ".join(map(str, dict.fromkeys((*seeds[:1], *seeds[-1:]))))))
+    heads = ["panel", "series", "metric", *("" if place is None else f"{place:g}" for place in places), "seeds"]
     return titled(pd.DataFrame(table, columns=heads, dtype=object))
-
-
-def _span(values: Sequence[int]) -> str:
-    """Such as "5" or "1 to 5"; empty of nothing."""
-    return " to ".join(f"{value:,}" for value in dict.fromkeys((values[0], values[-1]))) if values else ""
 
 
 if __name__ == "__main__":

@@ -24,8 +24,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sweeper import kernels
-
 if TYPE_CHECKING:
     import optuna
     import pandas as pd
@@ -54,8 +52,6 @@ __all__ = [
 ]  # fmt: skip
 
 __version__ = "0.1.0"
-
-kernels.remove()
 
 _MODULES = {
     "EvaluationResult": "sweeps.evaluation",
@@ -96,9 +92,7 @@ def read_space(path: "str | Path", overrides: Mapping[str, object] | None = None
     """
     from sweeper.space import search_space
 
-    space = search_space.read(path, search_space.written(overrides or {}))
-    search_space.check_panels(space)
-    return space
+    return search_space.read(path, search_space.written(overrides or {}))
 
 
 def plan(
@@ -116,7 +110,7 @@ def plan(
         space: A search space, or its file.
         results: Folder or URL of the store, which need not exist.
         retry_failed: Run failed trials again.
-        recompute_other_code: Compute rows again that are of other code, or of an older scheme of fingerprints.
+        recompute_other_code: Compute rows again that are of other code.
 
     Raises:
         OtherCodeError: code was edited after this process had loaded it.
@@ -181,7 +175,7 @@ def evaluate(
         results: Folder or URL of the store.
         address: As for `train`.
         concurrency: As for `train`.
-        recompute_other_code: Make evaluations again that are of other code, or of an older scheme of fingerprints.
+        recompute_other_code: Make evaluations again that are of other code.
         changes: Changed entries of the protocols, such as `episodes=1000` (docs/networks.md); all others, and None, are
             those of each trial.
 

@@ -98,11 +98,8 @@ def told_end(end: "UserError | Interrupted | OSError", output: "Output", noun: s
 @contextlib.contextmanager
 def errors_told() -> Iterator[None]:
     """End the command with the message and the exit code of a `UserError`, or of an error of the system."""
-    from sweeper.trial import plugins
-
     try:
-        with plugins.contained():
-            yield
+        yield
     except BrokenPipeError:  # nobody reads any more
         raise
     except (UserError, OSError) as error:

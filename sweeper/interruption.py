@@ -116,34 +116,6 @@ class Interruption:
 
 
 @contextlib.contextmanager
-def signals_noted() -> Iterator[list[int]]:
-    """The signals that come inside the `with` block; their handlers answer them as before.
-
-    If none came, a `BaseException` in the block is no answer to a signal: a plug-in has raised it.
-    """
-    noted: list[int] = []
-
-    def noting(handler: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
-        def note(signum: int, frame: Any) -> None:
-            noted.append(signum)
-            handler(signum, frame)
-
-        return note
-
-    handlers: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():  # no other thread answers signals
-        handlers = {signum: signal.getsignal(signum) for signum in signal.valid_signals()}
-    answering = {signum: handler for signum, handler in handlers.items() if callable(handler)}
-    for signum, handler in answering.items():
-        signal.signal(signum, noting(handler))
-    try:
-        yield noted
-    finally:
-        for signum, handler in answering.items():
-            signal.signal(signum, handler)
-
-
-@contextlib.contextmanager
 def starting_deaf_processes() -> Iterator[None]:
     """Processes that are started meanwhile, and theirs, hear neither hangups nor batch systems.
 

@@ -18,7 +18,6 @@ class Amount(NamedTuple):
 
     number: float
     text: str
-    striking: bool = False  # whether the page highlights it
 
     def __float__(self) -> float:
         return float(self.number)

@@ -8,10 +8,6 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from sweeper import kernels  # before numpy, so that variables which choose its kernels have no effect
-
-kernels.removed.clear()  # a plan is to look the same on a machine that has such variables
-
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Ray's native part reads this once, at the first import of Ray in a process, and `sweeper.launch` may come after it.
 os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -31,8 +27,7 @@ import jax
 import jaxtyping
 import pytest
 
-# Shapes and types of arguments are checked at run time in these modules. The plug-in of jaxtyping, which takes their
-# names as an option of pytest, imports numpy too early.
+# Shapes and types of arguments are checked at run time in these modules.
 LEARNED = "contracts evaluation evolution gradient kind objective objective_contract policy_gradient trained_weights"
 jaxtyping.install_import_hook(
     [

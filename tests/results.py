@@ -11,7 +11,7 @@ from sweeper.trial.provenance import Provenance
 from tests.trials import coloring_trial
 
 PROVENANCE = Provenance(
-    commit="c0ffee" * 6 + "c0ff", dirty=False, lock_hash="ab" * 32, versions={"jax": "0.10.2", "python": "3.11.7"},
+    commit="c0ffee" * 6 + "c0ff", dirty=False, versions={"jax": "0.10.2", "python": "3.11.7"},
     command="python -m sweeper.run search_spaces/quickstart.yaml", captured="2026-01-02T03:04:05+00:00",
 )  # fmt: skip
 

@@ -13,7 +13,6 @@ import yaml
 
 import sweeper
 from sweeper.space import search_space
-from sweeper.space.search_space import check_panels
 from sweeper.trial.plugins import ROOT
 from tests import guides
 
@@ -75,8 +74,7 @@ def test_parts_of_spaces_can_be_read(page, spaces):
             space.setdefault("search", {"method": "random", "trials": 20})
         file = spaces / "part.yaml"
         file.write_text(yaml.safe_dump(space))
-        spec = search_space.read(file)
-        check_panels(spec)
+        search_space.read(file)
 
 
 @pytest.mark.long  # reads the outcomes of all trials

@@ -1,9 +1,8 @@
 """The report as one HTML file, to be mailed, opened from disk and printed.
 
-The file is whole: figures, data, style and scripts are inside, and nothing in it asks a network for anything. A content
-security policy says so to the browser, which runs the two scripts and applies the one style whose digests stand there.
-All text comes from a store that anybody may have written. So every value is escaped, its control characters are spelt
-out, and no value is ever part of a script, of the style or of an address.
+The file is whole: figures, data, style and scripts are inside, and nothing in it asks a network for anything. All text
+comes from a store that anybody may have written. So every value is escaped, its control characters are spelt out, and
+no value is ever part of a script, of the style or of an address.
 
 `page.html` is the template, with style and script. Figures and tables can be read without JavaScript. The script sorts
 and filters the tables, and draws what moves: any column of the trials against any other, and the training curves. The
@@ -17,32 +16,27 @@ table that cannot be made is a note on the page; it never ends the report.
 
 import base64
 import collections
-import contextlib
 import datetime
 import functools
 import gzip
-import hashlib
 import io
 import itertools
 import json
 import operator
-import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 from markupsafe import Markup
 from PIL import Image
 
 from sweeper.analysis import comparison, figures
-from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import FigureReport
+from sweeper.analysis.figures.layout import replaced
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.results import extra_metrics as extra_metrics_of
 from sweeper.analysis.results import foreign_columns, named, specs_of_tasks, tables_of_row
@@ -61,7 +55,6 @@ from sweeper.analysis.table import (
     minute,
     revision_text,
     safe,
-    style,
     values,
     without_empty_columns,
 )
@@ -100,24 +93,15 @@ MAX_WORDS = 40  # different values of a facet
 PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
 """At 125 pixels to the inch the 8-point text of the figures is as large as that of the tables."""
 
-LARGE_PART = 0.001  # of the pixels of a figure: the page keeps the colours of more
-ALIKE, SIMILAR = 2, 20
-"""Colours of large and of small parts nearer than this are one on the page, in YCbCr with half of the luma.
-
-The file of a figure has all colours. Two series of a palette are at least 26 apart.
-"""
+COLORS = 128  # of a figure on the page, a third of the bytes of its file
 
 NO_SWEEP = "(none)"  # the sweep of trials that no sweep plans
 
 
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with replaced(path) as new:  # a browser may be loading the page at this moment
         new.write_text(text, encoding="utf-8")
-        os.replace(new, path)  # a browser may be loading the page at this moment
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def render(
@@ -129,7 +113,6 @@ def render(
     every: int | None = None,
     spaces: Sequence[SweepSpec] = (),
     palette: figures.PaletteName = "paper",
-    made_from: str = "",
 ) -> str:
     """The text of the page.
 
@@ -143,7 +126,6 @@ def render(
         spaces: What was searched: trials have columns for the metrics that spaces ask for, and are ordered by the
             metric of a search if there is one metric.
         palette: The colours of the figures, which the charts share.
-        made_from: A digest of all that the page depends on, which `made_from` reads back.
     """
     starts = starts_by_name([record for record in store.sweeps() if not sweeps or record.name in sweeps])
     planned = _planned(starts)
@@ -162,25 +144,30 @@ def render(
     drawn = functools.partial(curves, store, starts, trials, spaces, shades, look)
     charts = figures.attempted("training curves", failures, drawn) or []
     committed = dict(zip(trials["trial_id"], trials["status"], strict=True))
-    shown = _Tables(words_of(listing))
-    content = {
-        **shown.published(compared, sections),
-        "others": shown.of_sweeps(tables),
-        "sweeps": shown.html("sweeps", "Sweeps", {}, overview, starts, committed, annotations.sweeps),
-        "running": shown.html("running", "Running packs", None, packs_table, running),
-        "failed": shown.html("failures", "Failed trials", {"status": ["failed"]}, failed_trials, failed),
-        "trials": shown.html("trial-rows", "Trials", {}, pd.DataFrame.copy, listing),
-        "origins": shown.html("origins", "What made the trials", {}, trial_origins, trials),
-        "launches": shown.html("launches", "Starts of sweeps", {}, launches, starts),
-    }
+    words = words_of(listing)
+
+    def shown(id: str, title: str, facets: Facets | None, make: Callable[..., pd.DataFrame], *arguments: Any) -> Markup:
+        """The table that `make` gives of the arguments; a note says why if it cannot be made."""
+
+        def made() -> Markup:
+            frame = make(*arguments)
+            frame.attrs["title"] = title
+            return html(frame, id, words, facets)
+
+        answer = attempted(title, made)
+        return answer if isinstance(answer, Markup) else html(answer, id)
+
+    others = [
+        (frame.attrs["title"], shown(f"table-{place}-rows", frame.attrs["title"], {"sweep": [sweep]}, frame.copy))
+        for place, (sweep, frame) in enumerate(tables, start=1)
+    ]
     return _ENVIRONMENT.from_string(TEMPLATE).render(
         name=Path(redacted(store.url).rstrip("/")).name,
         origin=provenance.capture(provenance.command_line(sys.argv)),
         written=minute(datetime.datetime.now(datetime.UTC)),
-        facts=_facts(trials, set(planned), compared),
+        facts=_facts(trials, set(planned)),
         every=every,
-        made_from=made_from,
-        chapters=[chapter(section, shown.words) for section in sections],
+        chapters=[chapter(section, words) for section in sections],
         charts=charts,
         curve_names=sorted(set().union(*map(operator.itemgetter("metrics"), charts))),
         failures=failures,
@@ -189,8 +176,14 @@ def render(
         listed=len(listing),
         data=json.dumps(_moving(charts, listing, collections.ChainMap(*shades.values()), look)),
         vega="" if listing.empty else bundle(),
-        columns=Markup("".join(shown.styles)),  # noqa: S704  numbers of columns
-        **content,
+        summary=comparison.summary(compared),
+        compared=shown("comparison", "Published numbers", None, comparison.numbers, compared) if compared else "",
+        others=others,
+        sweeps=shown("sweeps", "Sweeps", {}, overview, starts, committed, annotations.sweeps),
+        running=shown("running", "Running packs", None, packs_table, running),
+        failed=shown("failures", "Failed trials", {"status": ["failed"]}, failed_trials, failed),
+        trials=shown("trial-rows", "Trials", {}, listing.copy),
+        launches=shown("launches", "Starts of sweeps", {}, launches, starts),
     )
 
 
@@ -216,74 +209,12 @@ def _moving(
     return {} if listing.empty else {"charts": charts, "colours": colours(listing, shades, look)} | specifications()
 
 
-class _Tables:
-    """The tables of a page as HTML, and the style of their columns. The filter knows `words`, the names of facets."""
-
-    def __init__(self, words: Sequence[str]):
-        self.words, self.styles = words, list[str]()
-
-    def html(
-        self,
-        id: str,
-        title: str,
-        facets: Facets | None,
-        make: Callable[..., pd.DataFrame],
-        *arguments: Any,
-        rows: Sequence[Facets] = (),
-    ) -> Markup:
-        """The table that `make` gives of the arguments, with its title; a note says why if it cannot be made."""
-
-        def made() -> Markup:
-            frame = make(*arguments)
-            frame.attrs["title"] = title
-            self.styles.append(style(frame, id))
-            return html(frame, id, self.words, facets, rows)
-
-        answer = attempted(title, made)
-        return answer if isinstance(answer, Markup) else html(answer, id)
-
-    def published(self, compared: Sequence[Comparison], sections: Sequence[FigureReport]) -> dict[str, Any]:
-        """The published numbers of the sections: those that are measured, and the others with their number."""
-        rows: dict[bool, list[Facets]] = {True: [], False: []}
-        about = [facets for section in sections for facets in _compared_facets(section, self.words)]
-        for one, facets in zip(compared, about, strict=True):
-            rows[one.measured is not None].append(facets)
-        numbers, missing = comparison.measured_numbers, comparison.unmeasured_numbers
-        return {
-            "measured": self.html("comparison", comparison.TITLE, {}, numbers, compared, rows=rows[True]),
-            "unmeasured": self.html("unmeasured", comparison.UNMEASURED, {}, missing, compared, rows=rows[False]),
-            "unmeasured_count": len(rows[False]),
-        }
-
-    def of_sweeps(self, tables: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, Markup]]:
-        """Tables with their titles, each about the named sweep, or about none."""
-        every = []
-        for place, (sweep, frame) in enumerate(tables, start=1):
-            title, facets = frame.attrs["title"], {"sweep": [sweep]} if sweep else {}
-            every.append((title, self.html(f"table-{place}-rows", title, facets, pd.DataFrame.copy, frame)))
-        return every
-
-
-def made_from(path: Path) -> str | None:
-    """The digest of what a page was made from; None without such a page, or if it was written to be followed."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        with path.open(encoding="utf-8") as file:
-            found = re.search(r'<meta name="made-from" content="(\w+)">', file.read(2_000))
-        return found and found[1]
-    return None
-
-
-def _digest(text: str) -> str:
-    """The digest by which a content security policy allows an inline style or script."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
 def packed(text: str) -> str:
     """A text as the script unpacks it."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
-def _facts(trials: pd.DataFrame, planned: set[str], comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
+def _facts(trials: pd.DataFrame, planned: set[str]) -> list[tuple[str, str]]:
     """Numbers for the top of the page, each with what it counts."""
     states = collections.Counter(trials["status"])
     states["pending"] = len(planned.difference(trials["trial_id"]))
@@ -291,19 +222,13 @@ def _facts(trials: pd.DataFrame, planned: set[str], comparisons: Sequence[Compar
     facts += [(f"{states[state]:,}", state) for state in ("stopped", "failed", "pending") if states[state]]
     if seconds := sum(filter(None, trials["wall_seconds"])):
         facts.append((duration(seconds), "of trial time"))
-    if comparisons:
-        measured = sum(compared.measured is not None for compared in comparisons)
-        facts.append((f"{measured:,} of {len(comparisons):,}", "published numbers measured"))
-        facts += comparison.agreement(comparisons)
     return facts
 
 
 _ENVIRONMENT = jinja2.Environment(
     autoescape=True, undefined=jinja2.StrictUndefined, finalize=safe, trim_blocks=True, lstrip_blocks=True
 )
-_ENVIRONMENT.globals |= {
-    "counted": counted, "inflected": inflected, "digest": _digest, "packed": packed, "revision": revision_text,
-}  # fmt: skip
+_ENVIRONMENT.globals |= {"counted": counted, "packed": packed, "revision": revision_text}
 
 
 # Trials
@@ -449,42 +374,8 @@ def _clipped(message: str) -> str:
     return f"{message[:half]}\n… {len(message) - 2 * half:,} characters …\n{message[-half:]}"
 
 
-# Provenance
-
-
-_SHARED = ["commit", "dirty", "versions", "device", "arithmetic", "command"]
-
-
-def trial_origins(trials: pd.DataFrame) -> pd.DataFrame:
-    """What made the trials, the newest first; trials that share commit, versions, device and command are one row."""
-    rows = []
-    for _, alike in _newest(trials).groupby(_SHARED, dropna=False, sort=False):
-        first = alike.iloc[0]
-        rows.append({
-            "commit": revision_text(first["commit"], first["dirty"]),
-            "trials": len(alike),
-            "first start": min(alike["started"].dropna(), default=None),
-            "last end": max(alike["finished"].dropna(), default=None),
-            "sweep": ", ".join(dict.fromkeys(name for sweeps in alike["sweeps"].sort_index() for name in sweeps)),
-            "device": first["device"],
-            "arithmetic": first["arithmetic"] or "",
-            "versions": _versions(first["versions"]),
-            "command": redacted(first["command"] or ""),
-        })  # fmt: skip
-    note = "“+ changes”: the files differed from the commit."
-    formats = dict.fromkeys(["commit", "arithmetic", "command"], "code")
-    formats |= {"trials": "count", "first start": "moment", "last end": "moment", "versions": "long"}
-    return table(rows, "", note if rows else "", formats)
-
-
-def _versions(text: str | None) -> str:
-    try:
-        return ", ".join(f"{name} {version}" for name, version in sorted(json.loads(text or "{}").items()))
-    except (ValueError, AttributeError):
-        return text or ""
-
-
 def launches(starts: Mapping[str, Sequence[SweepRecord]]) -> pd.DataFrame:
+    """The starts of sweeps with their commands."""
     rows = [
         {
             "sweep": record.name,
@@ -525,7 +416,6 @@ def chapter(section: FigureReport, facets: Sequence[str]) -> dict[str, Any]:
             "caption": figures.plain(drawing.panel.title),
             "behind": f"{counted(len(trials), 'trial')}, {counted(trials['seed'].nunique(), 'training seed')}, "
             f"{steps} steps.",
-            "alternative": drawing.alternative(),
             "notes": notes[name],
             "source": source,
             "width": width,
@@ -540,35 +430,12 @@ def chapter(section: FigureReport, facets: Sequence[str]) -> dict[str, Any]:
 
 
 def _image(file: Path) -> tuple[str, int, int]:
-    """A figure as the address of an image, a quarter of the bytes of its file, with width and height on the page."""
+    """A figure with few colours as the address of an image, with its width and height on the page."""
     small = io.BytesIO()
     with Image.open(file) as image:
         width, height = (round(pixels / PIXELS_PER_CSS_PIXEL) for pixels in image.size)
-        with_few_colors(image.convert("RGB")).save(small, "WEBP", lossless=True, method=2)
-    return "data:image/webp;base64," + base64.b64encode(small.getvalue()).decode(), width, height
-
-
-def with_few_colors(image: Image.Image) -> Image.Image:
-    """The image with at most 256 of its own colours, the most frequent ones first; all others become the nearest.
-
-    The quantizers of Pillow merge the faint colours of bands, and keep many shades of the edges of texts.
-    """
-    red, green, blue = np.moveaxis(np.asarray(image, np.int32), -1, 0)
-    codes = red << 16 | green << 8 | blue
-    counts = pd.Series(codes.ravel()).value_counts()
-    every = counts.index.to_numpy()
-    colors = np.stack([every >> 16, every >> 8 & 255, every & 255], axis=1).astype(np.uint8)
-    seen = np.asarray(Image.fromarray(colors[np.newaxis]).convert("YCbCr"))[0] * [0.5, 1, 1]
-    apart = np.where(counts > LARGE_PART * codes.size, ALIKE, SIMILAR) ** 2
-    kept, nearest, distance = list[Any](), np.zeros(len(every), np.uint8), np.full(len(every), np.inf)
-    while len(kept) < 256 and (distance > apart).any():
-        new = np.argmax(distance > apart)
-        to_it = ((seen - seen[new]) ** 2).sum(axis=1)
-        nearest[to_it < distance], distance = len(kept), np.minimum(distance, to_it)
-        kept.append(colors[new])
-    palette = np.zeros(1 << 24, np.uint8)
-    palette[every] = nearest
-    return Image.fromarray(np.array(kept)[palette[codes]])
+        image.convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE).save(small, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(small.getvalue()).decode(), width, height
 
 
 def _facets_of(trials: pd.DataFrame, sweep: str, facets: Sequence[str]) -> Facets:
@@ -577,23 +444,6 @@ def _facets_of(trials: pd.DataFrame, sweep: str, facets: Sequence[str]) -> Facet
     return {"sweep": [sweep], "status": ["finished"]} | {
         name: sorted(map(str, trials[name].dropna().unique())) for name in columns
     }
-
-
-def _compared_facets(section: FigureReport, facets: Sequence[str]) -> list[Facets]:
-    """The facets of the published numbers of a section: those of the trials that the series of each shows."""
-
-    def facets_of(trials: pd.DataFrame) -> Facets:
-        return _facets_of(trials, section.name, facets)
-
-    behind = {
-        (drawing.panel.name, figures.plain(str(series))): facets_of(
-            drawing.trials[drawing.trials["trial_id"].isin(rows["trial_id"])]
-        )
-        for drawing in section.drawn
-        for series, rows in drawing.frame.groupby("series")
-    }
-    nothing = facets_of(section.results.trials[:0])
-    return [behind.get((compared.panel, compared.series), nothing) for compared in section.comparisons]
 
 
 def _shades(section: FigureReport, look: Look) -> dict[str, str]:

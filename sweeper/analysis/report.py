@@ -3,13 +3,12 @@
 `sweeper.analysis.report_sources` chooses the panels, and the trials that they show.
 
 The figures of a sweep go to a folder of that sweep, figures of several sweeps to the folder above, and with `--compare`
-the comparison of all published numbers to `comparison.csv` and `comparison.md`. With `--html` all of these, and the
-state and provenance of the trials, are one page as well; `follow` writes the page again and again while a sweep runs.
+the comparison of all published numbers to `comparison.md`. With `--html` all of these and the state of the trials are
+one page as well; `follow` writes the page again and again while a sweep runs.
 """
 
 import contextlib
 import functools
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -22,19 +21,16 @@ import pandas as pd
 import pyarrow as pa
 from rich.console import Console
 
-from sweeper.analysis import comparison, difference, figures, page
+from sweeper.analysis import comparison, figures, page
 from sweeper.analysis.ranking import best_first, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame, with_variables
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import attempted, markdown, terminal
 from sweeper.messages import UserError, counted, printable, printable_lines, redacted
-from sweeper.store.annotations import read_annotations
 from sweeper.store.store import Store
-from sweeper.trial import plugins, provenance
 
 MIN_WIDTH = 120  # columns of the table when the output is no terminal
-PLUGINS = tuple(f"{kind}s" for kind in plugins.KINDS)  # folders of a project
 SHARE = 0.1  # share of the time that goes into writing a live page at most
 
 
@@ -47,9 +43,9 @@ class ReportOptions:
     spaces: Sequence[Path] = ()
     sweeps: Sequence[str] = ()  # all, if there are no spaces either
     palette: figures.PaletteName = "paper"
+    pdf: bool = False
     compare: bool = False
     html: Path | None = None
-    planned: bool = False
 
 
 class Basis(NamedTuple):
@@ -69,31 +65,6 @@ class Basis(NamedTuple):
         folder = options.out or (Path() if "://" in options.results else Path(options.results)) / "figures"
         return cls(options, store, rows, folder)
 
-    @property
-    def is_shown(self) -> bool:
-        """Whether the page was made from the same. A comparison is written in any case."""
-        html, compare = self.options.html, self.options.compare
-        known = None if html is None or compare else page.made_from(html)
-        return known is not None and known == self.digest()
-
-    def digest(self) -> str:
-        """A digest of all that a page and its figures depend on: the store, the request, the code, the files drawn.
-
-        A row names the time of its run, so that other curves and outcomes make another row.
-        """
-        options, store, rows, folder = self
-        listings = {name: sorted(store.files.listing(name).items()) for name in ("evaluations", "checkpoints")}
-        files = sorted(
-            (str(file), file.stat().st_size) for file in folder.rglob("*") if file.suffix in (".png", ".pdf")
-        )
-        code = [provenance.drawing_code(each) for each in (plugins.PACKAGE, *map(plugins.PROJECT.joinpath, PLUGINS))]
-        spaces = [path.read_text(encoding="utf-8") for path in options.spaces]
-        parts = (options, spaces, store.sweeps(), read_annotations(store.files), listings, files, code, page.TEMPLATE)
-        digest = hashlib.blake2b(repr(parts).encode(), digest_size=16)
-        for row in rows.sort_by("trial_id").to_pylist():
-            digest.update(repr(row).encode())
-        return digest.hexdigest()
-
     def make_folders(self) -> None:
         """Make the folders of figures and page, or refuse before any figure is drawn."""
         named, html = self.options.out, self.options.html
@@ -111,13 +82,12 @@ class Report:
     def __init__(self, basis: Basis):
         options, store, rows, folder = self._basis = basis
         everything = Results.of_store(store, rows)
-        planned_for = options.results if options.planned else None
-        self._sources = sources(store, everything, options.spaces, options.sweeps, options.html is None, planned_for)
+        self._sources = sources(store, everything, options.spaces, options.sweeps, options.html is None)
         basis.make_folders()
         drawn = [source for source in self._sources if source.panels]
-        palette = options.palette
-        self.sections = [figures.draw(each.results, each.panels, folder / each.name, palette) for each in drawn]
-        self._together, self._notes = figures.draw_together(self.sections, folder, palette)
+        look = options.palette, options.pdf
+        self.sections = [figures.draw(each.results, each.panels, folder / each.name, *look) for each in drawn]
+        self._together, self._notes = figures.draw_together(self.sections, folder, *look)
         self._settings = [] if options.html is None else settings_tables(rows, self._sources)
 
     @property
@@ -137,9 +107,8 @@ class Report:
             printer.line(f"figure: {path}")
 
     def _note_lines(self) -> Iterator[str]:
-        """Lines with the notes of all figures. With `planned` a remark has said of a space that it has no trial."""
-        planned = self._basis.options.planned
-        noted = [(each.name, each.notes) for each in self.sections if not planned or len(each.results.trials)]
+        """Lines with the notes of all figures; a remark says of a space or sweep that it has no trial."""
+        noted = [(each.name, each.notes) for each in self.sections if len(each.results.trials)]
         for name, notes in [*noted, ("figures of several sweeps", self._notes)]:
             for panels, line in figures.note_lines(notes):
                 yield f"{name}: {', '.join(panels)}: {line}"
@@ -149,22 +118,13 @@ class Report:
         options, store, rows, _ = self._basis
         searched = [source.space for source in self._sources if source.space is not None]
         of_sweeps = () if options.spaces else options.sweeps
-        digest = self._basis.digest() if self.paths and every is None else ""
-        text = page.render(
-            store, rows, self.sections, self._settings, of_sweeps, every, searched, options.palette, digest
-        )
+        text = page.render(store, rows, self.sections, self._settings, of_sweeps, every, searched, options.palette)
         page.write(path, text)
 
 
-def write_report(options: ReportOptions, every: int | None = None, quiet: bool = False) -> Report | None:
-    """Draw, print and write a report; None if nothing has changed since its page was written.
-
-    `every` are the seconds after which an open page loads itself again.
-    """
+def write_report(options: ReportOptions, every: int | None = None, quiet: bool = False) -> Report:
+    """Draw, print and write a report; `every` are the seconds after which an open page loads itself again."""
     printer, basis = Printer(quiet), Basis.read(options)
-    if every is None and basis.is_shown:
-        printer.line(f"page: {options.html}: nothing has changed since it was written")
-        return None
     report = Report(basis)
     _compare(printer, report.sections, basis.folder, options.compare)
     report.tell(printer)
@@ -181,7 +141,7 @@ def _remarks(drawn_from: Sequence[Source]) -> Iterator[str]:
         if source.remark:
             without = [] if len(source.results.trials) else [panel.name for panel in source.panels]
             lacking = f"; no {', '.join(without)}" if without else ""
-            yield ": ".join(filter(None, (source.name, f"{source.remark}{lacking}", source.command)))
+            yield f"{source.name}: {source.remark}{lacking}"
 
 
 def follow(
@@ -206,7 +166,7 @@ def follow(
             try:
                 if (now := _state(store)) != known:
                     known, report = now, write_report(options, seconds, quiet=True)
-                elif report is not None:
+                else:
                     report.write_page(options.html, seconds)
             except (UserError, OSError) as error:
                 print(printable_lines(str(error)), file=sys.stderr)
@@ -218,16 +178,6 @@ def follow(
 def _state(store: Store) -> Any:
     """What figures and tables depend on: the committed trials, and the starts of sweeps."""
     return store.committed(), store.sweeps()
-
-
-def print_difference(results: str, a: str, b: str) -> None:
-    sides = difference.side(a, results), difference.side(b, results)
-    printer = Printer()
-    for line in difference.shared_trials(*sides):
-        printer.line(line)
-    for table in (difference.differing_entries(*sides), difference.moved_metrics(*sides)):
-        printer.line("")
-        printer.table(table)
 
 
 class Printer:
@@ -246,22 +196,19 @@ class Printer:
 
 
 def _compare(printer: Printer, sections: Sequence[figures.FigureReport], folder: Path, write: bool) -> None:
-    """Print published and measured numbers side by side and write both files, or print how many numbers there are."""
+    """Print published and measured numbers side by side and write them, or print how many numbers there are."""
     entries = [each for section in sections for each in section.comparisons]
     if not entries:
         return
-    measured = sum(entry.measured is not None for entry in entries)
-    count = f"{counted(len(entries), 'published number')}, {len(entries) - measured:,} of them not measured yet"
+    count = comparison.summary(entries)
     if not write:
-        printer.line(f"{count}; --compare writes them beside the measured ones")
+        printer.line(f"{count}; --compare writes them beside each other")
         return
-    table = attempted(comparison.TITLE, lambda: comparison.every_number(entries))
-    if measured:
-        printer.table(table)
-    csv_file, markdown_file = folder / "comparison.csv", folder / "comparison.md"
-    comparison.write_numbers(entries, csv_file)
-    markdown_file.write_text(f"{markdown(table)}\n", encoding="utf-8")
-    printer.line(f"{count}: {csv_file}, {markdown_file}")
+    table = comparison.numbers(entries)
+    printer.table(table)
+    file = folder / "comparison.md"
+    file.write_text(f"{markdown(table)}\n", encoding="utf-8")
+    printer.line(f"{count}: {file}")
 
 
 def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str, pd.DataFrame]]:

@@ -2,29 +2,22 @@
 
 Panels come from the sweeps recorded in the store, which keep the text of their space, and show the trials that the
 latest start of the sweep planned. Or panels come from search spaces given with `--space`, and show the trials of the
-store that the space plans. If none of these is finished, as after starts that were shortened with `--set`, the panels
-show the trials of recorded sweeps of that name, or else every trial, and a remark says so. With `--planned` they show
-planned trials only, and the remark gives the command that runs what is missing.
+store that the space plans; a remark counts those that are missing.
 """
 
 import itertools
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from sweeper.analysis import figures
 from sweeper.analysis.halving_winners import elsewhere_line, finished_elsewhere
 from sweeper.analysis.recorded_spaces import recorded_space
-from sweeper.analysis.results import Results, tables_of_row
-from sweeper.messages import UserError, counted, one_line, redacted, typed
+from sweeper.analysis.results import Results
+from sweeper.messages import UserError, counted, one_line
 from sweeper.packs import start_from
 from sweeper.packs.plan import done_statuses
-from sweeper.panels import checks
 from sweeper.panels.kinds import Panel, Panels
 from sweeper.space import search_space
 from sweeper.space.problems import Refused
@@ -47,7 +40,6 @@ class Source(NamedTuple):
     trial_ids: frozenset[str]  # of any status
     space: SweepSpec | None  # None if this checkout cannot read it
     remark: str = ""  # about an unusual choice of trials, or about trials that are missing
-    command: str = ""  # runs the trials that are missing
     variables: Mapping[str, Mapping[str, Any]] = {}  # see `SweepRecord.variables`
 
 
@@ -57,15 +49,13 @@ def sources(
     spaces: Sequence[Path],
     sweeps: Sequence[str],
     panels_needed: bool = True,
-    planned_for: str | None = None,
 ) -> list[Source]:
     """The panels to draw and their trials: of the spaces, of the sweeps, or of every recorded sweep with panels.
 
     With `panels_needed` a list without any panel is refused, as are panels of `sweeps` that can no longer be read.
-    `planned_for` is the store as its user has named it, if spaces are to show no trials but those that they plan.
     """
     latest = latest_starts(store.sweeps(), sweeps)
-    listed = [_of_space(store, everything, search_space.read(path), planned_for) for path in spaces]
+    listed = [_of_space(store, everything, search_space.read(path)) for path in spaces]
     for name in sweeps or (() if spaces else latest):
         record = latest[name]
         ids, space = frozenset(record.trial_ids), recorded_space(record, store)
@@ -77,23 +67,13 @@ def sources(
             if name in sweeps:
                 raise
             left_out = "; ".join(filter(None, (left_out, one_line(str(error), 1000))))
-        listed.append(Source(name, panels, results, ids, space, left_out, variables=record.variables))
+        listed.append(Source(name, panels, results, ids, space, left_out, record.variables))
     if panels_needed and not any(source.panels for source in listed):
         named = ", ".join([*map(str, spaces), *(sweeps if spaces else sweeps or latest)])
         unreadable = [f"\n{source.name}: {source.remark}" for source in listed if source.remark]
         refusal = f"no panels are declared in {named}{''.join(unreadable)}"
         raise ReportError(refusal if named else "the store has no sweep; give a --space")
-    return list(map(_rightly_labelled, listed))
-
-
-def _rightly_labelled(source: Source) -> Source:
-    """Without labels of axes that contradict their metrics; a remark says what is wrong with these."""
-    if source.results.trials.empty:
-        return source
-    metric = tables_of_row(source.results.trials["spec"].iloc[0]).metric
-    checked = [checks.rightly_labelled(panel, metric) for panel in source.panels]
-    remark = "; ".join(filter(None, [source.remark, *itertools.chain.from_iterable(found for _, found in checked)]))
-    return source._replace(panels=tuple(panel for panel, _ in checked), remark=remark)
+    return listed
 
 
 def _without_losers(
@@ -106,30 +86,19 @@ def _without_losers(
     return trial_ids - elsewhere, results.only(trial_ids - elsewhere), elsewhere_line(elsewhere)
 
 
-def _of_space(store: Store, everything: Results, spec: SweepSpec, planned_for: str | None) -> Source:
-    """The panels of a space, and the trials that its author expects in them."""
+def _of_space(store: Store, everything: Results, spec: SweepSpec) -> Source:
+    """The panels of a space, and the trials that it plans; of a search that adapts, those that it has planned."""
     records = [record for record in store.sweeps() if record.name == spec.name]
-    recorded = frozenset(key for record in records for key in record.trial_ids)
     variables = dict(itertools.chain.from_iterable(record.variables.items() for record in records))
     spec = start_from.of_store(spec, store)
+    recorded = frozenset(key for record in records for key in record.trial_ids)
     planned = recorded if spec.search.ADAPTS else frozenset(spec.expand().trial_ids)
-    planned, results, left_out = _without_losers(planned, everything, spec, store)
-    source = Source(spec.name, spec.panels, results, planned, spec, left_out, variables=variables)
-    if planned_for is not None:
-        committed, done = store.committed(), done_statuses(spec.search.stops_trials, retry_failed=True)
-        missing = sum(committed.get(key) not in done for key in planned)
-        if planned and not missing:
-            return source
-        remark = f"{missing:,} of {counted(len(planned), 'trial')} not run yet"
-        command = typed("run", str(spec.path), "--results", redacted(planned_for))
-        return source._replace(remark=remark, command=command)
-    if len(results.trials):
-        return source
-    ids, those = recorded, "those of earlier starts of this name"
-    if not len(everything.only(recorded).trials):
-        ids, those = frozenset(everything.trials["trial_id"]), "every trial of the store"
-    remark = f"none of its trials is finished; drawn from {those}"
-    return source._replace(results=everything.only(ids), trial_ids=ids, remark=remark)
+    planned, results, remark = _without_losers(planned, everything, spec, store)
+    committed, done = store.committed(), done_statuses(spec.search.stops_trials, retry_failed=True)
+    missing = sum(committed.get(key) not in done for key in planned)
+    if missing or not planned:
+        remark = "; ".join(filter(None, (remark, f"{missing:,} of {counted(len(planned), 'trial')} not run yet")))
+    return Source(spec.name, spec.panels, results, planned, spec, remark, variables)
 
 
 def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
@@ -143,27 +112,3 @@ def recorded_panels(record: SweepRecord) -> tuple[Panel, ...]:
     except (Refused, ValidationError) as error:
         message = f"the panels recorded with sweep '{record.name}' cannot be read; give its file with --space"
         raise ReportError(f"{message}\n{error}") from None
-
-
-def drawn_outcomes(store: Store, sweeps: Collection[str] = ()) -> dict[str, set[str]]:
-    """The columns of the outcomes that panels of these sweeps draw, or of all without a name, by the id of the trial.
-
-    Panels are made as in a report, and every outcome that they read is noted. So the answer is exact for every kind,
-    and a trial that no panel draws, such as a stopped trial, needs none.
-    """
-    drawn: dict[str, set[str]] = defaultdict(set)
-    results = Results.of_store(store)
-
-    def outcomes(trial_id: str, name: str) -> np.ndarray | None:
-        values = results.outcomes(trial_id, name)
-        if values is not None:
-            drawn[trial_id].add(name)
-        return values
-
-    noted = replace(results, outcomes=outcomes)
-    latest = latest_starts(store.sweeps(), sweeps)
-    for name in sweeps or latest:
-        for panel in recorded_panels(latest[name]):
-            if panel.SOURCE not in ("column", "curve"):
-                figures.drawing(panel, noted.only(latest[name].trial_ids))
-    return dict(drawn)

@@ -39,14 +39,13 @@ def overview(
     rows = []
     for name, records in starts.items():
         counts = collections.Counter(committed.get(trial_id, "pending") for trial_id in records[-1].trial_ids)
-        progress = {state: counts[state] for state in STATES}
         start = records[-1].provenance
         rows.append(
-            {"sweep": name, "progress": progress, "planned": len(records[-1].trial_ids), **progress}
+            {"sweep": name, "planned": len(records[-1].trial_ids), **{state: counts[state] for state in STATES}}
             | {"starts": len(records), "last start": moment(start.captured)}
             | {"commit": revision_text(start.commit, start.dirty)}
         )
-    formats = {"progress": "bar", "last start": "moment", "commit": "code", "notes": "long"}
+    formats = {"last start": "moment", "commit": "code", "notes": "long"}
     formats |= dict.fromkeys(("planned", *STATES, "starts"), "count")
     return table(rows, formats=formats).assign(**annotation_columns(annotations.get(name) for name in starts))
 

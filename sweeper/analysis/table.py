@@ -20,7 +20,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from sweeper.messages import duration, printable, printable_lines
-from sweeper.tables import MISSING, table, titled, value_text
+from sweeper.tables import table, titled, value_text
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -56,18 +56,11 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "per cent": lambda share: f"{100 * share:.1f} %",
     "seconds": duration,
     "moment": lambda moment: f"{minute(moment)} UTC" if isinstance(moment, datetime.datetime) else str(moment),
-    # A number of trials by state, as a drawing
-    "bar": lambda counts: ", ".join(f"{count:,} {state}" for state, count in counts.items() if count),
-    # Lowest, highest, measured and published number as shares of the width of a drawing
-    "range": lambda shares: "",
 }
 """How the values of a column are written; the empty name is the format of a column without any.
 
-The page sets `code`, `status` and `long` texts in their own ways. `mean` is that of a metric over training seeds.
+The page sets `status` and `long` texts in their own ways. `mean` is that of a metric over training seeds.
 """
-
-DRAWN = ("bar", "range")  # formats that only the page can show
-
 
 # Tables
 
@@ -132,7 +125,6 @@ def terminal(frame: pd.DataFrame, rule: bool = True) -> RenderableType:
     title, note = frame.attrs["title"], frame.attrs["note"]
     if frame.columns.empty:
         return Text(printable(f"{title}: {note}"))
-    frame = _undrawn(frame)
     drawn = rich.table.Table(
         box=box.SIMPLE_HEAD if rule else None, show_edge=False, pad_edge=False, collapse_padding=rule
     )
@@ -148,28 +140,19 @@ def terminal(frame: pd.DataFrame, rule: bool = True) -> RenderableType:
 
 def markdown(frame: pd.DataFrame) -> str:
     """The table in GitHub's Markdown, below its title as a second-level heading if it has one."""
-    shown = _undrawn(frame)
-    rules = ["---:" if numeric(cells) else "---" for _, cells in shown.items()]
-    rows = [list(shown.columns), rules, *texts(shown)] if rules else []
+    rules = ["---:" if numeric(cells) else "---" for _, cells in frame.items()]
+    rows = [list(frame.columns), rules, *texts(frame)] if rules else []
     lines = [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows]
     title, note = frame.attrs["title"], frame.attrs["note"]
     return "\n".join([*[f"## {title}", ""] * bool(title), *lines, *["", note] * bool(note)])
 
 
-def _undrawn(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.loc[:, [format_of(frame, head) not in DRAWN for head in frame.columns]]
-
-
 # The page
 
 
-MINUS = "\N{MINUS SIGN}"
 LARGEST = 1e308  # what infinity sorts as: it is the largest value of a column, not a missing one
-_PLAIN = re.compile(r"[\d,.]+(e[-+]\d+)?( %)?")  # a text that is a number for the page's script
-_STYLES = {
-    "code": "font-family:var(--mono)",
-    "long": "white-space:normal;min-width:22rem;max-width:44rem;overflow-wrap:anywhere",
-}
+_PLAIN = re.compile(r"-?[\d,.]+(e[-+]\d+)?( %)?")  # a text that is a number for the page's script
+LONG = 80  # characters of a text that is folded
 
 
 def safe(value: Any) -> Any:
@@ -181,22 +164,7 @@ def safe(value: Any) -> Any:
     return printable_lines(value.replace("\r\n", "\n"))
 
 
-def style(frame: pd.DataFrame, id: str) -> str:
-    """How the columns of the table of this id are set, so that no cell has to say it."""
-    rules = []
-    for place, (head, cells) in enumerate(frame.items() if len(frame) else (), start=1):
-        set_as = "text-align:right" if numeric(cells) else _STYLES.get(format_of(frame, head))
-        rules += [f"#{id} td:nth-child({place}){{{set_as}}}\n"] if set_as else []
-    return "".join(rules)
-
-
-def html(
-    frame: pd.DataFrame,
-    id: str,
-    filtered: Collection[str] = (),
-    facets: Facets | None = None,
-    rows: Sequence[Facets] = (),
-) -> "Markup":
+def html(frame: pd.DataFrame, id: str, filtered: Collection[str] = (), facets: Facets | None = None) -> "Markup":
     """The table as HTML with its note; nothing if it has neither.
 
     Args:
@@ -204,91 +172,46 @@ def html(
         id: Of the element.
         filtered: Names of facets, of which a column has the words.
         facets: Of all of the table; None if the filter leaves it alone.
-        rows: Facets of the rows, if these have other than those of their columns.
     """
     from jinja2.utils import htmlsafe_json_dumps
     from markupsafe import Markup, escape
 
-    def text(value: str) -> Markup:
-        return escape(safe(value))
-
-    def data(facets: Facets) -> str:
-        return f" data-facets='{htmlsafe_json_dumps(facets)}'"
-
-    note = frame.attrs["note"]
+    title, note = (escape(safe(frame.attrs[name])) for name in ("title", "note"))
+    below = f'<p class="note">{note}</p>' if note else ""
     if frame.empty:
-        return Markup(f'<p class="note">{text(note)}</p>' if note and frame.columns.empty else "")  # noqa: S704
-    heads, columns = [], []
+        return Markup(below if frame.columns.empty else "")  # noqa: S704  escaped
+    heads, columns, numbers = [], [], []
     roles = frame.attrs.get("roles", {})
-    for head, cells in frame.items():
+    for place, (head, cells) in enumerate(frame.items(), start=1):
         name, right = str(head).lower(), numeric(cells)
         marks = ' class="number"' * right + " data-facet" * (name in filtered)
         marks += f' data-role="{roles[name]}"' if name in roles else ""
-        heads.append(f'<th scope="col"{marks}>{text(str(head))}</th>')
-        form = format_of(frame, head)
-        columns.append([_cell(value, form, right, text) for value in cells])
-    own = [data(each) for each in rows] or [""] * len(frame)
-    body = "\n".join(
-        f"<tr{mark}>{''.join(row)}</tr>" for mark, row in zip(own, zip(*columns, strict=True), strict=True)
-    )
-    below = f'<p class="note">{text(note)}</p>' if note else ""
+        heads.append(f'<th scope="col"{marks}>{escape(safe(str(head)))}</th>')
+        columns.append([_cell(value, format_of(frame, head), right) for value in cells])
+        numbers += [f"#{id} td:nth-child({place})"] * right
+    body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
+    style = f"<style>{','.join(numbers)}{{text-align:right}}</style>" if numbers else ""
+    about = "" if facets is None else f" data-facets='{htmlsafe_json_dumps(facets)}'"
     return Markup(  # noqa: S704  escaped
-        f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{id}-caption">'
-        f'<table id="{id}"{"" if facets is None else data(facets)}>'
-        f'<caption id="{id}-caption">{text(frame.attrs["title"])}</caption>'
+        f'{style}<div class="scroll" role="region" tabindex="0" aria-labelledby="{id}-caption">'
+        f'<table id="{id}"{about}><caption id="{id}-caption">{title}</caption>'
         f"<thead><tr>{''.join(heads)}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n{below}"
     )
 
 
-def _cell(value: Any, form: str, right: bool, text: Callable[[str], "Markup"]) -> str:
+def _cell(value: Any, form: str, right: bool) -> str:
+    """A cell, with the number to sort by where its words are no plain number."""
+    from markupsafe import escape
+
     if value is None:
         return "<td>"
-    if isinstance(value, datetime.datetime):
-        return f"<td>{minute(value)}"
     words = text_of(value, form)
-    match form:
-        case "range":
-            return f"<td>{_range(*value)}"
-        case "bar":
-            return f"<td>{_bar(value, text(words))}"
-        case "status" if words in ("finished", "stopped", "failed"):
-            return f'<td class="{words}">{words}'
-        case "long" if len(words) > 160 or "\n" in words:
-            first = text(words.split("\n")[0][:140])
-            return f"<td><details><summary>{first}</summary><pre>{text(words)}</pre></details>"
-    return _number_cell(value, words, text) if right else f"<td>{text(words)}"
-
-
-def _number_cell(value: Any, words: str, text: Callable[[str], "Markup"]) -> str:
-    """A number as people write it, with the number itself to sort by where the words are no number."""
-    number = float(value)
-    if words in ("inf", "-inf"):
-        words = words.replace("inf", "∞")
-    if words.startswith("-") and words != str(MISSING):
-        words = MINUS + words[1:]
-    sort = math.copysign(LARGEST, number) if math.isinf(number) else number
-    mark = "" if math.isnan(sort) or _PLAIN.fullmatch(words) else f" data-sort={sort:.6g}"
-    shown = text(words)
-    return f"<td{mark}><strong>{shown}</strong>" if getattr(value, "striking", False) else f"<td{mark}>{shown}"
-
-
-def _range(low: float, high: float, mean: float, published: float) -> str:
-    """A drawing of lowest, highest, measured and published, shares of its width."""
-    low, high, mean, published = (round(3 + 94 * share, 1) for share in (low, high, mean, published))
-    return (
-        '<svg class="range" viewBox="0 0 100 16" aria-hidden="true"><line x1="3" x2="97" y1="8" y2="8"/>'
-        f'<line class="span" x1="{low}" x2="{high}" y1="8" y2="8"/>'
-        f'<line class="published" x1="{published}" x2="{published}" y1="2" y2="14"/>'
-        f'<circle cx="{mean}" cy="8" r="3"/></svg>'
-    )
-
-
-def _bar(counts: Mapping[str, int], text: str) -> str:
-    """A drawing of how many trials are in each state."""
-    at, parts, whole = 0.0, [], sum(counts.values()) or 1
-    for state, count in counts.items():
-        share = 100 * count / whole
-        parts.append(f'<rect class="{state}" x="{at:.2f}" width="{share:.2f}" height="8"/>')
-        at += share
-    label = f'preserveAspectRatio="none" role="img" aria-label="{text}"'
-    return f'<svg class="bar" viewBox="0 0 100 8" width="160" height="8" {label}>{"".join(parts)}</svg>'
+    shown = escape(safe(words))
+    if form == "status":
+        return f'<td class="{shown}">{shown}'
+    if form == "long" and (len(words) > LONG or "\n" in words):
+        first = escape(safe(words.split("\n")[0][:LONG]))
+        return f"<td><details><summary>{first}</summary><pre>{shown}</pre></details>"
+    if not right or _PLAIN.fullmatch(words) or math.isnan(number := float(value)):
+        return f"<td>{shown}"
+    return f"<td data-sort={min(LARGEST, max(-LARGEST, number)):.6g}>{shown}"

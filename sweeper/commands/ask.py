@@ -6,7 +6,6 @@
     query show TRIAL                all about one trial; the beginning of its id suffices
     query curves TRIAL              its training curves
     report --html PAGE.html         figures, comparison with published values, and all of it as one page
-    report --diff A B               two sweeps or two stores compared (`sweeper.analysis.difference`)
     plot model_width loss --split optimizer                 means over training seeds, and their range
     plot loss accuracy --where "task = 'sine'"              a point a trial
     plot step train_loss --split model_width --out c.pdf    training curves
@@ -20,8 +19,6 @@ Exit codes: 0; 1 for a report that had nothing to draw; 2 for a question or a st
 message; 130 after Ctrl-C.
 """
 
-import base64
-import os
 import re
 import sys
 import time
@@ -205,18 +202,11 @@ def report(
     sweep: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Draw this recorded sweep only; repeatable.")
     ] = None,
-    planned: Annotated[
-        bool,
-        typer.Option("--planned", help="Of spaces draw only what they plan, and say which command runs the rest."),
-    ] = False,
     palette: Annotated[Literal["paper", "colorblind"], typer.Option(help="Colours of the figures.")] = "paper",
+    pdf: Annotated[bool, typer.Option("--pdf", help="Write every figure as PDF as well.")] = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Write and print every published number beside the measured one.")
     ] = False,
-    diff: Annotated[
-        tuple[str, str] | None,
-        typer.Option(metavar="A B", help="Compare two sweeps of the store, or two stores, and draw nothing."),
-    ] = None,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -229,15 +219,12 @@ def report(
     ] = None,
 ) -> None:
     """Draw the panels of sweeps, say what they advise, and compare with published numbers."""
-    from sweeper.analysis.report import ReportOptions, follow, print_difference, write_report
+    from sweeper.analysis.report import ReportOptions, follow, write_report
 
-    options = ReportOptions(results, out, tuple(space or ()), tuple(sweep or ()), palette, compare, html, planned)
+    options = ReportOptions(results, out, tuple(space or ()), tuple(sweep or ()), palette, pdf, compare, html)
     with errors_told():
-        if diff is not None:
-            print_difference(results, *diff)
-        elif watch is None:
-            written = write_report(options)
-            if written is not None and not written.paths:
+        if watch is None:
+            if not write_report(options).paths:
                 raise typer.Exit(1)
         elif html is None:
             raise typer.BadParameter("--watch keeps a page fresh: name it with --html")
@@ -247,9 +234,6 @@ def report(
 
 
 # Plot
-
-INLINE = ("iTerm.app", "WezTerm")
-"""Terminals that show a picture which is printed: https://iterm2.com/documentation-images.html."""
 
 
 @app.command()
@@ -276,7 +260,5 @@ def plot(
             raise PlotError(f"{out}: a picture ends in .png, .pdf or .svg")
         with style.settings():
             figure.savefig(out)
-        if out.suffix == ".png" and sys.stdout.isatty() and os.environ.get("TERM_PROGRAM") in INLINE:
-            print(f"\033]1337;File=inline=1:{base64.b64encode(out.read_bytes()).decode()}\a")
         for line in (*remarks, f"figure: {out}"):
             print(printable_lines(line))

@@ -62,7 +62,7 @@ def run(
         bool,
         typer.Option(
             "--recompute-other-code",
-            help="Compute rows again that are of other code, or of an older scheme of fingerprints.",
+            help="Compute rows again that are of other code.",
         ),
     ] = False,
     concurrency: Concurrency = None,
@@ -114,13 +114,13 @@ def start(
         from sweeper.sweeps.on_cluster import Interrupted
         from sweeper.sweeps.output import Output
         from sweeper.sweeps.sweep_plan import unchecked_plan
-        from sweeper.trial import plugins, provenance
+        from sweeper.trial import provenance
 
     output = Output()
     jax.config.update("jax_platforms", "cpu")  # the driver plans and counts; only workers use accelerators
     store = None
     try:
-        with plugins.contained(), _uncollected(), doing(f"reading {space}"):
+        with _uncollected(), doing(f"reading {space}"):
             spec = search_space.read(space, overrides)
         store = Store.open(results)
         if trial is not None:
@@ -188,9 +188,7 @@ def evaluate(
     ] = None,
     recompute_other_code: Annotated[
         bool,
-        typer.Option(
-            "--recompute-other-code", help="Make evaluations again that are of other code, or of an older scheme."
-        ),
+        typer.Option("--recompute-other-code", help="Make evaluations again that are of other code."),
     ] = False,
     concurrency: Concurrency = None,
 ) -> None:
@@ -212,18 +210,17 @@ def evaluate(
         from sweeper.sweeps import evaluation
         from sweeper.sweeps.on_cluster import Interrupted
         from sweeper.sweeps.output import Output
-        from sweeper.trial import plugins, provenance
+        from sweeper.trial import provenance
 
         output = Output()
         jax.config.update("jax_platforms", "cpu")  # only workers use accelerators
         planned = None
         try:
             store = Store.existing(results)
-            with plugins.contained():
-                if where is not None:
-                    chosen = sql.chosen_ids(where, store)
-                else:
-                    chosen = search_space.read(spaces[0], of_space) if spaces else ids
+            if where is not None:
+                chosen = sql.chosen_ids(where, store)
+            else:
+                chosen = search_space.read(spaces[0], of_space) if spaces else ids
             planned = evaluation.plan_evaluation(
                 chosen,
                 search_space.protocol_of(of_protocol),

@@ -31,7 +31,6 @@ if "ray" not in sys.modules and (
 ):
     os.environ.setdefault("RAY_AUTH_MODE", "token")
 
-from sweeper import kernels
 from sweeper.packs.device_memory import memory_share
 from sweeper.space.resources import Resources
 from sweeper.trial import jax_settings
@@ -40,14 +39,13 @@ from sweeper.trial import jax_settings
 def worker_environment(resources: Resources) -> dict[str, str]:
     """Environment of the worker processes.
 
-    One thread for any number of cores, as more threads are other numbers (`jax_settings.one_thread`); the kernels that
-    are best for the node; one order of sets; and XLA's settings are those of this process. Preallocation lets the first
-    pack take most of a GPU that several packs share.
+    One thread for any number of cores, as more threads are other numbers (`jax_settings.one_thread`); one order of
+    sets; and XLA's settings are those of this process. Preallocation lets the first pack take most of a GPU that
+    several packs share.
     """
     environment = {
         **{name: value for name, value in jax_settings.environment.items() if value or name == "XLA_FLAGS"},
         **jax_settings.ONE_THREAD,
-        **dict.fromkeys(kernels.VARIABLES, ""),
         "PYTHONHASHSEED": jax_settings.HASH_SEED,
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "RAY_CHDIR_TO_TRIAL_DIR": "0",

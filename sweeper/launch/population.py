@@ -25,7 +25,6 @@ from jaxtyping import PyTree
 from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from sweeper.interruption import signals_noted
 from sweeper.launch.job import PluginRaised, reason
 from sweeper.packs.packing import stack
 from sweeper.training import arithmetic, trainer
@@ -44,7 +43,7 @@ class _Worker:
         self, trials: str, code: Code, distribution: PyTree, step: np.ndarray, block: int
     ) -> tuple[np.ndarray, str, str]:
         """The objectives of a block, what plug-ins have printed, and the arithmetic of this process."""
-        with contextlib.redirect_stdout(io.StringIO()) as printed, signals_noted() as noted:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
             try:
                 stacked = _stacked(trials)
                 _own_code(frozenset(used_plug_ins([stacked]))).require(code, stacked)
@@ -52,9 +51,7 @@ class _Worker:
                 return objectives, printed.getvalue(), arithmetic.own()
             except (OtherCodeError, jax.errors.JaxRuntimeError):  # of this node, or of its memory
                 raise
-            except BaseException as error:
-                if noted:
-                    raise
+            except Exception as error:
                 raise PluginRaised(f"{type(error).__name__}: {reason(error)}") from None
 
 

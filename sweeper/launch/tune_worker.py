@@ -6,7 +6,7 @@ import io
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -15,7 +15,7 @@ from ray.exceptions import RayError
 from ray.util import get_current_placement_group
 
 from sweeper.events import PackProgressed
-from sweeper.interruption import ignore_batch_systems, signals_noted
+from sweeper.interruption import ignore_batch_systems
 from sweeper.launch.environment import worker_environment
 from sweeper.launch.job import Failed, Lost, PluginRaised, Report, WorkKind, commit_failed, decoded, reason
 from sweeper.launch.population import Population
@@ -95,8 +95,8 @@ class PackWorker(tune.Trainable):
         """
         clock = self._pace.clock
         seconds = self._pace.until_report(0.0 if self._reported_at is None else clock() - self._reported_at)
-        with contextlib.redirect_stdout(io.StringIO()) as printed, signals_noted() as noted:
-            report = self._reported(seconds, noted)
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            report = self._reported(seconds)
         lines = [line[:500] for line in printed.getvalue().splitlines() if line.strip()]
         if (left_out := len(lines) - PRINTED_LINES) > 0:
             lines = [f"… {left_out:,} lines, and then:", *lines[-PRINTED_LINES:]]
@@ -107,7 +107,7 @@ class PackWorker(tune.Trainable):
     def _keep_programs(self) -> None:
         compilation.keep_on_this_machine()
 
-    def _reported(self, seconds: float, noted: Sequence[int]) -> Report:
+    def _reported(self, seconds: float) -> Report:
         try:
             order = self._order(self._encoded["pack_id"])
             if order == "leave":
@@ -116,9 +116,7 @@ class PackWorker(tune.Trainable):
                 return Report(done=True, progress=self._progress)
             begun = self._begun() if self._run is None else None
             return self._further(order, seconds) if begun is None else begun
-        except BaseException as error:
-            if noted and not isinstance(error, Exception):
-                raise  # the answer of this process to a signal
+        except Exception as error:
             return Report(done=True, progress=self._progress, trouble=self._trouble(error))
 
     def _begun(self) -> Report | None:
@@ -151,14 +149,14 @@ class PackWorker(tune.Trainable):
             if done or compared or self._pace.clock() >= until:
                 return Report(done=done, progress=self._progress, refused_checkpoint=refused)
 
-    def _trouble(self, error: BaseException) -> Failed | Lost:
+    def _trouble(self, error: Exception) -> Failed | Lost:
         """What an exception means for the trials of the pack: their failure, or a loss that is no fault of theirs."""
         if isinstance(error, StoreError | OtherCodeError):
             # The disk, the network, the object store, or other code on this node
             return Lost(reason(error), of_store=isinstance(error, StoreError))
         # What a plug-in raises is a failure. Ray's log takes no half characters.
         print(printable_lines(traceback.format_exc()), file=sys.stderr)
-        if isinstance(error, Exception) and out_of_memory(error):
+        if out_of_memory(error):
             # Of the evaluation, or of one lane: another device may have enough.
             return Lost(f"the device has too little memory: {reason(error)}", of_store=False)
         return self._failed(error)
@@ -200,7 +198,7 @@ class PackWorker(tune.Trainable):
             self._store = Store.open(self._store_url)
         return self._store
 
-    def _failed(self, error: BaseException) -> Failed | Lost:
+    def _failed(self, error: Exception) -> Failed | Lost:
         """Commit a failed row for every trial without a row, and report failure or loss."""
         kind, message = type(error).__name__, reason(error)
         if isinstance(error, PluginRaised):

@@ -1,6 +1,5 @@
 """Learned algorithms: networks that are trained on the losses of inputs and seeds r, and evaluated over both."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,6 @@ from jaxtyping import PyTree
 from sweeper.learned_algorithms import evaluation
 from sweeper.learned_algorithms.checks import examples, values
 from sweeper.learned_algorithms.checks import shapes as by_shapes
-from sweeper.learned_algorithms.contracts import Task
 from sweeper.learned_algorithms.metrics import SUCCESS
 from sweeper.learned_algorithms.trainers import trainer_by_optimizer
 from sweeper.learned_algorithms.trial_spec import TrialSpec
@@ -46,9 +44,6 @@ class LearnedAlgorithms(Kind[TrialSpec]):
     def directions(self, trial: TrialSpec) -> Mapping[str, bool]:
         return {measure.name: measure.mode == "max" for measure in trial.task.abilities().measures}
 
-    def exact_values(self, part: Any) -> Mapping[str, float]:
-        return {} if part is None else _exact_values(part)
-
     def panels(self) -> tuple[type, ...]:
         from sweeper.learned_algorithms.figures.panels import BoardPanel, VotesPanel  # no numerics, as `drawings`
 
@@ -77,11 +72,6 @@ class LearnedAlgorithms(Kind[TrialSpec]):
 
     def examples(self, kind: plugins.Kind, name: str) -> list[TrialSpec]:
         return examples.examples(kind, name)
-
-
-@functools.cache  # solving a task may take seconds, and many panels ask for the same task
-def _exact_values(task: Task) -> Mapping[str, float]:
-    return task.abilities().exact_values()
 
 
 KIND = LearnedAlgorithms()

@@ -191,7 +191,7 @@ class EvaluationRun(Run):
 
     def _evaluated(self, key: str, trial: Trial) -> bool:
         """Whether the trial has an evaluation now."""
-        of = self.store.seals([key]).get(key)
+        of = self.store.seals_of([trial]).get(key)
         if of is None or of.without_network is not None:
             return False
         changed = by_protocol(trial, self.changes)

@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from sweeper.messages import counted, inflected
 from sweeper.store.seal import TrialSeal
-from sweeper.trial.fingerprint import Code
+from sweeper.store.store import Store
+from sweeper.trial.fingerprint import Code, listed
 from sweeper.trial.trial import Trial
 
 
@@ -28,14 +29,26 @@ def superseded(others: Iterable[str], seals: Mapping[str, TrialSeal], recompute:
     return [key for key in others if recompute or seals[key].status == "failed"]
 
 
-def sentences(others: Collection[str], again: Collection[str]) -> list[str]:
-    """How many rows are of other code, of which some are computed `again`."""
+def differences(store: Store, others: Mapping[str, Trial], seals: Mapping[str, TrialSeal], code: Code) -> str:
+    """What differs between the code of rows and `code`, as far as starts of the store have recorded theirs."""
+    recorded = [record.provenance.code for record in store.sweeps() if record.provenance.code is not None]
+    kinds = {(seals[key].fingerprint, trial.plugin_names): trial for key, trial in others.items()}
+    found: dict[str, None] = {}
+    for (fingerprint, _), trial in kinds.items():
+        before = next((each for each in recorded if each.fingerprint(trial) == fingerprint), None)
+        if before is not None:
+            found |= dict.fromkeys(code.differences(before, trial))
+    return f" (what differs: {listed(list(found))})" if found else ""
+
+
+def sentences(others: Collection[str], again: Collection[str], differs: str) -> list[str]:
+    """How many rows are of other code, what differs, and how many of them are computed `again`."""
     counts = {
         "moved to superseded/ and computed again": len(again),
         "kept; --recompute-other-code computes them again": len(others) - len(again),
     }
     return [
-        f"{counted(count, 'row')} {inflected(count, 'is', 'are')} of other code: {happens}"
+        f"{counted(count, 'row')} {inflected(count, 'is', 'are')} of other code{differs}: {happens}"
         for happens, count in counts.items()
         if count
     ]

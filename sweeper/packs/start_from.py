@@ -25,6 +25,7 @@ from jaxtyping import PyTree
 
 from sweeper.messages import one_line
 from sweeper.packs.halving import searches_of, winners_of
+from sweeper.packs.other_code import differences
 from sweeper.packs.trained_trial import LoadError, with_network
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
@@ -169,7 +170,8 @@ class _Search:
         except LoadError as error:
             return str(error)
         if seals[name].fingerprint != code.fingerprint(other):
-            return f"trial {name} is of other code: its sweep with --recompute-other-code trains it again"
+            differs = differences(self._store, {name: other}, seals, code)
+            return f"trial {name} is of other code{differs}: its sweep with --recompute-other-code trains it again"
         try:
             with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
                 wanted, kept = kind_of(trial).startable(trial), kind_of(other).built(other)

@@ -65,28 +65,10 @@ class Axis(Categories):
 
 
 class Points(Categories):
-    """The horizontal axis of points of single trials: a column, or the value of a training curve after so many steps.
+    """The column on a horizontal axis of points of single trials; `percent` draws a share as per cent."""
 
-    `percent` draws a share as per cent.
-    """
-
-    column: Name | None = None
-    curve: Name | None = None
-    step: Annotated[int, Field(ge=1)] | None = None
     scale: Literal["linear", "log"] = "linear"
     percent: bool = False
-
-    @model_validator(mode="after")
-    def _says_what(self) -> "Points":
-        if (self.column is None) == (self.curve is None):
-            raise ValueError("column or curve: give exactly one")
-        if (self.curve is None) != (self.step is None):
-            raise ValueError("step: belongs to a curve, and a curve needs one")
-        return self
-
-    def text(self) -> str:
-        """Such as "width", or "train_loss at step 4,000"."""
-        return self.column or f"{self.curve} at step {self.step:,}"
 
 
 class ValueAxis(Declaration):

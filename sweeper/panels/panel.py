@@ -9,23 +9,30 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from sweeper.messages import instead
-from sweeper.panels import axes
-from sweeper.panels.axes import Declaration, Name, Text, Unit, ValueAxis
-from sweeper.panels.names import MISTAKES, TrialNames
+from sweeper.panels.axes import Color, Declaration, Finite, Name, Text, ValueAxis
 from sweeper.panels.series import Best, CurveSeries, PublishedCurve, Series, Where
 from sweeper.trial.field_types import ListOf
 
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$", max_length=80)]
 
 
-class Split(Declaration):
-    """An entry under `panels:`. It lists its series, or a column splits the trials into series."""
+class Panel(Declaration):
+    """An entry under `panels:`, with the fields of all kinds. It lists its series, or a column splits the trials.
+
+    Panels with the same `figure` are also drawn side by side. `metric` is drawn of every series that names no other.
+    """
+
+    SOURCE: ClassVar[str] = "outcome"
+    """Where the metrics of the kind come from: "column", "curve" or "outcome"; a kind of trial may have others."""
 
     kind: str
     name: FileName
     title: Text = ""
+    figure: FileName | None = None
+    metric: Name | None = None
     where: Where = Field(default={})
-    series: ListOf[Any] = ()
+    best: Best | None = None
+    series: ListOf[Series] = ()
     split: Name | None = None
 
     @model_validator(mode="after")
@@ -37,24 +44,6 @@ class Split(Declaration):
             if labels.count(label) > 1:
                 raise ValueError(f"series: the label '{label}' is used twice")
         return self
-
-
-class Panel(Split):
-    """The fields of all kinds.
-
-    Panels with the same `figure` are also drawn side by side. `metric` is drawn of every series that names no other.
-    """
-
-    SOURCE: ClassVar[str] = "outcome"
-    """Where the metrics of the kind come from: "column", "curve" or "outcome"; with another word it has a `mistake`."""
-
-    COLUMNS: ClassVar[tuple[str, ...]] = ()
-    """The fields of the kind that name columns of the trials."""
-
-    figure: FileName | None = None
-    metric: Name | None = None
-    best: Best | None = None
-    series: ListOf[Series] = ()
 
     @model_validator(mode="after")
     def _has_metrics(self) -> Self:
@@ -74,10 +63,6 @@ class Panel(Split):
         """The metrics drawn of a series, or of each series into which the panel is split."""
         return ((series and series.metric) or self.metric,)
 
-    def mistake(self, names: TrialNames, metric: str) -> str | None:
-        """Why no trial will have a metric that the panel draws; None if one has it."""
-        return MISTAKES[self.SOURCE](names, metric)
-
 
 class Published(Panel):
     """A panel with published numbers, each of which belongs to a series by its label."""
@@ -93,16 +78,12 @@ class Published(Panel):
         return self
 
 
-class Yardstick(Declaration):
-    """A horizontal line at an exact value of the panel's trials: `value` is its name (`Kind.exact_values`).
+class HorizontalLine(Declaration):
+    """A horizontal line at a known number, such as the best that is possible, in the unit that is drawn."""
 
-    `unit` is the exact number that is drawn as 1; by default it is the unit of the vertical axis.
-    """
-
-    value: Name
+    at: Finite
     label: Name
-    color: axes.Color = "black"
-    unit: Unit | None = None
+    color: Color = "black"
 
 
 class LinesPanel(Published):
@@ -112,7 +93,7 @@ class LinesPanel(Published):
     tail: Name | None = None
     series: ListOf[CurveSeries] = ()
     band: Literal["range", "std"] = "range"
-    yardsticks: ListOf[Yardstick] = ()
+    lines: ListOf[HorizontalLine] = ()
     published: ListOf[PublishedCurve] = ()
 
     @model_validator(mode="after")

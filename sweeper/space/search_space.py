@@ -23,7 +23,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from sweeper.messages import did_you_mean, nearest_name, one_line
-from sweeper.panels import checks
 from sweeper.panels.kinds import Panels
 from sweeper.space import formulas, holes, validation_messages
 from sweeper.space.early_stopping import TRAIN_LOSS
@@ -121,20 +120,6 @@ def _refusals(source: str | Path) -> Iterator[None]:
         raise SearchSpaceError(str(source), [refused.problem]) from None
     except ContractError as error:
         raise SearchSpaceError(str(source), [Problem("", str(error))]) from None
-
-
-def check_panels(spec: SweepSpec) -> None:
-    """Refuse panels that name what no trial of the space will have; to know the names may take seconds.
-
-    The `SearchSpaceError` has a problem for every such name, with its place in the document.
-    """
-    if not spec.panels:
-        return
-    declared = [node.value["name"].value for node in spec.document.value["panels"].value]
-    with _refusals(spec.path):
-        mistakes = list(checks.mistakes(spec.panels, declared, spec.names))
-    if problems := [descendant(spec.document, ("panels", *at)).problem(message) for at, message in mistakes]:
-        raise SearchSpaceError(str(spec.path), problems)
 
 
 def search_of(text: str, overrides: Sequence[str] = ()) -> Search:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.messages import counted, inflected
-from sweeper.panels.names import TrialNames
 from sweeper.panels.panel import Panel
 from sweeper.space import holes
 from sweeper.space.limits import Limits
@@ -23,6 +22,7 @@ from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
 from sweeper.space.search_methods import Search
 from sweeper.space.settings import Settings
+from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import Node, plain
 from sweeper.trial.record import canonical
 from sweeper.trial.start_from import StartError

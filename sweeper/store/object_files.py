@@ -7,10 +7,12 @@ replacement are two steps.
 
 import contextlib
 import datetime
-import io
 import os
-import re
+import random
+import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -20,34 +22,22 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError,
 from pyarrow import fs
 
 from sweeper.messages import did_you_mean, nearest_name, redacted
-from sweeper.store.files import (
-    DurableFiles,
-    FileState,
-    Replaced,
-    StoreError,
-    StoreTrouble,
-    TooLargeError,
-    check_size,
-    looks,
-    numbered,
-    unsettled,
-    within,
-)
+from sweeper.store.files import BUFFER, DurableFiles, FileState, Result, StoreError, within
 
 PART = 10_000_000  # bytes from which a file that replaces any other goes up in parts
-END = 64 * 2**10  # bytes that are read from the end of an object at first: nearly every row with its curves is smaller
 
 ANSWER_SECONDS = 60.0
 """The longest silence of a server within one request: a busy one takes long to list a hundred thousand files."""
 
+RETRY_SECONDS, LOOK_SECONDS = 300.0, 10.0
+"""For how long the client tries again while a server is busy or out of reach: in general, and when it only looks
+whether there is a store, for which a person waits, and which never ends at a mistyped address."""
+
+TRIES = 3
+"""How often a file that others replace meanwhile is looked at and put."""
+
 _PARAMETERS = {"endpoint_override": "endpoint", "region": "region"}
 """What a URL may say of an S3 server, beside `scheme`, and the client's name for it."""
-
-_CONFLICTS = (AlreadyExistsError, PreconditionError)
-"""Answers 409 and 412: another writer was at work, or the object is not the one that was expected."""
-
-_REFUSED = re.compile(r"status code: 4(?!29|08)\d\d")
-"""How the client words an answer that will stay the same; all others may pass."""
 
 
 class ObjectFiles(DurableFiles):
@@ -55,16 +45,23 @@ class ObjectFiles(DurableFiles):
 
     def __init__(self, url: str, bucket: str, prefix: str, options: Mapping[str, Any]) -> None:
         super().__init__(url, f"{bucket}/{prefix}".rstrip("/"))
-        self._scheme, self._options = urlsplit(url).scheme, dict(options)
-        with _explained("open", url):
-            self._store = obstore.store.from_url(f"{self._scheme}://{bucket}", **self._options)
+        self._scheme, self._bucket, self._options = urlsplit(url).scheme, bucket, dict(options)
+        self._store = self._client(RETRY_SECONDS)
         self._prefix = f"{prefix}/" if prefix else ""
+
+    def _client(self, seconds: float) -> Any:
+        """A client that tries again for so many seconds."""
+        retries: Any = {"max_retries": 1000, "retry_timeout": datetime.timedelta(seconds=seconds)}
+        with _explained("open", self.url):
+            return obstore.store.from_url(f"{self._scheme}://{self._bucket}", retry_config=retries, **self._options)
 
     @classmethod
     def at(cls, address: str) -> "ObjectFiles":
-        """The files below a URL such as `s3://bucket/results`; an unknown scheme or parameter is refused."""
+        """The files below a URL such as `s3://bucket/results`; keys, unknown schemes and parameters are refused."""
         parts = urlsplit(address)
-        bucket, prefix = parts.netloc.rpartition("@")[2], unquote(parts.path).strip("/")
+        bucket, prefix = parts.netloc, unquote(parts.path).strip("/")
+        if "@" in bucket:
+            raise StoreError(f"{redacted(address)}: keys stand in the environment or in a profile, not in the address")
         if not bucket:
             raise StoreError(f"{redacted(address)} names no bucket: write {parts.scheme}://bucket/folder")
         client: dict[str, Any] = {"timeout": datetime.timedelta(seconds=ANSWER_SECONDS)}
@@ -80,16 +77,9 @@ class ObjectFiles(DurableFiles):
             options["endpoint"] = f"{scheme}://{options['endpoint']}"
         if options.get("endpoint", "").startswith("http://"):
             client["allow_http"] = True
-        if parts.scheme == "s3":
-            if parts.username is not None:
-                options |= {
-                    "access_key_id": unquote(parts.username),
-                    "secret_access_key": unquote(parts.password or ""),
-                }
-            elif "AWS_ACCESS_KEY_ID" not in os.environ and _has_profile():
-                options["credential_provider"] = _credentials_of_profile(address)
-        retries = {"max_retries": 3, "retry_timeout": datetime.timedelta(seconds=ANSWER_SECONDS)}
-        return cls(address, bucket, prefix, options | {"client_options": client, "retry_config": retries})
+        if parts.scheme == "s3" and "AWS_ACCESS_KEY_ID" not in os.environ and _has_profile():
+            options["credential_provider"] = _credentials_of_profile(address)
+        return cls(address, bucket, prefix, options | {"client_options": client})
 
     @property
     def filesystem(self) -> fs.FileSystem:
@@ -102,8 +92,9 @@ class ObjectFiles(DurableFiles):
         return self._prefix + within(relative)
 
     def exists(self) -> bool:
+        client = self._client(LOOK_SECONDS)
         with _explained("open", self.root):
-            return bool(next(iter(obstore.list(self._store, self._prefix or None, chunk_size=1)), ()))
+            return bool(next(iter(obstore.list(client, self._prefix or None, chunk_size=1)), ()))
 
     def listing(self, folder: str) -> dict[str, FileState]:
         listed: dict[str, FileState] = {}
@@ -116,115 +107,75 @@ class ObjectFiles(DurableFiles):
                         listed[name] = FileState(each["size"], modified, each["e_tag"] or "")
         return dict(sorted(listed.items()))
 
-    def folders(self, folder: str) -> list[str]:
-        with _explained("list", f"{self.root}/{folder}"):
-            found = obstore.list_with_delimiter(self._store, self._key(folder))["common_prefixes"]
-        return sorted(name.removeprefix(self._prefix).rstrip("/") for name in found)
-
     def read(self, relative: str) -> bytes | None:
         with _explained("read", f"{self.root}/{relative}"), contextlib.suppress(FileNotFoundError):
-            found = obstore.get(self._store, self._key(relative))
-            check_size(relative, found.meta["size"])
-            return bytes(found.bytes())
+            return bytes(obstore.get(self._store, self._key(relative)).bytes())
         return None
 
-    def opened(self, relative: str) -> pa.NativeFile | None:
-        with _explained("read", f"{self.root}/{relative}"), contextlib.suppress(FileNotFoundError):
-            return pa.PythonFile(_Object(self._store, self._key(relative), f"{self.root}/{relative}"), "r")
-        return None
+    def parsed(self, relative: str, parse: Callable[[pa.NativeFile], Result]) -> Result | None:
+        with _explained("read", f"{self.root}/{relative}"):
+            try:
+                reader = obstore.open_reader(self._store, self._key(relative), buffer_size=BUFFER)
+            except FileNotFoundError:
+                return None
+            small = reader.size <= BUFFER
+            with pa.BufferReader(reader.readall()) if small else pa.PythonFile(_Reader(reader), "r") as file:
+                return parse(file)
 
     def write(self, relative: str, data: bytes, keep: Callable[[bytes | None], bool] | None = None) -> bool:
         key, what = self._key(relative), f"{self.root}/{relative}"
-        for _ in looks():
-            with _explained("write", what):
-                if keep is None:
-                    obstore.put(self._store, key, data, chunk_size=PART)
-                    return True
+        with _explained("write", what):
+            if keep is None:
+                obstore.put(self._store, key, data, chunk_size=PART)
+                return True
+            for _ in range(TRIES):
                 mode: Any = "create"
                 content: bytes | None = None
-                with contextlib.suppress(FileNotFoundError, TooLargeError):
+                with contextlib.suppress(FileNotFoundError):
                     found = obstore.get(self._store, key)
                     versions = {name: found.meta[name] for name in ("e_tag", "version")}
                     mode = {name: version for name, version in versions.items() if version is not None}
-                    content = b""
-                    check_size(relative, found.meta["size"])
                     content = bytes(found.bytes())
                 if keep(content):
                     return False
                 try:
                     obstore.put(self._store, key, data, mode=mode, use_multipart=False)
-                except _CONFLICTS:
-                    continue  # another writer came first: look again
+                except (AlreadyExistsError, PreconditionError):  # 409 or 412: another writer came first
+                    time.sleep(random.uniform(0.1, 0.5))  # writers that have met must not meet again
+                    continue
                 except NotSupportedError:
                     obstore.put(self._store, key, data, chunk_size=PART)
                 return True
-        raise unsettled(what)
+        raise StoreError(f"cannot write {what}: others write it all the time")
 
-    def delete(self, relative: str, keep: Callable[[], bool] | None = None) -> None:
-        if keep is not None and keep():
-            return
+    def delete(self, relative: str) -> None:
         with _explained("delete", f"{self.root}/{relative}"), contextlib.suppress(FileNotFoundError):
             obstore.delete(self._store, self._key(relative))
 
     def move(self, relative: str, target: str) -> None:
+        path = PurePosixPath(self._key(target))
         with _explained("move", f"{self.root}/{relative}"), contextlib.suppress(FileNotFoundError):
-            free = next(name for name in numbered(self._key(target)) if not self._is_taken(name))
-            obstore.rename(self._store, self._key(relative), free)
-
-    def _is_taken(self, key: str) -> bool:
-        try:
-            obstore.head(self._store, key)
-        except FileNotFoundError:
-            return False
-        return True
+            with contextlib.suppress(FileNotFoundError):
+                obstore.head(self._store, f"{path}")
+                path = path.with_stem(f"{path.stem}-{secrets.token_hex(4)}")
+            obstore.rename(self._store, self._key(relative), f"{path}")
 
     def remove_leftovers(self) -> None:
         """Does nothing: an object appears whole or not at all."""
 
 
-class _Object(io.RawIOBase):
-    """An object of which parts are read; its end comes with the first request."""
+class _Reader:
+    """A reader of an object, as pyarrow wants one: it is asked whether it is closed."""
 
-    def __init__(self, store: Any, key: str, what: str) -> None:
-        self._store, self._key, self._what, self._at = store, key, what, 0
-        try:
-            found = obstore.get(store, key, options={"range": {"suffix": END}})
-        except (BaseError, ValueError):
-            found = obstore.get(store, key)  # an empty object has no range, and some stores know no range from the end
-        self._end, self._size, self._etag = bytes(found.bytes()), found.meta["size"], found.meta["e_tag"]
+    closed = False
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        start, known = self._at, self._size - len(self._end)
-        self._at = self._size if size is None or size < 0 else min(start + size, self._size)
-        if start >= known:
-            return self._end[start - known : self._at - known]
-        options: Any = {"range": (start, self._at)} | ({"if_match": self._etag} if self._etag else {})
-        with _explained("read", self._what):
-            try:
-                return bytes(obstore.get(self._store, self._key, options=options).bytes())
-            except (PreconditionError, FileNotFoundError):
-                raise Replaced(f"{self._what} was replaced while it was read") from None
+    def __init__(self, reader: Any) -> None:
+        self.read, self.seek, self.tell, self.close = reader.read, reader.seek, reader.tell, reader.close
 
 
 @contextlib.contextmanager
 def _explained(action: str, what: str) -> Iterator[None]:
-    """Turn an error of the client into a `StoreTrouble` if it may pass, into a `StoreError` if not.
-
-    That a file is not there is for the caller, except in a PUT.
-    """
+    """Turn an error of the client into a `StoreError`; that a file is not there is for who reads, deletes or moves."""
     try:
         yield
     except StoreError:
@@ -233,9 +184,7 @@ def _explained(action: str, what: str) -> Iterator[None]:
         if isinstance(error, FileNotFoundError) and action not in ("write", "list", "open"):
             raise
         reason = " ".join(str(error).partition("Debug source:")[0].split())
-        refused = _REFUSED.search(str(error)) is not None
-        passing = isinstance(error, _CONFLICTS) or (type(error).__name__ == "GenericError" and not refused)
-        raise (StoreTrouble if passing else StoreError)(redacted(f"cannot {action} {what}: {reason}")) from None
+        raise StoreError(redacted(f"cannot {action} {what}: {reason}")) from None
 
 
 def _has_profile() -> bool:

@@ -4,8 +4,8 @@ The schema is declared here and has a version. All files of trials have the same
 columns and metrics are a contract with every query that was ever written.
 
 To add a column to `trials`: add its name and type to `columns.COLUMNS` of the room `trial`, and its value to
-`trial_file`. The value may be null, because files of older programs have none. Neither `SCHEMA_VERSION` nor any other
-module changes; old and new files are read together.
+`trial_file`. The value may be null, because files of older programs have none; old and new files are read together.
+`SCHEMA_VERSION` grows, because an older program takes a column that it does not know for damage.
 """
 
 import re
@@ -18,7 +18,10 @@ from sweeper.trial.columns import COLUMNS
 from sweeper.trial.plugins import IDENTIFIER
 
 SCHEMA_VERSION = 1
-"""Grows when a column changes its meaning or goes away; a new column that may be null needs no new version."""
+"""Grows with every change of a column."""
+
+EARLIER = {"lock_hash", "sources", "footer", "proof"}
+"""Columns of files, and keys of seals, that earlier programs have written: they are passed over."""
 
 PARTITION = pa.schema([("task", pa.string()), ("baseline", pa.string())])
 """Columns that are in the name of a file's folder, `task=<t>/baseline=<b>`, and not in the file."""

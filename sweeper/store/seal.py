@@ -1,15 +1,13 @@
-"""Seals: what a parquet file of a store is, in its footer, and the proof that the file is as it was written.
+"""Seals: what a parquet file of a store is, as JSON in its footer, and the proof that a file is as it was written.
 
 The footer carries, under the key `sweeper`, one object of JSON:
 
-    {"kind":"trial","schema_version":1,"trial_id":…,…,"footer":"<32 digits>"}
+    {"kind":"trial","schema_version":1,"trial_id":…,…}
 
-Parquet proves its pages itself: each has a checksum, which is verified when the page is read. What is left is the
-footer, which says where the pages are and how to decode them. `footer` is its digest: BLAKE2b of 16 bytes, with its own
-digits as zeros. So a reader reads the footer and the columns that it wants, and has proven what it has read.
-
-In the seals of earlier files `"proof":"<12 digits>-<32 digits>-<32 digits>"` stands in the place of `footer`: their
-digest, the last digits, covers the file from the place on that the first digits name.
+Parquet proves its pages itself: each has a checksum, which is verified when the page is read. The footer, which says
+where the pages are and how to decode them, has none: a bit that is flipped there may give a column the values of
+another one, or end the process inside of pyarrow. So the digest of the footer stands before it, where Parquet leaves
+room, and a reader looks at it before anything else.
 """
 
 import dataclasses
@@ -27,9 +25,9 @@ from pydantic_core import from_json
 
 from sweeper.events import Status
 from sweeper.messages import one_line, printable
-from sweeper.store.files import DurableFiles, StoreError
-from sweeper.store.row_checks import check_row
+from sweeper.store.files import BUFFER, DurableFiles, StoreError
 from sweeper.store.schema import (
+    EARLIER,
     EVALUATION_FILE,
     SCHEMA_VERSION,
     SNAPSHOT_FILE,
@@ -40,15 +38,6 @@ from sweeper.store.schema import (
 )
 
 logger = logging.getLogger(__name__)
-
-LARGEST_ROW = 2**31
-"""Bytes that the row of a file may take when it is decoded: a network of the largest size, and as much again."""
-
-_END = 16 * 2**10  # bytes that are read from the end of a file at first; the footer of a trial is smaller
-_LARGEST_PROOF = 16 * 2**20  # bytes of the largest end of a file that is read for its digest
-_DIGITS = 32
-
-_SEAL = re.compile(rb'(\{"kind":".*),"(?:footer":"|proof":"(\d{12})-[0-9a-f]{32}-)([0-9a-f]{32})"\}', re.DOTALL)
 
 
 class DamagedError(Exception):
@@ -113,11 +102,15 @@ class SnapshotSeal:
 
 Seal = TypeVar("Seal", TrialSeal, SnapshotSeal)
 
+_DIGEST = 16  # bytes of the digest of a footer
+
+_EARLIER_DIGEST = re.compile(rb'"(footer|proof)":"')  # earlier programs have written it inside the seal
+
 _FORMS: dict[type, TypeAdapter[Any]] = {form: TypeAdapter(form) for form in (TrialSeal, SnapshotSeal)}
 
 
 def text_of(seal: TrialSeal | SnapshotSeal) -> str:
-    """The seal as JSON, without the digest. That of a trial names no protocol, as it did before evaluations had one."""
+    """The seal as JSON. That of a trial names no protocol."""
     fields = dataclasses.asdict(seal)
     if fields.get("protocol", "") is None:
         del fields["protocol"]
@@ -136,87 +129,67 @@ def sealed(table: pa.Table, seal: TrialSeal | SnapshotSeal, options: dict[str, A
 
     `rows` is the size of a row group (by default all rows are one), `options` are those of pyarrow's writer.
     """
-    text = text_of(seal)[:-1] + f',"footer":"{"0" * _DIGITS}"}}'
     buffer = pa.BufferOutputStream()
     with pq.ParquetWriter(buffer, table.schema, store_schema=False, write_page_checksum=True, **options) as writer:
         writer.write_table(table, rows)
-        writer.add_key_value_metadata({"sweeper": text})
-    data = bytearray(buffer.getvalue())
+        writer.add_key_value_metadata({"sweeper": text_of(seal)})
+    data = buffer.getvalue().to_pybytes()
     start = len(data) - _footer_length(data)
-    found = _SEAL.search(data, start)
-    assert found is not None
-    place = found.start(3)
-    data[place : place + _DIGITS] = hashlib.blake2b(data[start:], digest_size=_DIGITS // 2).hexdigest().encode()
-    return bytes(data)
+    return data[:start] + _digest(data[start:]) + data[start:]
 
 
-def _footer_length(end: bytes | bytearray) -> int:
-    """Bytes of a footer, with its length and the closing mark, from the bytes with which a file ends."""
+def _footer_length(end: bytes) -> int:
+    """Bytes of the footer, with its length and the closing mark, of a file that ends so."""
     return int.from_bytes(end[-8:-4], "little") + 8
+
+
+def _digest(footer: bytes) -> bytes:
+    return hashlib.blake2b(footer, digest_size=_DIGEST).digest()
 
 
 # Read; what is damaged is a `DamagedError`
 
 
-def unsealed(file: pa.NativeFile, form: type[Seal], name: str) -> Seal:
-    """The seal of a file, which must be of this form and of this name, after proof that the footer is whole."""
+def unsealed(file: pa.NativeFile, form: type[Seal], name: str) -> tuple[Seal, pq.ParquetFile]:
+    """The seal of a file, which must be of this form and of this name, and the file to read columns from."""
     if not (size := file.size()):
         raise DamagedError("is empty")
-    end = file.read_at(min(_END, size), max(0, size - _END))
-    length = _footer_length(end)
-    if not end.endswith(b"PAR1") or length > min(size, _LARGEST_PROOF):
-        raise DamagedError("is truncated or was not written by a sweep")
-    footer = end[-length:] if length <= len(end) else file.read_at(length, size - length)
-    if (found := _SEAL.search(footer)) is None:
-        raise DamagedError("is truncated or was not written by a sweep")
-    seal, place, digits = found.groups()
-    proven = length if place is None else size - int(place)
-    if not length <= proven <= _LARGEST_PROOF:
-        raise DamagedError("is truncated or was not written by a sweep")
-    covered = footer if proven == length else file.read_at(proven, size - proven)
-    start = proven - length + found.start(3)
-    blank = covered[:start] + b"0" * _DIGITS + covered[start + _DIGITS :]
-    if hashlib.blake2b(blank, digest_size=_DIGITS // 2).hexdigest().encode() != digits:
-        raise DamagedError("was altered: its digest does not fit")
+    end = file.read_at(BUFFER, max(0, size - BUFFER))
+    length = _footer_length(end) + _DIGEST
+    if len(end) < length <= size:
+        end = file.read_at(length, size - length)
+    footer = end[_DIGEST - length :]
+    if end[-length:] != _digest(footer) + footer and _EARLIER_DIGEST.search(footer) is None:
+        raise DamagedError("is truncated, was altered or was not written by a sweep")
     try:
-        check_version(from_json(seal + b"}").get("schema_version"), name)
-        made: Seal = _FORMS[form].validate_json(seal + b"}")
-    except ValueError as error:
-        raise DamagedError("has a seal of no known form") from error
-    if made.name != name:
-        raise DamagedError(f"belongs to another file, {made.name!r}")
-    return made
+        parquet = pq.ParquetFile(file, pre_buffer=True, page_checksum_verification=True)
+        text = from_json((parquet.metadata.metadata or {})[b"sweeper"])
+        check_version(text["schema_version"], name)
+        seal: Seal = _FORMS[form].validate_json(json.dumps({key: text[key] for key in text if key not in EARLIER}))
+    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
+        raise DamagedError("is truncated, was altered or was not written by a sweep") from error
+    if seal.name != name:
+        raise DamagedError(f"belongs to another file, {seal.name!r}")
+    return seal, parquet
 
 
-def row_of(file: pa.NativeFile, schema: pa.Schema, columns: Iterable[str], largest: int = LARGEST_ROW) -> pa.Table:
-    """Some columns of a file of one row, whose pages are proven; columns that an older program did not know are null.
-
-    A file that would take more than `largest` bytes is not decoded.
-    """
+def row_of(parquet: pq.ParquetFile, schema: pa.Schema, columns: Iterable[str]) -> pa.Table:
+    """Some columns of a file of one row with this schema; columns that an older program did not know are null."""
     wanted = list(columns)
     try:
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        size = _decoded_size(parquet.metadata.row_group(0)) if parquet.metadata.num_row_groups == 1 else 0
-        if parquet.metadata.num_rows != 1 or size > largest:
-            raise DamagedError(f"does not hold one row of at most {largest:,} bytes")
-        known = set(parquet.schema_arrow.names)
-        row = parquet.read(columns=[name for name in wanted if name in known], use_threads=False)
-    except (pa.ArrowException, OSError) as error:
+        there, types = parquet.schema_arrow, dict(zip(schema.names, schema.types, strict=True))
+        for field in there:
+            if field.name not in EARLIER and field.type != types.get(field.name):
+                raise DamagedError(f"has a column {field.name!r} of type {field.type}")
+        row = parquet.read([name for name in wanted if name in there.names], use_threads=False)
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise DamagedError(" ".join(str(error).split())) from error
-    try:
-        check_row(row, schema)
-    except ValueError as error:
-        raise DamagedError(str(error)) from None
+    if row.num_rows != 1:
+        raise DamagedError("does not hold one row")
     for name in wanted:
-        if name not in known:
+        if name not in there.names:
             row = row.append_column(schema.field(name), pa.nulls(1, schema.field(name).type))
     return row.select(wanted).replace_schema_metadata(None)
-
-
-def _decoded_size(group: pq.RowGroupMetaData) -> int:
-    """Bytes that a row group may take: a value of a dictionary, or of a run, is written once and decoded many times."""
-    columns = [group.column(index) for index in range(group.num_columns)]
-    return sum(max(column.total_uncompressed_size, 8 * column.num_values) for column in columns)
 
 
 # Set aside

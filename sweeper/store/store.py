@@ -12,17 +12,16 @@
 A file never moves while it counts and never changes its meaning. A `finished` trial is never replaced. A `stopped` one
 gives way to a finished one and to one that was trained longer, a `failed` one to any other.
 
-Every file is sealed (`seal`): a reader of any part notices damage to that part. A damaged file of a trial is set aside
-with a warning, and the trial is pending again.
+Every file says in its footer what it is (`seal`), and its pages have checksums: a reader of any part notices damage to
+that part. A damaged file of a trial is set aside with a warning, and the trial is pending again.
 
 The modules of this room: `files` with `local_files` and `object_files` are the operations on files, `schema` their
-names and columns, `trial_file` the file of a trial, `row_checks` what a row may hold, `committed_trials` and
-`snapshots` read many of them.
+names and columns, `trial_file` the file of a trial, `committed_trials` and `snapshots` read many of them.
 """
 
 import logging
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -35,8 +34,7 @@ import pyarrow.compute as pc
 from sweeper.events import Status
 from sweeper.messages import redacted
 from sweeper.store import committed_trials, trial_file
-from sweeper.store.committed_trials import Reading
-from sweeper.store.files import DurableFiles, Retries, StoreError, in_threads
+from sweeper.store.files import DurableFiles, StoreError, in_threads
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.object_files import ObjectFiles
 from sweeper.store.schema import (
@@ -64,39 +62,22 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_ARCHIVES = (
-    ".tar", ".gz", ".tgz", ".bz2", ".tbz", ".tbz2", ".xz", ".txz", ".lzma", ".lz4", ".zst", ".tzst", ".zip", ".7z",
-)  # fmt: skip
-"""Ends of names that are no store's."""
-
 
 class NoNetworkError(StoreError):
     """A trial without a network in the store; the message ends a sentence that begins with its id."""
 
 
 class Store:
-    """A results folder or bucket. Cheap to make, to copy and to send to a worker; it holds no open file.
+    """A results folder or bucket. Cheap to make, to copy and to send to a worker; it holds no open file."""
 
-    Commits and the files of checkpoints are tried again while the store is in trouble. Lists and tables, for which a
-    person waits, are not.
-    """
-
-    def __init__(self, files: DurableFiles, retries: Retries = Retries(), reading: Reading = Reading()) -> None:
+    def __init__(self, files: DurableFiles) -> None:
         self._files = files
-        self._retries = retries
-        self._reading = reading
 
     @classmethod
-    def open(cls, url: str | Path, retries: Retries = Retries(), reading: Reading = Reading()) -> "Store":
+    def open(cls, url: str | Path) -> "Store":
         """The store at a local folder or a URL such as `s3://bucket/results`; nothing is read or made yet."""
         local = _local_path(url)
-        name = urlsplit(str(url)).path if local is None else local
-        if name.lower().endswith(_ARCHIVES) and not (local and os.path.isdir(local)):
-            raise StoreError(
-                f"{redacted(str(url))} is named like an archive, and a store is a folder or a bucket: unpack it, or "
-                "copy into a folder and pack that, without compression, as parquet is compressed"
-            )
-        return cls(ObjectFiles.at(str(url)) if local is None else LocalFiles.at(local), retries, reading)
+        return cls(ObjectFiles.at(str(url)) if local is None else LocalFiles.at(local))
 
     @classmethod
     def existing(cls, url: str | Path) -> "Store":
@@ -135,7 +116,7 @@ class Store:
         False if there is one that stands. A network that is too large, or could not be read back, is a `ValueError`.
         """
         seal, data = trial_file.trial_file(result)
-        return self._retries.until_done(lambda: self.publish(seal, data))
+        return self.publish(seal, data)
 
     def publish(self, seal: TrialSeal, data: bytes) -> bool:
         """Write a file, unless there is one that stands; see `commit`."""
@@ -144,19 +125,19 @@ class Store:
     def supersede(self, trial_ids: Iterable[str]) -> None:
         """Move trials below `superseded/<fingerprint>/`, so that they are pending again.
 
-        A trial that was superseded before under the same fingerprint is kept as well, under a name with a number.
+        A trial that was superseded before under the same fingerprint is kept as well, under a name with random digits.
         """
         for seal in self.seals(trial_ids).values():
             self._files.move(seal.name, f"superseded/{seal.fingerprint or 'unknown'}/{seal.name}")
 
     def compact(self) -> int:
         """Replace the snapshot by one of all trials; returns how many of them it lacked."""
-        return committed_trials.compact(self._files, self._reading)
+        return committed_trials.compact(self._files)
 
     # Read
 
     def _read(self, columns: Sequence[str], trial_ids: Iterable[str] | None = None) -> pa.Table:
-        return committed_trials.read(self._files, columns, trial_ids, self._reading)
+        return committed_trials.read(self._files, columns, trial_ids)
 
     def committed(self) -> dict[str, Status]:
         """Status of every committed trial by id."""
@@ -175,10 +156,6 @@ class Store:
     def seals(self, trial_ids: Iterable[str] | None = None) -> dict[str, TrialSeal]:
         """The seals of all committed trials, or of those listed, by id."""
         return _seals(self._read(["trial_id", "seal"], trial_ids))
-
-    def seals_in_files(self, trial_ids: Collection[str] | None = None) -> dict[str, TrialSeal]:
-        """As `seals`, from the files alone: for what must not depend on a snapshot."""
-        return _seals(committed_trials.read_files(self._files, ["trial_id", "seal"], trial_ids))
 
     def trials(self, trial_ids: Iterable[str] | None = None) -> pa.Table:
         """The rows of all committed trials, or of those listed, with the columns of `TRIALS`, sorted by trial id."""
@@ -255,17 +232,14 @@ class Store:
         return network_weights(self.network(seal))
 
     def verify(self) -> list[str]:
-        """Read all columns of all trials; the ids of those that are damaged, and now set aside.
-
-        A snapshot that says something else of a trial than the trial's file is deleted, with a warning.
-        """
+        """Read all columns of all trials; the ids of those that are damaged, and now set aside."""
         return committed_trials.verify(self._files)
 
     # Sweeps, and files of other modules
 
     def record_sweep(self, record: SweepRecord) -> None:
         """Add one start to the history of the sweep that the record names; the latest counts."""
-        self._retries.until_done(lambda: write_record(self._files, record))
+        write_record(self._files, record)
 
     def sweeps(self) -> list[SweepRecord]:
         """Every start of every sweep, by name and then in order; records that cannot be read are left out loudly."""
@@ -273,18 +247,18 @@ class Store:
 
     def write_bytes(self, relative: str, data: bytes) -> None:
         """Publish a file below the root atomically and durably, replacing a file of the same name."""
-        self._retries.until_done(lambda: self._files.write(relative, data))
+        self._files.write(relative, data)
 
     def read_bytes(self, relative: str) -> bytes | None:
         """Content of a file below the root, None where there is none."""
-        return self._retries.until_done(lambda: self._files.read(relative))
+        return self._files.read(relative)
 
     def listing(self, folder: str) -> list[str]:
         """Names relative to the root of all files at any depth below a folder."""
         return list(self._files.listing(folder))
 
     def delete(self, relative: str) -> None:
-        self._retries.until_done(lambda: self._files.delete(relative))
+        self._files.delete(relative)
 
 
 def _seals(rows: pa.Table) -> dict[str, TrialSeal]:
@@ -297,14 +271,9 @@ def _local_path(url: str | Path) -> str | None:
     if "://" in text and not text.startswith("file://"):
         return None
     path = url2pathname(urlsplit(text).path) if text.startswith("file://") else text
-    if "\0" in path:
-        raise StoreError(f"{path} names no folder: no path holds the character NUL")
     if not path.strip():
         raise StoreError("the results store has an empty name (a variable that is not set?): name a folder or a URL")
-    full = os.path.expanduser(path)
-    if full.startswith("~") and not os.path.exists(full):
-        raise StoreError(f"{path} names the home of a user that this machine does not know: name the folder in full")
-    return full
+    return os.path.expanduser(path)
 
 
 def _stands(present: bytes | None, new: TrialSeal) -> bool:
@@ -312,7 +281,7 @@ def _stands(present: bytes | None, new: TrialSeal) -> bool:
     if present is None:
         return False
     try:
-        old = unsealed(pa.BufferReader(present), TrialSeal, new.name)
+        old, _ = unsealed(pa.BufferReader(present), TrialSeal, new.name)
     except DamagedError:
         return False
     return stands(old, new)

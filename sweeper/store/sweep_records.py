@@ -1,12 +1,9 @@
-"""Sweeps: every start is a file, and so is every plan, the list of trials that a start planned.
+"""Sweeps: every start is a file, with its space and the trials that it planned.
 
-    sweeps/<name>/<number>-<digits>.json    a start
-    sweeps/<name>/<digest>.txt              a plan, named by the digest of its text: a line for each trial, which
-                                            has its id, and the values of the space's variables as JSON
+    sweeps/<name>/<number>-<digits>.json
 
-So two starts at once are two files, and starts of an unchanged sweep share a plan. A plan is written before the start
-that names it. Earlier stores have one file for a sweep, `sweeps/<name>.json`, with all starts and plans; that file is
-read, and never written.
+So two starts at once are two files. A file is one object of JSON that begins with the digest of all that follows. A
+damaged file is left out with a warning, or refused by those who need all starts; it never says something else.
 """
 
 import hashlib
@@ -16,12 +13,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from pydantic_core import from_json
 
-from sweeper.messages import instead, printable
+from sweeper.messages import instead, one_line, printable
 from sweeper.store.files import DurableFiles, StoreError, in_threads
-from sweeper.store.schema import SCHEMA_VERSION, check_version
+from sweeper.store.schema import EARLIER, SCHEMA_VERSION, check_version
 from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)
@@ -29,6 +26,7 @@ logger = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
 _START = re.compile(rf"sweeps/({_NAME.pattern})/(\d{{6,}})-[0-9a-f]{{8}}\.json", re.ASCII)
 _EARLIER = re.compile(rf"sweeps/({_NAME.pattern})\.json", re.ASCII)
+"""The one file of a sweep in an earlier store, with all its starts."""
 
 
 class SweepRecord(BaseModel):
@@ -65,29 +63,6 @@ def latest_starts(records: Iterable[SweepRecord], needed: Iterable[str] = ()) ->
     return latest
 
 
-class _Start(BaseModel):
-    """One start as a file holds it, with the digest that names its plan."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    schema_version: int = SCHEMA_VERSION
-    text: str
-    overrides: tuple[str, ...]
-    provenance: Provenance
-    plan: str
-
-
-class _Earlier(BaseModel):
-    """The one file of a sweep in an earlier store: its starts in order, and the lists of trials by digest."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    schema_version: int
-    renamed: str = ""
-    starts: tuple[_Start, ...] = ()
-    plans: dict[str, tuple[str, ...]] = {}
-
-
 # Read
 
 
@@ -102,63 +77,60 @@ def read_records(files: DurableFiles, strict: bool = False) -> list[SweepRecord]
 
 def history(files: DurableFiles, sweep: str) -> list[SweepRecord]:
     """The starts of a sweep in order; a file that cannot be read is a `StoreError`."""
-    return _starts(files, start_files(files, sweep), strict=True)
+    return _starts(files, [f"sweeps/{sweep}.json", *start_files(files, sweep)], strict=True)
 
 
 def start_files(files: DurableFiles, sweep: str) -> list[str]:
     """The files with the starts of a sweep, in order."""
-    earlier = f"sweeps/{sweep}.json"
-    there = [path for path in files.listing(f"sweeps/{sweep}") if _START.fullmatch(path)]
-    return there if files.read(earlier) is None else [earlier, *there]
+    return sorted(path for path in files.listing(f"sweeps/{sweep}") if _START.fullmatch(path))
 
 
 def _starts(files: DurableFiles, paths: Sequence[str], strict: bool) -> list[SweepRecord]:
     def read(path: str) -> list[SweepRecord]:
         try:
-            return _starts_in(files, path)
-        except ValueError as error:
+            data = files.read(path)
+            return [] if data is None else _starts_in(files, path, data)
+        except (ValueError, LookupError, TypeError) as error:
             if strict:
                 unknown = "so that nobody knows which trials it planned"
                 raise StoreError(f"{path!r} cannot be read, {unknown}: mend or remove it first") from error
-            logger.warning("%r is not the file of a sweep: %s", path, _one_line(error))
+            logger.warning("%r is not the file of a sweep: %s", path, printable(one_line(str(error))))
             return []
 
     return [record for starts in in_threads(read, paths) for record in starts]
 
 
-def _starts_in(files: DurableFiles, path: str) -> list[SweepRecord]:
-    """The starts in a file, none if it is gone. A file that holds no whole start is a `ValueError`."""
-    if (data := files.read(path)) is None:
-        return []
-    values = from_json(data)
-    if not isinstance(values, dict):
-        raise ValueError("it holds no sweep")
-    check_version(values.get("schema_version"), path)
-    if (match := _EARLIER.fullmatch(path)) is not None:
-        earlier = _Earlier.model_validate_json(data)
-        if any(start.plan != _digest(earlier.plans.get(start.plan, ())) for start in earlier.starts):
-            raise ValueError("a list of planned trials is missing or damaged")
-        return [_record(match[1], start, earlier.plans.get(start.plan, ())) for start in earlier.starts]
-    start, name = _Start.model_validate_json(data), path.split("/")[1]
-    plan = (files.read(_plan_file(name, start.plan)) or b"").decode().splitlines()
-    if _digest(plan) != start.plan:
-        if files.read(path) != data:  # it has grown meanwhile
-            return _starts_in(files, path)
-        raise ValueError("the list of planned trials is missing or damaged")
-    return [_record(name, start, plan)]
+def _starts_in(files: DurableFiles, path: str, data: bytes) -> list[SweepRecord]:
+    """The starts in a file, which is one but in earlier stores. What a file holds else raises an error."""
+    values, name = from_json(data), path.split("/")[1]
+    check_version(values["schema_version"], path)
+    if "digest" not in values:
+        return _earlier_starts(files, name.removesuffix(".json"), values)
+    if data != _with_digest(b"{" + data[len(_with_digest(b"")) :]):
+        raise ValueError("it was altered: its digest does not fit")
+    return [_record(name, values)]
 
 
-def _record(name: str, start: _Start, plan: Sequence[str]) -> SweepRecord:
-    fields = {key: getattr(start, key) for key in ("text", "overrides", "provenance")}
-    lines = [line.partition(" ") for line in plan]
-    variables = {key: from_json(values) for key, _, values in lines if values}
-    return SweepRecord(name=name, trial_ids=tuple(key for key, _, _ in lines), variables=variables, **fields)
+def _record(name: str, values: Mapping[str, Any]) -> SweepRecord:
+    own = {key: values[key] for key in SweepRecord.model_fields if key in values}
+    kept = Provenance.model_fields.keys() | (values["provenance"].keys() - EARLIER)
+    own["provenance"] = {key: value for key, value in values["provenance"].items() if key in kept}
+    return SweepRecord.model_validate_json(json.dumps(own | {"name": name}))
 
 
-def _plan(record: SweepRecord) -> list[str]:
-    """The lines of the plan of a start."""
-    values = {key: f" {json.dumps(own, sort_keys=True)}" for key, own in record.variables.items()}
-    return [f"{key}{values.get(key, '')}" for key in record.trial_ids]
+def _earlier_starts(files: DurableFiles, name: str, values: Mapping[str, Any]) -> list[SweepRecord]:
+    """The starts in a file of an earlier store, where a plan, the list of trials by digest, stands apart."""
+    records = []
+    for start in values.get("starts", [values]):
+        plan = values.get("plans", {}).get(start["plan"])
+        if plan is None:
+            plan = (files.read(f"sweeps/{name}/{start['plan']}.txt") or b"").decode().splitlines()
+        if hashlib.sha256("\n".join(plan).encode()).hexdigest()[:20] != start["plan"]:
+            raise ValueError("the list of planned trials is missing or damaged")
+        lines = [line.partition(" ") for line in plan]
+        variables = {key: from_json(own) for key, _, own in lines if own}
+        records.append(_record(name, start | {"trial_ids": [key for key, _, _ in lines], "variables": variables}))
+    return records
 
 
 # Write
@@ -170,106 +142,63 @@ def write_record(files: DurableFiles, record: SweepRecord) -> None:
     The latest start, recorded again with more trials, as an adaptive search does, stays one start.
     """
     check_name(record.name)
-    paths = [path for path in start_files(files, record.name) if _START.fullmatch(path)]
-    try:
-        latest = _starts_in(files, paths[-1]) if paths else []
-    except ValueError:
-        latest = []
-    known = _plan(latest[0]) if latest else []
-    if latest and _own(latest[0]) == _own(record) and known == _plan(record)[: len(known)]:
-        _write_start(files, paths[-1], record)
-        if len(known) < len(record.trial_ids):
-            _remove_plan(files, record.name, _digest(known))
-    else:
-        write_start(files, 1 + int(paths[-1].split("/")[2].split("-")[0]) if paths else 1, record)
-
-
-def write_start(files: DurableFiles, number: int, record: SweepRecord) -> str:
-    """Write a start, which is the one of this number, counted from 1; its file."""
-    path = f"sweeps/{record.name}/{number:06}-{hashlib.sha256(_own(record).encode()).hexdigest()[:8]}.json"
-    _write_start(files, path, record)
-    return path
-
-
-def _own(record: SweepRecord) -> str:
-    """A start without its name and its plan, as text."""
-    return record.model_dump_json(exclude={"name", "trial_ids", "variables"})
-
-
-def _write_start(files: DurableFiles, path: str, record: SweepRecord) -> None:
-    lines = _plan(record)
-    plan, text = _digest(lines), "\n".join(lines).encode()
-    start = _Start(text=record.text, overrides=record.overrides, provenance=record.provenance, plan=plan)
-
-    def keep_plan() -> None:
-        if files.read(_plan_file(record.name, plan)) != text:
-            files.write(_plan_file(record.name, plan), text)
-
-    keep_plan()
-    files.write(path, start.model_dump_json(indent=1).encode())
-    keep_plan()  # another process may have removed it before a start named it
-
-
-def remove_starts(files: DurableFiles, sweep: str, paths: Iterable[str]) -> None:
-    """Delete starts of a sweep, which are in order, and then the plans if the sweep has no other start."""
-    for path in paths:
-        files.delete(path)
-    for path in files.listing(f"sweeps/{sweep}"):
-        if not _START.fullmatch(path):
-            files.delete(path, keep=lambda: bool(start_files(files, sweep)))
-
-
-def _remove_plan(files: DurableFiles, sweep: str, plan: str) -> None:
-    """Delete a plan that no start names any more."""
-
-    def named() -> bool:
-        return any(plan.encode() in (files.read(path) or b"") for path in start_files(files, sweep))
-
-    files.delete(_plan_file(sweep, plan), keep=named)
-
-
-def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str], hide_folders: bool = False) -> None:
-    """Copy the starts of sweeps that the target lacks; starts that the target alone has stay.
-
-    With `hide_folders` the commands of the copied starts lose the folders of absolute paths. If the target has a sweep
-    of the same name with another history, whose latest start planned other trials, nothing is copied (`StoreError`).
-    """
-    lacking = [_lacking(history(source, name), history(target, name)) for name in names]
-    for count, records in lacking:
-        for number, record in enumerate(records, count + 1):
-            write_start(target, number, _hidden(record) if hide_folders else record)
-
-
-def _lacking(ours: list[SweepRecord], theirs: list[SweepRecord]) -> tuple[int, list[SweepRecord]]:
-    """How many starts another store has of a sweep, and which of ours it lacks."""
-    count = min(len(ours), len(theirs))
-    if list(map(_hidden, ours[:count])) == list(map(_hidden, theirs[:count])):
-        return len(theirs), ours[count:]
-    latest = [set(each[-1].trial_ids) for each in (ours, theirs)]
-    if latest[0] != latest[1]:
-        raise StoreError(
-            f"both stores have a sweep {ours[0].name!r}, and their latest starts planned other trials "
-            f"({len(latest[0]):,} here, {len(latest[1]):,} there): rename one of the two"
-        )
-    return len(theirs), []
-
-
-def _hidden(record: SweepRecord) -> SweepRecord:
     command = without_folders(record.provenance.command)
-    return record.model_copy(update={"provenance": record.provenance.model_copy(update={"command": command})})
+    record = record.model_copy(update={"provenance": record.provenance.model_copy(update={"command": command})})
+    paths = start_files(files, record.name)
+    number = int(paths[-1].split("/")[2].split("-")[0]) if paths else 1
+    if paths and paths[-1] != _file(number, record):
+        number += 1
+    while not _write_start(files, number, record):
+        number += 1
 
 
-def _plan_file(sweep: str, plan: str) -> str:
-    return f"sweeps/{sweep}/{plan}.txt"
+def _write_start(files: DurableFiles, number: int, record: SweepRecord) -> bool:
+    """Write the start of this number, unless another one has its file; an earlier state of it is replaced."""
+    path = _file(number, record)
+
+    def is_another(present: bytes | None) -> bool:
+        if present is None:
+            return False
+        try:
+            (known,) = _starts_in(files, path, present)
+        except (ValueError, LookupError, TypeError):
+            return True
+        return known.trial_ids != record.trial_ids[: len(known.trial_ids)] or any(
+            record.variables.get(key) != own for key, own in known.variables.items()
+        )
+
+    values = {"schema_version": SCHEMA_VERSION, **record.model_dump(exclude={"name"})}
+    return files.write(path, _with_digest(json.dumps(values).encode()), keep=is_another)
 
 
-def _one_line(error: ValueError) -> str:
-    if isinstance(error, ValidationError):
-        text = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:3])
-    else:
-        text = str(error)
-    return printable(text)
+def _file(number: int, record: SweepRecord) -> str:
+    """The file of a start, whose digits are those of all but its trials, so that it is found again with more."""
+    own = record.model_dump_json(exclude={"name", "trial_ids", "variables"})
+    return f"sweeps/{record.name}/{number:06}-{hashlib.sha256(own.encode()).hexdigest()[:8]}.json"
 
 
-def _digest(plan: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(plan).encode()).hexdigest()[:20]
+def _with_digest(text: bytes) -> bytes:
+    """An object of JSON with its own digest as its first value."""
+    digest = hashlib.blake2b(text, digest_size=16).hexdigest()
+    return f'{{"digest": "{digest}", '.encode() + text[1:]
+
+
+def remove_starts(files: DurableFiles, sweep: str) -> None:
+    """Delete the starts of a sweep."""
+    for path in [f"sweeps/{sweep}.json", *files.listing(f"sweeps/{sweep}")]:
+        files.delete(path)
+
+
+def copy_records(source: DurableFiles, target: DurableFiles, names: Iterable[str]) -> None:
+    """Copy the starts of sweeps; if the target has other starts of one of them, nothing is copied (`StoreError`).
+
+    Starts that the target has from an earlier copy are no others.
+    """
+    lacking = []
+    for name in names:
+        ours, theirs = history(source, name), history(target, name)
+        if theirs != ours[: len(theirs)]:
+            raise StoreError(f"the target has a sweep {name!r} of its own: give one of the two another name")
+        lacking += ours[len(theirs) :]
+    for record in lacking:
+        write_record(target, record)

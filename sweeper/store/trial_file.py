@@ -20,7 +20,6 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from sweeper.events import Status
-from sweeper.store.row_checks import check_names
 from sweeper.store.schema import (
     CURVES,
     CURVES_COLUMN,
@@ -34,11 +33,14 @@ from sweeper.store.schema import (
 )
 from sweeper.store.seal import TrialSeal, sealed
 from sweeper.trial.columns import METRICS, TIMINGS
-from sweeper.trial.provenance import Provenance
+from sweeper.trial.provenance import Provenance, without_folders
 from sweeper.trial.record import Spec, canonical
 from sweeper.trial.trial import Trial, trial_id
 
 LARGEST_NETWORK = 2**30  # bytes of the largest network that is kept
+
+MOST_NAMES, LONGEST_NAME = 1000, 200
+"""Most metrics, curves or outcomes of a trial, and characters of a name."""
 
 _KEYS = ["outcomes.key_value.key", "curves.key_value.key"]
 _METRICS = ["metrics.key_value.key", "metrics.key_value.value"]
@@ -91,7 +93,7 @@ def trial_file(result: TrialResult) -> tuple[TrialSeal, bytes]:
     named = {"metrics": result.metrics, "outcomes": result.outcomes or ()}
     named["curves"] = dict.fromkeys(name for _, name, _ in result.curves)
     for what, names in named.items():
-        check_names(names, what)
+        _check_names(names, what)
     if result.of is not None:
         return _evaluation(result, result.of)
     trial, key = result.trial, trial_id(result.trial)
@@ -107,6 +109,14 @@ def trial_file(result: TrialResult) -> tuple[TrialSeal, bytes]:
         network=None if network is None else network_digest(network),
     )
     return seal, sealed_row(seal, _row(key, result), _curves(result.curves), outcomes, network)
+
+
+def _check_names(names: Collection[str], what: str) -> None:
+    if len(names) > MOST_NAMES:
+        raise ValueError(f"has {len(names):,} {what}; a trial may have {MOST_NAMES:,}")
+    for name in names:
+        if not name.strip() or len(name) > LONGEST_NAME:
+            raise ValueError(f"has {what} called {name[:20]!r}, a name of {len(name):,} characters")
 
 
 def _evaluation(result: TrialResult, of: TrialSeal) -> tuple[TrialSeal, bytes]:
@@ -210,6 +220,7 @@ def _row(key: str, result: TrialResult) -> dict[str, Any]:
         "programs": result.programs,
         "data": result.data,
         **provenance.columns(),
+        "command": without_folders(provenance.command),
         "started": result.started,
         "finished": result.finished,
         "schema_version": SCHEMA_VERSION,

@@ -27,7 +27,7 @@ from sweeper.store.store import Store
 from sweeper.sweeps import on_cluster
 from sweeper.sweeps.on_cluster import Interrupted
 from sweeper.sweeps.output import Output
-from sweeper.trial import fingerprint, jax_settings, plugins, provenance
+from sweeper.trial import fingerprint, jax_settings, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial import Trial, used_plug_ins
@@ -119,7 +119,7 @@ def plan_evaluation(
     `command` is the command line in the provenance of rows.
     """
     store = Store.existing(results)
-    with plugins.contained(), doing("planning"):
+    with doing("planning"):
         spec = search_space.read(chosen) if isinstance(chosen, str | Path) else chosen
         if isinstance(spec, SweepSpec):
             name, ids, resources, metrics = spec.name, _planned_ids(spec, store), spec.resources, spec.metrics

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sweeper import events, kernels
+from sweeper import events
 from sweeper.analysis import cost
 from sweeper.messages import counted
 from sweeper.packs import conformance, other_code, plan, start_from
@@ -16,7 +16,7 @@ from sweeper.progress import doing
 from sweeper.space import search_space
 from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.store.store import Status, Store, SweepRecord
-from sweeper.trial import jax_settings, plugins, provenance
+from sweeper.trial import jax_settings, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.trial import Trial, used_plug_ins
 
@@ -98,7 +98,7 @@ class SweepPlan:
     @property
     def remarks(self) -> list[str]:
         """A line for each kind of doubtful value, with its path; none of them refuses the sweep."""
-        return [*kernels.remarks(), *remarks(self.trials.values(), self.spec.search)]
+        return remarks(self.trials.values(), self.spec.search)
 
     @property
     def same_as_before(self) -> bool:
@@ -111,17 +111,14 @@ class SweepPlan:
         )
 
     def check(self) -> None:
-        """Refuse plug-ins whose methods break their contracts, by shapes, and panels that name what no trial will have.
+        """Refuse plug-ins whose methods break their contracts, by shapes.
 
         Nothing is checked if the latest start was of the same space and code, as it has done so.
         """
         if self.same_as_before:
             return
-        with plugins.contained():
-            with doing("tracing the methods of plug-ins"):
-                conformance.check_shapes(self.spec.names.trials, self.spec.resources.networks)
-            with doing("checking panels"):
-                search_space.check_panels(self.spec)
+        with doing("tracing the methods of plug-ins"):
+            conformance.check_shapes(self.spec.names.trials, self.spec.resources.networks)
 
     def lines(self) -> list[str]:
         lines = [f"{self.spec.name}: {self.sentence}"]
@@ -171,7 +168,7 @@ def unchecked_plan(
     command: str | None = None,
 ) -> SweepPlan:
     """The plan of a sweep before `SweepPlan.check`. `command` is the command line in the provenance of rows."""
-    with plugins.contained(), doing("planning"):
+    with doing("planning"):
         spec = space if isinstance(space, SweepSpec) else search_space.read(space)
         store = Store.open(results)
         jax_settings.require()
@@ -196,7 +193,8 @@ def unchecked_plan(
         counting = {key: seal for key, seal in seals.items() if seal.status in done}
         others = other_code.computed_by_other_code(source.planned, counting, origin.code)
         superseded = other_code.superseded(others, seals, recompute_other_code)
-        sentences = other_code.sentences(others, superseded)
+        differs = other_code.differences(store, {key: source.planned[key] for key in others}, seals, origin.code)
+        sentences = other_code.sentences(others, superseded, differs)
         if superseded:
             for key in superseded:
                 del committed[key]

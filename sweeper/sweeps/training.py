@@ -29,7 +29,7 @@ from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
-from sweeper.trial import jax_settings, plugins, provenance
+from sweeper.trial import jax_settings, provenance
 from sweeper.trial.loaded_code import LoadedCode
 from sweeper.trial.trial import trial_id, used_plug_ins
 
@@ -92,7 +92,7 @@ def train_plan(
     plan = _fresh(plan)
     store, command = plan.store, plan.origin.command
     jax_settings.require()
-    with plugins.contained(), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         if interruption is None:
             interruption = stack.enter_context(on_cluster.answering_signals("note" if in_process else "raise"))
         output = output or Output.plain()

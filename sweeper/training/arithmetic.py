@@ -1,8 +1,9 @@
 """The arithmetic of this process: a digest of the bits that a small fixed program computes here.
 
-The kind of CPU or GPU, variables of the environment, a library that was replaced: each of them may choose other
-kernels, and so other last bits for one program. No list of causes is complete, so the effect is measured. Two processes
-of one digest compute equal bits, as far as the operations of the program tell.
+The kind of CPU or GPU, variables of the environment, settings of JAX, a library that a plug-in has changed: each of
+them may choose other kernels, or another program, and so other last bits. No list of causes is complete, so the effect
+is measured, once plug-ins are loaded and again when others are. Two processes of one digest compute equal bits, as far
+as the operations of the program tell.
 """
 
 import functools
@@ -15,17 +16,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from sweeper.training import compilation
-from sweeper.trial import jax_settings, vectorisation
+from sweeper.trial import jax_settings, plugins, vectorisation
 
 _others: dict[str, None] = {}
 
 
-@functools.cache
 def own() -> str:
-    """Ten hexadecimal digits; measured once in a process, which takes .8 CPU seconds, or .3 if the program is kept."""
+    """Ten hexadecimal digits, for the settings of JAX and the plug-ins of this process as they are now.
+
+    The first measurement takes .8 CPU seconds, or .3 if the program is kept. After the import of a plug-in a further
+    one takes .1, as it compiles nothing unless something has changed.
+    """
+    return _measured(repr(jax.config.values), plugins.load.cache_info().misses)
+
+
+@functools.lru_cache
+def _measured(settings: str, loaded: int) -> str:
     values = _values()
     with jax_settings.one_thread():
-        results = [*_of_numpy(values), *jax.device_get(compilation.fixed(_program, values)(values))]
+        results = [*_of_numpy(values), *compilation.results(_program, values)]
     return hashlib.blake2b(b"".join(map(_bytes, results)), digest_size=5).hexdigest()
 
 
@@ -51,10 +60,13 @@ def _program(values: jax.Array) -> list[jax.Array]:
     """Products, sums, functions and a sort; on a CPU factors of matrices too, whose library takes memory of a GPU."""
     line, square = values[0], values[:64, :64] + 64 * jnp.eye(64)
     results = [
-        values.T @ values,  # large enough for oneDNN, which takes other kernels for other CPUs
+        values.T @ values,  # at the default precision, and large enough for oneDNN, which knows kinds of CPU
+        jnp.matmul(values.T, values, precision="highest"),
         values @ line,
         jnp.sum(values),
         jnp.sum(values, axis=0),
+        jnp.cumsum(1 / jnp.arange(1, 1000)),  # in the default type
+        jax.random.normal(jax.random.key(0), (7,)),
         jax.nn.softmax(values[:64]),
         jnp.exp(line),
         jnp.tanh(line),

@@ -11,6 +11,7 @@ products are. A GPU would round their factors to ten bits by default; a CPU comp
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import time
 from collections.abc import Callable, Iterator
@@ -63,6 +64,7 @@ class Program:
 
 
 _programs: dict[Any, Program] = {}  # the latest used last
+_fixed: dict[str, jax.stages.Compiled] = {}  # those of `results`, by their text
 _seconds = 0.0
 
 
@@ -100,16 +102,17 @@ def _options() -> dict[str, Any]:
     return {"xla_cpu_multi_thread_eigen": False, **EMITTERS} if vectorisation.in_turns() else {}
 
 
-def fixed(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
-    """The executable of a function that belongs to no trial, compiled as those of trials are."""
-    with jax.default_matmul_precision("highest"), _device():
-        program = executable(jax.jit(function).trace(*arguments).lower(), _options())
+def results(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function gives that belongs to no trial, compiled as those of trials are, once for each program.
 
-    def run(*arguments: Any) -> Any:
-        with _device():
-            return program(*arguments)
-
-    return run
+    It is traced at every call, by the settings and the libraries as they are then.
+    """
+    with _device():
+        lowered = jax.jit(functools.partial(function)).trace(*arguments).lower()  # jax knows no new object
+        text = lowered.as_text()
+        if text not in _fixed:
+            _fixed[text] = executable(lowered, _options())
+        return jax.device_get(_fixed[text](*arguments))
 
 
 def executable(lowered: jax.stages.Lowered, options: dict[str, Any] | None = None) -> jax.stages.Compiled:

@@ -106,14 +106,7 @@ class Kind(abc.ABC, Generic[T]):
         """The metrics that the plug-ins of a trial declare, and whether high values are the good ones."""
         return {}
 
-    # Reports and figures
-
-    def exact_values(self, part: Any) -> Mapping[str, float]:
-        """Values by name that are known without a training, such as the best possible.
-
-        `part` is the record of the first part of a trial, None if this checkout does not have it.
-        """
-        return {}
+    # Figures
 
     def panels(self) -> tuple[type, ...]:
         """Kinds of panel that only these trials have: records that extend `sweeper.panels.panel.Panel`."""

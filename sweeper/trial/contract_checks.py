@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from sweeper.messages import UserError, message_of, one_line
-from sweeper.trial import patches, plugins
+from sweeper.trial import plugins
 
 
 class ContractError(UserError, ValueError):
@@ -43,7 +43,7 @@ def place(plugin: object, method: str) -> str:
     defined = getattr(type(plugin), method)
     if (other := getattr(defined, "made_of", None)) is not None:
         return place(plugin, other)
-    function = patches.function_of(defined)
+    function = plugins.function_of(defined)
     assert function is not None, "methods of plug-ins are written in Python"
     frame = traceback.FrameSummary(function.__code__.co_filename, function.__code__.co_firstlineno, method)
     return f"{plugins.line_of_ours([frame]) or f'{frame.filename}, line {frame.lineno}'}: {method}"

@@ -1,18 +1,18 @@
 """The code that this process has loaded, held against the files as they are now.
 
 A process cannot forget what it has imported. Once files were edited, neither the old nor the new fingerprint is that of
-its program, and it trains nothing more.
+its program, and it trains nothing more. Nor does it train a plug-in with a method that is not from its files: a
+notebook has put it there, workers would not have it, and no fingerprint would tell.
 """
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sweeper.messages import UserError
-from sweeper.trial import patches, plugins
+from sweeper.trial import plugins
 from sweeper.trial.code_files import LIBRARIES, NUMERICS, CodeFiles, File
-from sweeper.trial.plugins import PluginError
 from sweeper.trial.project_files import stamp
 
 
@@ -34,40 +34,15 @@ def noted(module: str) -> Iterator[None]:
     read = code.reached([module]).files  # each once
     try:
         yield
-    except BaseException:
-        # Libraries stay imported, and will be what they are now when the plug-in is mended.
+    except Exception:
+        # What was imported stays imported, as it is now, when the plug-in is mended.
         imported = {getattr(each, "__file__", None) for each in list(sys.modules.values())}
         for file in read:
             if str(file.path) in imported:
                 _first.setdefault(file, code.content(file).digest)
         raise
     # Once loaded it may have changed `sys.path`, and its imports mean other files.
-    files = code.reached([module]).files
-    _note(module, code, files)
-    _require_own({file.path for file in files})
-
-
-def _require_own(files: Set[Path]) -> None:
-    """Refuse functions that somebody else has put into the modules of these files, and remember the others."""
-    names = set(map(str, files))
-    modules = [
-        module
-        for name, module in list(sys.modules.items())
-        if getattr(module, "__file__", None) in names and not name.startswith("sweeper.")
-    ]
-
-    def strange(value: object) -> bool:
-        if (function := patches.function_of(value)) is None:
-            return False
-        file = Path(function.__code__.co_filename)
-        uncounted = file not in files and file.is_relative_to(plugins.PROJECT) and file.is_file()
-        library = file.is_relative_to(plugins.PACKAGE) or plugins.library_folder(file)
-        return function.__globals__.get("__name__") == "__main__" or (uncounted and not library)
-
-    if found := patches.foreign(modules, strange):
-        listed = ", ".join(f"{name} was replaced by {value}" for name, value in found.items())
-        raise PluginError(f"{listed}, which is no part of the plug-in: write it into its file, and start Python anew")
-    patches.of_plug_ins.see(modules)
+    _note(module, code, code.reached([module]).files)
 
 
 def note_numerics(code: CodeFiles, files: Iterable[File]) -> None:
@@ -84,10 +59,10 @@ class LoadedCode:
     """The code that this process has loaded for some plug-ins, which are given by kind and name."""
 
     def __init__(self, used: Iterable[tuple[plugins.Kind, str]]):
-        modules = {kind: plugins.modules(kind) for kind in plugins.KINDS}
-        self._modules = {"sweeper", *(modules[kind].get(name, "") for kind, name in used)} & _loaded.keys()
-        files = {file.path for module in self._modules for file in _loaded[module]}
-        self._places = sorted(files | {path.parent for path in files})
+        self._used = list(used)
+        self._modules = {"sweeper", *(plugins.module(kind, name) for kind, name in self._used)} & _loaded.keys()
+        self._files = {file.path for module in self._modules for file in _loaded[module]}
+        self._places = sorted(self._files | {path.parent for path in self._files})
         self._stamps: list[list[int]] = []
 
     def require_unchanged(self) -> None:
@@ -98,6 +73,7 @@ class LoadedCode:
         stamps = [stamp(place) for place in self._places]
         if stamps == self._stamps:
             return
+        self._require_as_written()
         code, different = CodeFiles(), set[str]()
         for module in self._modules:
             before = _loaded[module]
@@ -110,3 +86,20 @@ class LoadedCode:
                 "mixture; start again (in a notebook restart the kernel)"
             )
         self._stamps = stamps
+
+    def _require_as_written(self) -> None:
+        """An `OtherCodeError` about a method of a plug-in, or of its contract, that is from none of their files."""
+        for base in {base for kind, name in self._used for base in plugins.load(kind, name).__mro__}:
+            if Path(getattr(sys.modules.get(base.__module__), "__file__", None) or "") not in self._files:
+                continue  # a class of a library
+            for name, value in vars(base).items():
+                function = plugins.function_of(value)
+                file = Path(function.__code__.co_filename if function else "")
+                strange = file.is_file() and file.is_relative_to(plugins.PROJECT) and not plugins.library_folder(file)
+                in_main = function is not None and function.__globals__.get("__name__") == "__main__"
+                if in_main or (strange and file not in self._files):
+                    where = f"{base.__module__}.{base.__qualname__}.{name}"
+                    raise OtherCodeError(
+                        f"{where} was replaced by a function of {'this program' if in_main else file}, which no worker "
+                        "has and no row would tell: write it into the file of the plug-in, and start Python anew"
+                    )

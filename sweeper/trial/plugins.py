@@ -1,18 +1,17 @@
-"""Plug-ins (tasks, models, objectives, optimisers, experiments) are looked up by name, in three places.
+"""Plug-ins (tasks, models, objectives, optimisers, experiments) are looked up by name, in two places.
 
 The task called `maze` is the class `Task` of a file `tasks/maze.py`, the model called `transformer` the class `Model`
 of `models/transformer.py`, the objective called `cvar` the class `Objective` of `objectives/cvar.py`, the experiment
 called `classification` the class `Experiment` of `experiments/classification.py`, the optimiser called `adam` the class
 `Optimizer` of `optimizers/adam.py`; a folder with an `__init__.py` counts as a file. There is no registry to edit: a
-new file is a new name. The places are, in this order,
+new file is a new name. The places are
 
 1. the project, which is the folder in which the command was started: its folders `tasks/`, `models/`, `objectives/`,
    `optimizers/` and `experiments/`;
-2. installed packages: entry points of the groups `sweeper.tasks`, `sweeper.models`, `sweeper.objectives`,
-   `sweeper.optimizers` and `sweeper.experiments`, each a name and a class, such as `maze = "my_package.maze:Task"`;
-3. the plug-ins shipped with this package.
+2. the plug-ins shipped with this package.
 
-A name that exists twice is refused when it is loaded, with both places.
+A plug-in of an installed package is a file of one line in the project: `from lab.maze import Task`. A name that exists
+in both places is refused when it is loaded, with both files.
 
 Plug-ins are imported as `tasks.maze` and `models.transformer`, and may import each other by these names. `tasks` and
 `models` are common names, so this module does not leave them to Python's search: it makes the packages, over the
@@ -23,23 +22,22 @@ Workers are other processes, perhaps on other machines. They learn the project's
 """
 
 import collections
-import contextlib
 import functools
-import importlib.metadata
+import importlib
 import importlib.util
-import itertools
+import inspect
 import os
 import re
 import sys
 import traceback
+import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from importlib.machinery import ModuleSpec
-from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal
 
-from sweeper.interruption import signals_noted
 from sweeper.messages import UserError, instead, message_of, one_line, printable
 
 Kind = Literal["task", "model", "objective", "optimizer", "experiment"]
@@ -74,136 +72,74 @@ class PluginError(UserError, ValueError):
     """A plug-in that cannot be loaded; the message is one line for the author of a search space or plug-in."""
 
 
-class Place(NamedTuple):
-    """Where a plug-in is."""
-
-    entry_point: EntryPoint  # its module and class; made here for a file
-    file: Path | None  # its file in a folder of plug-ins; None in an installed package
-
-    def __str__(self) -> str:
-        if self.file is not None:
-            return str(self.file)
-        file = None
-        with contextlib.suppress(ImportError, ValueError):  # as far as this can be known without running it
-            file = getattr(importlib.util.find_spec(self.entry_point.module), "origin", None)
-        return f"{file or self.entry_point.module} (entry point '{self.entry_point.name}')"
-
-
 def library_folder(path: Path) -> Path | None:
     """The folder of installed packages that a path is in; None for what Python brings along, and somebody's own."""
     return next((folder for folder in path.parents if folder.name in ("site-packages", "dist-packages")), None)
 
 
 def folders(kind: Kind) -> list[Path]:
-    """The folders whose files are plug-ins of a kind: the project's before this package's, if both can be read."""
+    """The folders whose files are plug-ins of a kind: the project's before this package's."""
     candidates = dict.fromkeys(place / f"{kind}s" for place in (PROJECT, SHIPPED))
-    return [folder for folder in candidates if os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)]
+    return [folder for folder in candidates if folder.is_dir()]
 
 
 def names(kind: Kind) -> list[str]:
     """Every plug-in of a kind, in alphabetical order."""
-    return sorted(_places(kind))
+    return sorted(_files(kind))
 
 
 def modules(kind: Kind) -> dict[str, str]:
-    """The module of every plug-in of a kind, by name; of a name that exists more than once, the first place.
+    """The module of every plug-in of a kind, by name.
 
     What is called `maze (1).py`, as copies are, or `.#maze.py`, as locks of Emacs are, is no module.
     """
-    places = _places(kind).items()
-    return {name: place.entry_point.module for name, (place, *_) in places if re.fullmatch(IDENTIFIER, name)}
+    return {name: module(kind, name) for name in _files(kind) if re.fullmatch(IDENTIFIER, name)}
+
+
+def module(kind: Kind, name: str) -> str:
+    """The module of a plug-in."""
+    return f"{kind}s.{name}"
 
 
 def places() -> dict[str, list[str]]:
-    """All places of every plug-in, by its kind and name, as texts that are others for another plug-in."""
-    return {f"{kind} {name}": list(map(repr, found)) for kind in KINDS for name, found in _places(kind).items()}
+    """The files of every plug-in, by its kind and name."""
+    return {f"{kind} {name}": list(map(str, files)) for kind in KINDS for name, files in _files(kind).items()}
 
 
-def packages() -> dict[str, importlib.metadata.Distribution]:
-    """The installed packages that bring plug-ins, by name."""
-    brought = (entry_point.dist for kind in KINDS for entry_point in _entry_points(kind))
-    return {package.name: package for package in brought if package is not None}
-
-
-def _places(kind: Kind) -> dict[str, list[Place]]:
-    places = collections.defaultdict[str, list[Place]](list)
+def _files(kind: Kind) -> dict[str, list[Path]]:
+    found = collections.defaultdict[str, list[Path]](list)
     for folder in folders(kind):
         for file in sorted([*folder.glob("[!_]*.py"), *folder.glob("*/__init__.py")]):
-            name = file.parent.name if file.stem == "__init__" else file.stem
-            places[name].append(Place(EntryPoint(name, f"{kind}s.{name}:{kind.capitalize()}", ""), file))
-    for entry_point in _entry_points(kind):
-        places[entry_point.name].append(Place(entry_point, None))
-    return places
-
-
-def _entry_points(kind: Kind) -> EntryPoints:
-    return _all_entry_points(tuple(sys.path)).select(group=f"sweeper.{kind}s")
-
-
-@functools.cache
-def _all_entry_points(path: tuple[str, ...]) -> EntryPoints:
-    """The entry points of all packages on `sys.path`: reading them takes .01 s and more, and a start asks ten times."""
-    return cast("EntryPoints", importlib.metadata.entry_points())
-
-
-# Code of plug-ins
+            found[file.parent.name if file.stem == "__init__" else file.stem].append(file)
+    return found
 
 
 def line_of_ours(frames: Iterable[traceback.FrameSummary]) -> str | None:
-    """File and line of the last of the frames that is in a plug-in's folder or in this package."""
-    parents = {PACKAGE: ROOT} | _code_of_plugins()
+    """File and line of the last of the frames that is in a folder of plug-ins or in this package."""
+    of_plug_ins = (folder for kind in KINDS for folder in folders(kind))
     places = [
-        f"{Path(frame.filename).relative_to(parent)}, line {frame.lineno}"
+        f"{Path(frame.filename).relative_to(folder.parent)}, line {frame.lineno}"
         for frame in frames
-        for folder, parent in parents.items()
+        for folder in dict.fromkeys((PACKAGE, *of_plug_ins))
         if Path(frame.filename).is_relative_to(folder)
     ]
     return places[-1] if places else None
 
 
-def _code_of_plugins() -> dict[Path, Path]:
-    """Folders and files with code of plug-ins, each with the folder from which its path is told."""
-    places = {folder: folder.parent for kind in KINDS for folder in folders(kind)}
-    for kind in KINDS:
-        for entry_point in _entry_points(kind):
-            module = sys.modules.get(entry_point.module.partition(".")[0])
-            files = [*getattr(module, "__path__", []), getattr(module, "__file__", None)]
-            places |= {Path(file): Path(file).parent for file in files if file}
-    return places
-
-
-def contained() -> contextlib.AbstractContextManager[None]:
-    """Turns what is no `Exception`, such as `sys.exit(0)` in a plug-in, into a `PluginError` with its place.
-
-    It would have ended the process without a word. KeyboardInterrupt is Ctrl-C, whoever raises it.
-    """
-
-    def told(error: BaseException) -> str:
-        place = line_of_ours(traceback.extract_tb(error.__traceback__))
-        return f"{place}: {type(error).__name__}: {one_line(message_of(error))}"
-
-    return _raised_by_plugin(told, but=(Exception, KeyboardInterrupt))
-
-
-@contextlib.contextmanager
-def _raised_by_plugin(told: Callable[[BaseException], str], but: tuple[type, ...] = ()) -> Iterator[None]:
-    """Raises a `PluginError` with the words of `told` for an error of a plug-in. Errors of signal handlers pass."""
-    with signals_noted() as noted:
-        try:
-            yield
-        except BaseException as error:
-            if isinstance(error, but) or (noted and not isinstance(error, Exception)):
-                raise
-            raise PluginError(told(error)) from error
+def function_of(value: Any) -> types.FunctionType | None:
+    """The function inside of a method, a property or a wrapper."""
+    value = getattr(value, "fget", None) or getattr(value, "__func__", value)
+    value = inspect.unwrap(value) if callable(value) else None
+    return value if isinstance(value, types.FunctionType) else None
 
 
 # Imports
 
 
-_watches: list[Callable[[str], contextlib.AbstractContextManager[None]]] = []
+_watches: list[Callable[[str], AbstractContextManager[None]]] = []
 
 
-def when_loaded(watch: Callable[[str], contextlib.AbstractContextManager[None]]) -> None:
+def when_loaded(watch: Callable[[str], AbstractContextManager[None]]) -> None:
     """Load every plug-in inside the context that `watch` makes of the name of its module."""
     _watches.append(watch)
 
@@ -216,109 +152,61 @@ def load(kind: Kind, name: str) -> type:
     have it; if no module can be called so; if the file cannot be imported, or changes settings of JAX; or if its class
     lacks methods.
     """
-    places = _places(kind)
-    if name not in places:
-        raise PluginError(f"unknown {kind} '{name}'{instead(name, sorted(places))}")
-    if len(places[name]) > 1:
-        raise PluginError(f"{kind} '{name}' exists more than once: {' and '.join(map(str, places[name]))}")
-    (place,) = places[name]
+    files = _files(kind)
+    if name not in files:
+        raise PluginError(f"unknown {kind} '{name}'{instead(name, sorted(files))}")
+    if len(files[name]) > 1:
+        raise PluginError(f"{kind} '{name}' exists more than once: {' and '.join(map(str, files[name]))}")
+    (file,) = files[name]
     if re.fullmatch(IDENTIFIER, name) is None:
-        raise PluginError(f"{place}: {name!r} names no {kind}: letters, digits and _ of ASCII, no digit first")
+        raise PluginError(f"{file}: {name!r} names no {kind}: letters, digits and _ of ASCII, no digit first")
     _make_packages()  # again, as the project's folders may be newer than this process
-    with contextlib.ExitStack() as watching:
+    with ExitStack() as watching:
         for watch in _watches:
-            watching.enter_context(watch(place.entry_point.module))
-        plugin = _imported_without_changes(kind, name, place)
+            watching.enter_context(watch(module(kind, name)))
+        plugin = _imported_without_changes(kind, name, file)
     if mistake := _mistake(kind, name, plugin):
-        raise PluginError(f"{place}: {mistake}")
+        raise PluginError(f"{file}: {mistake}")
     return plugin
 
 
-def _imported_without_changes(kind: Kind, name: str, place: Place) -> Any:
-    """The plug-in, if its import leaves the settings of JAX alone that decide numbers."""
-    from sweeper.trial import jax_settings, patches  # imports JAX, as plug-ins do
+_refused: dict[Path, str] = {}
+"""The message about every plug-in whose import has changed settings: Python does not run the file a second time."""
 
-    files, message = _refused.get(place, ({}, ""))
-    if files and files == _contents(files):
-        raise PluginError(message)
-    present, before, own = set(sys.modules), jax_settings.changed(), patches.Attributes()
-    own.see(patches.of_packages("sweeper"))
-    plugin = None
+
+def _imported_without_changes(kind: Kind, name: str, file: Path) -> Any:
+    """What a file has as its plug-in, if its import leaves the settings of JAX alone that decide numbers."""
+    from sweeper.trial import jax_settings  # imports JAX, as plug-ins do
+
+    if file in _refused:
+        raise PluginError(_refused[file])
+    before = jax_settings.changed()
     try:
         with jax_settings.one_thread():  # it may compute constants
-            plugin = _imported(kind, name, place)
+            plugin = getattr(importlib.import_module(module(kind, name)), kind.capitalize(), None)
+    except Exception as error:
+        raise PluginError(_import_failure(file, error)) from error
     finally:
-        if (after := jax_settings.changed() | own.changed()) != before:
+        if (after := jax_settings.changed()) != before:
             jax_settings.put_back()
-            own.put_back()
-        if plugin is None or after != before:
-            forgotten = _forgotten(set(sys.modules) - present, place.entry_point.module.partition(".")[0])
-            files = _contents(forgotten)
     if after != before:
         listed = ", ".join(f"{setting} to {value!r}" for setting, value in after.items())
-        message = f"the import of the {kind} '{name}' sets {listed}, for all trials of the process; remove that"
-        _refused[place] = files, f"{place}: {message}"
-        raise PluginError(f"{place}: {message}")
+        for_all = f"the import of the {kind} '{name}' sets {listed}, for all trials of the process"
+        _refused[file] = f"{file}: {for_all}; remove that, and start Python anew"
+        raise PluginError(_refused[file])
     return plugin
 
 
-_refused: dict[Place, tuple[dict[Path, bytes | None], str]] = {}
-"""Plug-ins that have changed something, by their places: their own files, and the message.
-
-A library that has changed it stays imported, and changes nothing a second time.
-"""
-
-
-def _contents(files: Iterable[Path]) -> dict[Path, bytes | None]:
-    return {file: file.read_bytes() if file.is_file() else None for file in files}
-
-
-def _forgotten(names: Iterable[str], own: str) -> list[Path]:
-    """Let the modules of these names be imported anew, and return their files.
-
-    Those of this package and of libraries stay, but for the package that is called `own`. A helper that changes
-    something does it when it is run. If it stayed, the next plug-in would have what the helper defines, and nobody
-    would see what it changes.
-    """
-    files = []
-    for name in names:
-        file = Path(getattr(sys.modules[name], "__file__", None) or STANDARD_LIBRARY)
-        of_library = library_folder(file) or file.is_relative_to(STANDARD_LIBRARY)
-        if (name.partition(".")[0] == own or not of_library) and not name.startswith("sweeper."):
-            files.append(file)
-            module, (parent, _, inner) = sys.modules.pop(name), name.rpartition(".")
-            if vars(sys.modules.get(parent, module)).get(inner) is module:  # `from tasks import helper` looks there
-                delattr(sys.modules[parent], inner)
-    return files
-
-
-def _imported(kind: Kind, name: str, place: Place) -> Any:
-    with _raised_by_plugin(functools.partial(_import_failure, place)):
-        module = importlib.import_module(place.entry_point.module)
-        own = place.file is None or Path(module.__file__ or "").resolve() == place.file.resolve()
-        plugin = place.entry_point.load() if own else None
-    if not own:
-        raise PluginError(
-            f"{kind} '{name}' is {place.file}, but Python has {module.__file__} under the name {module.__name__}: "
-            f"rename one of the two"
-        )
-    return plugin
-
-
-def _import_failure(place: Place, error: BaseException) -> str:
+def _import_failure(file: Path, error: Exception) -> str:
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{error.filename}, line {error.lineno}: {error.msg}"
-    message, places = printable(one_line(message_of(error))), _code_of_plugins()
+    inner = [folder for kind in KINDS for folder in folders(kind)]
     lines = [
         f"{frame.filename}, line {frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if any(Path(frame.filename).is_relative_to(folder) for folder in places)
+        if any(Path(frame.filename).is_relative_to(folder) for folder in inner)
     ]
-    if isinstance(error, ModuleNotFoundError) and error.name and place.file is not None:
-        package = place.entry_point.module.partition(".")[0]
-        if importlib.util.find_spec(f"{package}.{error.name.partition('.')[0]}") is not None:
-            message += f"; {error.name} lies beside it: from {package}.{error.name} import …"
-    return f"{lines[-1] if lines else place}: {type(error).__name__}: {message}"
+    return f"{lines[-1] if lines else file}: {type(error).__name__}: {printable(one_line(message_of(error)))}"
 
 
 def _mistake(kind: Kind, name: str, plugin: Any) -> str | None:
@@ -329,10 +217,7 @@ def _mistake(kind: Kind, name: str, plugin: Any) -> str | None:
     from sweeper.trial.columns import COLUMNS  # asks the kinds of trial, which are made of this module
 
     if not isinstance(plugin, type) or getattr(plugin, "KIND", None) != kind:
-        return f"the {kind} '{name}' is no subclass of {_contract(kind)}"
-    for one, other in itertools.combinations(plugin.model_fields, 2):
-        if one.lower() == other.lower():
-            return f"fields {one!r} and {other!r} differ in capitals alone, which SQL ignores"
+        return f"it has no class '{kind.capitalize()}' that extends {_contract(kind)}"
     for field in plugin.model_fields:
         if (column := f"{kind}_{field}".lower()) in COLUMNS:
             return f"the field {field!r} needs another name: tables have another column {column!r}"
@@ -358,7 +243,7 @@ def _make_packages() -> None:
         name = f"{kind}s"
         if name not in sys.modules:
             sys.modules[name] = importlib.util.module_from_spec(ModuleSpec(name, None, is_package=True))
-        # Whoever imported a module of this name before keeps it; its own files come first, and `load` checks.
+        # Whoever imported a module of this name before keeps it, and its own files come first.
         package = sys.modules[name]
         package.__path__ = list(dict.fromkeys([*getattr(package, "__path__", []), *map(str, folders(kind))]))
 

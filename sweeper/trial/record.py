@@ -2,7 +2,7 @@
 
 Fields marked `Traced` are the leaves of the tree; every other field is part of its structure. So two records may share
 one compiled program exactly when `jax.tree.structure` of the two is equal. A program computes in float32 and int32, so
-a leaf that these cannot hold is refused: a learning rate of 1e-50 would be 0, which trains nothing.
+a leaf that is too large for these is refused.
 
 The canonical form of a record is plain data with every default written out, and its hash is the identity of a trial. A
 field that joins a record later would change the identity of every older trial. Such a field is marked `Unwritten`: it
@@ -17,13 +17,12 @@ Invariants:
 import enum
 import functools
 import math
-import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator, model_validator
+from pydantic import BaseModel, ConfigDict, WrapValidator, model_validator
 
 T = TypeVar("T")
 
@@ -33,7 +32,7 @@ class _TracedMarker:
 
 
 MAX_INTEGER = 2**31 - 1
-_MAX_FLOAT, _MIN_FLOAT = (2 - 2**-23) * 2.0**127, 2.0**-126
+_MAX_FLOAT = (2 - 2**-23) * 2.0**127
 
 
 def _leaf(value: Any, validated: Callable[[Any], Any]) -> Any:
@@ -41,25 +40,14 @@ def _leaf(value: Any, validated: Callable[[Any], Any]) -> Any:
     leaf = validated(value)
     if isinstance(leaf, int) and leaf > MAX_INTEGER:
         raise ValueError(f"must be at most {MAX_INTEGER:,}, got {value}")
-    if not isinstance(leaf, float) or not math.isfinite(leaf):
-        return leaf
-    if abs(leaf) > _MAX_FLOAT:
+    if isinstance(leaf, float) and math.isfinite(leaf) and abs(leaf) > _MAX_FLOAT:
         raise ValueError(f"must be at most {_MAX_FLOAT:.3g} in single precision, got {value}")
-    # Processors may round numbers below the smallest normal number to 0.
-    if 0 < abs(leaf) < _MIN_FLOAT:
-        smallest = f"the smallest number above 0 is {_MIN_FLOAT:.3g}"
-        raise ValueError(f"is 0 in single precision, got {value}; {smallest}")
-    (rounded,) = struct.unpack("f", struct.pack("f", leaf))
-    try:
-        validated(rounded)
-    except ValidationError:
-        raise ValueError(f"is {rounded:g} in single precision, which is out of bounds, got {value}") from None
     return leaf
 
 
 TRACED = _TracedMarker()
 Traced = Annotated[T, TRACED, WrapValidator(_leaf)]
-"""A field that is a leaf. Its bounds stand inside, as in `Traced[Positive]`, so that they hold for what is rounded."""
+"""A field that is a leaf; its bounds stand inside, as in `Traced[Positive]`."""
 
 
 @dataclass(frozen=True)

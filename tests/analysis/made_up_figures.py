@@ -74,7 +74,7 @@ SIZES = {"rows": "task_height", "columns": "task_width", "first": 1}
 HISTORY = panel(
     kind="history", metric="mean_loss", tail="tail_loss", y={"unit": -1, "label": "Reward"}, best={"metric": "reward"},
     split="baseline",
-    yardsticks=[{"value": "best_deterministic", "label": "no walk is better"}, {"value": "nothing", "label": "none"}],
+    lines=[{"at": -7, "label": "no walk is better"}],
     published=[{"series": "Aq_R", "metric": "tail_loss", "source": "here", "values": {100: 17, 200: 1}}],
 )  # fmt: skip
 CELLS = panel(kind="cells", name="cells", metric="first_visit", limits=[0, 9], split="baseline", **SIZES)

@@ -21,10 +21,9 @@ from sweeper.analysis import page
 from sweeper.analysis.figures import PALETTES
 from sweeper.analysis.page import MAX_MESSAGE, colours, failed_trials, trial_table, trials_of, words_of
 from sweeper.analysis.report import ReportOptions, write_report
-from sweeper.analysis.table import MINUS, texts
 from sweeper.analysis.table import html as html_of
-from sweeper.analysis.training_curves import distinct
-from sweeper.store.annotations import Subject, annotate
+from sweeper.analysis.table import texts
+from sweeper.store.annotations import annotate
 from sweeper.store.store import TRIALS, Store
 from sweeper.tables import table
 from sweeper.trial.kinds import Goal
@@ -65,14 +64,10 @@ def trial_heads(text: str) -> list[str]:
 
 
 def test_nothing_is_executed_that_a_store_wrote(tmp_path):
-    """The same without a browser: one script, and a policy that allows nothing but what is inside the file."""
+    """The same without a browser: one script, and nothing that is loaded from elsewhere."""
     text = rendered(filled(tmp_path / "store", failure(message=HOSTILE)))
     assert text.count("<script") == 1
     assert html.escape("<script>window.hit") in text
-    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
-    assert policy is not None
-    assert "default-src 'none'" in policy[1]
-    assert "unsafe" not in policy[1]
     assert re.findall(r'<[a-z][^>]* (?:src|href)=(?!"(?:data:|#))[^>]*', text) == []
 
 
@@ -86,7 +81,7 @@ def test_characters_that_reorder_or_hide_text_are_spelt_out(tmp_path):
         failure({"seed": 2}, message=f"first\n{hidden}"),
         text=f"# {hidden}\r\ntrial: {{}}\r\n",
     )
-    annotate(store.files, Subject("ours"), note=hidden)
+    annotate(store.files, "ours", note=hidden)
     text = rendered(store, table([{hidden: hidden}], hidden, hidden))
     assert [character for character in text if not character.isprintable() and character != "\n"] == []
     assert text.count(spelt) >= 8
@@ -109,7 +104,9 @@ def test_a_report_writes_the_page_of_the_sweeps_asked_for(tmp_path):
 
 def test_keys_in_addresses_are_not_shown(tmp_path):
     provenance = PROVENANCE.model_copy(update={"command": "run --results s3://key:secret@bucket/results"})
-    text = rendered(filled(tmp_path / "store", result(provenance=provenance)))
+    store = filled(tmp_path / "store", result())
+    store.record_sweep(store.sweeps()[0].model_copy(update={"provenance": provenance}))
+    text = rendered(store)
     assert "bucket/results" in text
     assert "secret" not in text
 
@@ -199,13 +196,6 @@ def test_values_have_the_colours_of_the_series_that_show_them():
     assert (found["AE_R"], len({*found.values()})) == ("#1f4fd8", 3)
 
 
-def test_a_colour_that_several_want_is_lighter_for_the_later_ones():
-    first, second, other = distinct(["#1f4fd8", "#1f4fd8", None], PALETTES["paper"])
-    assert first == "#1f4fd8"
-    assert sum(bytes.fromhex(second[1:])) > sum(bytes.fromhex(first[1:]))
-    assert other not in (first, second)
-
-
 def test_small_points_of_a_figure_keep_their_colours(tmp_path):
     """Beside the many greys of texts and grids."""
     shades = [ImageColor.getrgb(shade)[:3] for shade in PALETTES["paper"].shades.values()]
@@ -224,19 +214,6 @@ def test_small_points_of_a_figure_keep_their_colours(tmp_path):
     assert shown.getpixel((599, 599)) == pytest.approx((255, 255, 255), abs=3)
 
 
-def test_faint_bands_of_a_figure_keep_their_colours():
-    """Beside more colours than the page has, as the edges of lines give them."""
-    bands = [ImageColor.getrgb(shade) for shade in ("#f2d5da", "#d6ddf6", "#e9dcef", "#ececec", "#d3e4e2")]
-    figure = Image.effect_noise((600, 600), 100).convert("RGB")
-    figure.paste("white", (0, 0, 600, 550))
-    for place, shade in enumerate(bands):
-        figure.paste(shade, (20 * place, 0, 20 * place + 20, 40))
-    shown = page.with_few_colors(figure)
-    assert [shown.getpixel((20 * place + 10, 20)) for place in range(len(bands))] == bands
-    assert shown.getpixel((599, 0)) == (255, 255, 255)
-    assert len(shown.getcolors()) < 64
-
-
 def test_long_messages_are_clipped_in_the_middle():
     long = trials({"status": "failed", "error_message": "begin" + "x" * 10_000 + "end"})
     message = failed_trials(long)["message"][0]
@@ -247,14 +224,6 @@ def test_long_messages_are_clipped_in_the_middle():
 def cells_of(frame: pd.DataFrame) -> list[tuple[str, str]]:
     """The attributes and the text of the cells of a table."""
     return re.findall(r"<td([^>]*)>([^<]*)", html_of(frame, "table"))
-
-
-def test_infinity_is_the_largest_number_of_a_column_and_nan_is_none():
-    numbers = table([{"q": number} for number in (math.inf, -math.inf, math.nan, 2.5, -5.0)])
-    assert [(attributes.strip(), text.strip()) for attributes, text in cells_of(numbers)] == [
-        ("data-sort=1e+308", "∞"), ("data-sort=-1e+308", f"{MINUS}∞"), ("", "nan"), ("", "2.5"),
-        ("data-sort=-5", f"{MINUS}5"),
-    ]  # fmt: skip
 
 
 def test_a_cell_says_what_its_text_does():
@@ -270,4 +239,4 @@ def test_a_table_that_fails_is_a_note_on_the_page(tmp_path):
 
     text = rendered(filled(tmp_path / "store", failure()), table([{"n": Broken()}], "Votes"))
     assert re.search(r"ValueError: [^<]*&lt;nonsense&gt;", text)
-    assert 'id="origins"' in text
+    assert 'id="launches"' in text

@@ -32,7 +32,9 @@ def test_a_text_of_a_store_stays_in_its_cell():
         (0.1 + 0.2, "", "0.3"),
         (math.nan, "", "nan"),
         ([1.0, None], "", "1, null"),
-        ({"finished": 2, "failed": 0, "pending": 1}, "bar", "2 finished, 1 pending"),
+        ((1, 2), "", "[1, 2]"),
+        (tuple(range(100)), "", "0, …, 99 (100 values)"),
+        (None, "count", ""),
         ("no moment", "moment", "no moment"),
     ],
 )

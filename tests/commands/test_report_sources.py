@@ -10,7 +10,6 @@ from sweeper.analysis import figures
 from sweeper.analysis.report_sources import ReportError, sources
 from sweeper.analysis.results import Results
 from sweeper.messages import UserError
-from sweeper.panels.kinds import ScatterPanel
 from sweeper.space import search_space
 from tests.filled_stores import swept
 from tests.results import result
@@ -56,20 +55,6 @@ def test_overrides_of_the_command_line_reach_the_panels(local):
     assert names(*listed(local)) == ["renamed", "inputs"]
 
 
-def test_a_recorded_label_that_contradicts_its_metric_is_left_to_the_metric(local):
-    panel = "{kind: scatter, name: S, metric: success_p5, split: baseline, x: success, y: {label: LABEL}}"
-    for name, label in (("wrong", "Success of the worst 5 %"), ("right", "Bad cycles")):
-        text = SPACE + f"  - {panel.replace('LABEL', label)}\n"
-        swept(local, result({"seed": 0}, metrics={"success_p5": 0.5}), name=name, text=text)
-    labels = {
-        source.name: (panel.y.label, bool(source.remark))
-        for source in listed(local)
-        for panel in source.panels
-        if isinstance(panel, ScatterPanel)
-    }
-    assert labels == {"wrong": ("", True), "right": ("Bad cycles", False)}
-
-
 def test_sweeps_can_be_chosen(local):
     swept(local, result({"seed": 0}), name="one", text=SPACE)
     swept(local, result({"seed": 1}), name="other", text=SPACE)
@@ -82,27 +67,8 @@ def test_a_space_is_drawn_from_the_trials_that_it_plans(local, tmp_path):
         local.commit(result({"seed": seed}))
     (source,) = listed(local, space_of(tmp_path))
     assert (source.name, seeds(source), source.remark) == ("space", [0], "")
-
-
-def test_a_space_whose_trials_were_shortened_is_drawn_from_those(local, tmp_path):
-    space = space_of(tmp_path, steps=9)
-    for seed in range(2):
-        local.commit(result({"seed": seed}))
-    (every,) = listed(local, space)
-    assert seeds(every) == [0, 1]
-    swept(local, result({"seed": 1}), name="space", text=SPACE)
-    (earlier,) = listed(local, space)
-    assert seeds(earlier) == [1]
-    assert len({"", every.remark, earlier.remark}) == 3, "a remark says which trials these are"
-
-
-def test_planned_trials_alone_are_drawn_and_the_command_for_the_others_is_named(local, tmp_path):
-    local.commit(result())
-    short, whole = space_of(tmp_path, "short", steps=9), space_of(tmp_path, "whole")
-    missing, complete = listed(local, short, whole, planned_for="a store")
-    assert (seeds(missing), missing.command) == ([], f"python -m sweeper run {short} --results 'a store'")
-    assert missing.remark.startswith("1 of 1 trial")
-    assert (seeds(complete), complete.remark, complete.command) == ([0], "", "")
+    (missing,) = listed(local, space_of(tmp_path, steps=9))
+    assert (seeds(missing), missing.remark) == ([], "1 of 1 trial not run yet")
 
 
 def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(local, tmp_path):
@@ -120,7 +86,6 @@ def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(local, t
         panels:
           - {kind: curve, name: by width, x: model_width, metric: success, tail: success_p5, split: q}
           - {kind: histogram, name: inputs, metric: success, split: model_width}
-          - {kind: cost, name: cost, x: model_width, split: q}
         """)
     )
     for trial in search_space.read(space).expand().trials:
@@ -128,8 +93,7 @@ def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(local, t
     (source,) = listed(local, space)
     made = [figures.drawing(panel, source.results) for panel in source.panels]
     assert {drawing.panel.name: (drawing.panel.figure, len(drawing.labels())) for drawing in made} == {
-        "by width": (None, 2), "inputs": (None, 2), "cost wall time": ("cost", 2), "cost memory": ("cost", 2),
-        "cost compile time": ("cost", 0), "cost speed": ("cost", 0),
+        "by width": (None, 2), "inputs": (None, 2),
     }  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def test_the_program_has_every_command_and_says_its_version():
     assert told("--version").output == f"sweeper {__version__}\n"
     helped = told("--help").output
     for command in ("run", "evaluate", "status", "stop", "query", "report", "plot", "export", "copy", "note", "tag",
-                    "rename", "delete", "compact", "new", "check"):  # fmt: skip
+                    "delete", "compact", "new", "check"):  # fmt: skip
         assert f" {command} " in helped
         told(command, "--help")
     assert "no/such/folder" in refusal("compact", "--results", "no/such/folder")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sweeper.store.annotations import Subject, annotate
+from sweeper.store.annotations import annotate
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.filled_stores import swept
@@ -27,7 +27,7 @@ def hostile(tmp_path_factory) -> Store:
     store = Store.open(tmp_path_factory.mktemp("hostile"))
     swept(store, failure(kind=HOSTILE, message=HOSTILE), name="hostile", command=HOSTILE)
     store.write_bytes("sweeps/hostile/000009-00000000.json", f'{{"schema_version": "{HOSTILE}"}}'.encode())
-    annotate(store.files, Subject("hostile"), note=HOSTILE)
+    annotate(store.files, "hostile", note=HOSTILE)
     return store
 
 

@@ -254,7 +254,7 @@ def test_what_a_trial_has_kept_is_evaluated_by_changed_fields(tmp_path):
     store, trial = Store.open(tmp_path), toy_trial(name="measured")
     run_pack(Pack((trial,)), destination(store))
     (before,) = named(store.trials()).to_pylist()
-    (after,) = evaluated(store, [trial_id(trial)], points="20").values()
+    (after,) = evaluated(store, [trial_id(trial)], points=20).values()
     assert (before["experiment_points"], after["experiment_points"]) == (50, 20)
     assert after["distance"] == pytest.approx(before["distance"] * 20 / 50)
     assert (after["reach"], after["experiment_rate"]) == (before["reach"], before["experiment_rate"])
@@ -263,7 +263,7 @@ def test_what_a_trial_has_kept_is_evaluated_by_changed_fields(tmp_path):
     assert row == before
 
 
-@pytest.mark.parametrize("changes", [{"votes": "3"}, {"points": "x"}, {"points": "0"}, {"size": "4"}, {"name": "toy"}])
+@pytest.mark.parametrize("changes", [{"votes": 3}, {"points": "x"}, {"points": 0}, {"size": 4}, {"name": "toy"}])
 def test_fields_by_which_nothing_stored_can_be_evaluated_are_refused(tmp_path, changes):
     store, trial = Store.open(tmp_path), toy_trial(name="measured")
     run_pack(Pack((trial,)), destination(store))

@@ -8,7 +8,7 @@ import pytest
 
 from sweeper.packs import conformance
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search_space import check_panels, of_text
+from sweeper.space.search_space import of_text
 from sweeper.training.kind import kind_of
 from sweeper.trial import plugins
 from sweeper.trial.contract_checks import ContractError
@@ -173,13 +173,11 @@ def test_a_field_that_is_declared_as_a_tuple_is_told_with_the_type_that_takes_a_
     assert "ListOf[" in problem.message
 
 
-@pytest.mark.parametrize("reads", ["metric: pace, mode: min", ""], ids=["a search by a metric", "a panel"])
-def test_a_space_whose_names_an_experiment_cannot_give_is_refused_with_the_method(tmp_path, reads):
-    panels = "panels: [{kind: curve, name: p, x: points, metric: distance, split: rate}]"
-    text = f"trial: {{experiment: {{name: toy}}, steps: 2}}\nsearch: {{{reads}}}\n{panels}\n"
+def test_a_space_whose_names_an_experiment_cannot_give_is_refused_with_the_method(tmp_path):
+    text = "trial: {experiment: {name: toy}, steps: 2}\nsearch: {metric: pace, mode: min}\n"
     with project(tmp_path, toy=TOY.replace("distance.mean()", "distance.nothing()")):
         with pytest.raises(SearchSpaceError) as refused:
-            check_panels(of_text("space.yaml", text))
+            of_text("space.yaml", text)
         (problem,) = refused.value.problems
         assert problem.message.startswith("experiments/toy.py, line ")
         assert ": evaluate " in problem.message

@@ -33,7 +33,7 @@ PARTS = np.concatenate([(A.T @ A).ravel(), np.ravel(X.T @ X), X.sum(0), (X * X).
 SCALES = (0.5 + np.mod(PARTS * 2.0**12, 1)).astype(np.float32)  # of last bits
 
 
-class Own(BaseException):
+class Own(Exception):
     pass
 
 
@@ -44,7 +44,7 @@ class Mute(Exception):
 
 class Task(coloring.Task):
     name: Literal["bad"] = "bad"
-    does: Literal["well", "open", "exit", "interrupt", "generator", "own", "mute", "die", "hang"] = "well"
+    does: Literal["well", "open", "own", "mute", "die", "hang"] = "well"
 
     def sample_seeds(self, key, count):
         return super().sample_seeds(key, count) * SCALES.mean()
@@ -56,12 +56,6 @@ class Task(coloring.Task):
         match self.does:
             case "open":
                 open("/nowhere/doors.json")
-            case "exit":
-                sys.exit(0)
-            case "interrupt":
-                raise KeyboardInterrupt("no")
-            case "generator":
-                raise GeneratorExit
             case "own":
                 raise Own("several lines:\\n\\udcffthe reason")
             case "mute":

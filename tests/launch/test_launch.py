@@ -4,16 +4,12 @@ import contextlib
 import os
 import re
 import signal
-import socket
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sweeper import events, kernels, launch
+from sweeper import events, launch
 from sweeper.interruption import SIGNALS, Interruption, starting_deaf_processes
 from sweeper.launch import cluster, ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
@@ -29,6 +25,7 @@ from sweeper.sweeps import on_cluster
 from sweeper.sweeps.output import Output
 from sweeper.trial import jax_settings, plugins
 from sweeper.trial.contract_checks import ContractError
+from sweeper.trial.project_files import git
 from sweeper.trial.trial import Trial
 from tests.experiments.toy import DATA, TOY, toy_trial
 from tests.experiments.toy import project as toy_project
@@ -47,8 +44,8 @@ AS_USER = [] if os.geteuid() else ["setpriv", "--bounding-set=-dac_override,-dac
 def test_the_driver_never_starts_jax(name):
     """Jax in the driver would hold a GPU that a trial needs, and warn of its threads when the driver starts Ray.
 
-    So the driver checks panels, which needs the names of all metrics, and what plug-ins compute, without asking JAX for
-    its platform. Only the private `jax._src` says whether JAX has started: every public question starts it.
+    So the driver asks for the names of metrics, and what plug-ins compute, without asking JAX for its platform. Only
+    the private `jax._src` says whether JAX has started: every public question starts it.
     """
     code = (
         "from pathlib import Path\n"
@@ -61,7 +58,7 @@ def test_the_driver_never_starts_jax(name):
         "from tests.trials import coloring_trial\n"
         f"space = search_space.read(Path('search_spaces/{name}.yaml'))\n"
         "space.expand()\n"
-        "search_space.check_panels(space)\n"
+        "space.names.metrics\n"
         "conformance.check_values([coloring_trial()])\n"
         "assert not bridge.backends_are_initialized()"
     )
@@ -73,7 +70,6 @@ def test_a_worker_gets_one_thread_the_flags_of_the_driver_and_no_gpu_by_chance(m
     monkeypatch.setitem(jax_settings.environment, "XLA_FLAGS", "--some_flag")
     one, two, gpu = (worker_environment(r) for r in (Resources(), Resources(cpus=2), Resources(gpus=0.5)))
     assert one == two
-    assert {one[name] for name in kernels.VARIABLES} == {""}, "as if they were not set"
     assert (one["PJRT_NPROC"], one["OPENBLAS_NUM_THREADS"], one["XLA_FLAGS"]) == ("1", "1", "--some_flag")
     assert (one["JAX_PLATFORMS"], one["CUDA_VISIBLE_DEVICES"]) == ("cpu", "")
     assert not {"JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES"} & gpu.keys()
@@ -266,6 +262,7 @@ def test_what_workers_would_not_have_ends_the_start_with_file_and_line(project, 
         "tasks/mine.py": MINE, ".gitignore": "/plain/\n",
         "plain/__init__.py": "", "plain/sizes.py": "CYCLE = 5\n",
     }  # fmt: skip
+    git(project, "init", "-q")
     (project / "plain").mkdir()
     for name, text in files.items():
         (project / name).write_text(text)
@@ -295,6 +292,7 @@ def test_data_that_git_ignores_ends_the_start_with_the_way_out(tmp_path, place):
     (tmp_path / "plain").mkdir()
     np.save(tmp_path / "plain" / "data.npy", np.zeros(50, np.float32))
     with toy_project(tmp_path, toy=text):
+        git(tmp_path, "init", "-q")
         (tmp_path / ".gitignore").write_text("/plain/\n")
         with (
             code_snapshot() as snapshot,
@@ -304,38 +302,6 @@ def test_data_that_git_ignores_ends_the_start_with_the_way_out(tmp_path, place):
         (tmp_path / ".gitignore").unlink()
         with code_snapshot() as snapshot:
             rehearse(snapshot, toy_trial())
-
-
-COPY = """
-from pathlib import Path
-from types import SimpleNamespace
-from sweeper.launch.code_snapshot import code_snapshot
-from sweeper.trial import provenance
-provenance.capture("")
-with code_snapshot() as snapshot:
-    print(sorted(str(file.relative_to(snapshot.project)) for file in snapshot.project.rglob("*")))
-"""
-
-
-def test_what_is_no_file_cannot_be_read_or_is_a_store_is_left_out_of_the_copy(tmp_path):
-    for folder in ("data", "data/inner", "listed", "entered", "closed", "tasks", ".git"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "file").write_text("x")
-    (tmp_path / "store" / "trials" / "task=coloring").mkdir(parents=True)
-    (tmp_path / "store" / "module.py").touch()
-    os.mkfifo(tmp_path / "tasks" / "pipe.py")
-    with socket.socket(socket.AF_UNIX) as bound, contextlib.chdir(tmp_path):
-        bound.bind("socket")
-    for name, target in {"nowhere": "gone", "loop": "loop", "around": "..", "device": "/dev/zero"}.items():
-        (tmp_path / "data" / name).symlink_to(target)
-    Path(os.fsdecode(os.fsencode(tmp_path / "data") + b"/\xff")).touch()
-    for name, mode in {"data/inner/file": 0, "listed": 0o444, "entered": 0o111, "closed": 0, "tasks/file": 0}.items():
-        (tmp_path / name).chmod(mode)
-    done = subprocess.run(
-        [*AS_USER, sys.executable, "-c", COPY], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(plugins.ROOT)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.stdout == "['data', 'data/file']\n", done.stderr
 
 
 def test_a_project_that_cannot_be_copied_is_one_sentence(monkeypatch, tmp_path):

@@ -1,8 +1,6 @@
 """What passes between driver and worker, and what a worker does with it, without Ray."""
 
 import math
-import signal
-import sys
 from typing import Any
 
 import jax
@@ -140,23 +138,6 @@ def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(tmp_path, 
     assert Store.open(tmp_path).committed() == {work.pending[0]: "finished", work.pending[1]: "failed"}
 
 
-def test_a_signal_that_comes_while_a_plug_in_runs_fails_no_trial(tmp_path, monkeypatch):
-    def ends(signum: int, frame: object) -> None:
-        sys.exit(143)
-
-    def interrupted(*arguments: Any) -> Any:
-        signal.raise_signal(signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, ends)  # as Ray does
-    monkeypatch.setattr("sweeper.learned_algorithms.evaluation.evaluate", interrupted)
-    try:
-        with pytest.raises(SystemExit):
-            ended(Worker(PAIR, tmp_path))
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert Store.open(tmp_path).committed() == {}
-
-
 def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(tmp_path, monkeypatch):
     work = PAIR
 
@@ -205,9 +186,10 @@ def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_ma
 def test_a_worker_of_other_code_trains_nothing(tmp_path):
     origin = provenance.capture("test")
     assert origin.code is not None
-    other = origin.model_copy(update={"code": origin.code.model_copy(update={"models": {}})})
+    always = origin.code.always
+    other = origin.model_copy(update={"code": origin.code.model_copy(update={"always": always | {"jax": "0.1"}})})
     worker = Worker(PAIR, tmp_path, origin=other)
-    sentence = "the worker runs other code than this start; what differs: the model transformer"
+    sentence = f"the worker runs other code than this start; what differs: jax ({always['jax']} instead of 0.1)"
     assert worker.report() == Report(done=True, trouble=Lost(sentence, of_store=False))
     assert Store.open(tmp_path).committed() == {}
 
@@ -231,7 +213,7 @@ def test_a_worker_with_other_flags_trains_nothing_and_continues_no_checkpoint(tm
     stranger = Worker(PAIR, tmp_path, origin=first._provenance)
     trouble = stranger.report().trouble
     assert isinstance(trouble, Lost)
-    assert "XLA_FLAGS ('--xla_cpu_enable_fast_math=true' instead of" in trouble.reason
+    assert "XLA_FLAGS (--xla_cpu_enable_fast_math=true instead of" in trouble.reason
 
 
 def test_a_worker_evaluates_stored_networks(tmp_path):

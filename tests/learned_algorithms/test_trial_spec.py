@@ -222,15 +222,13 @@ def test_records_are_frozen_and_equal_ones_have_equal_hashes():
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("optimizer.learning_rate", 1e-50),
-        ("optimizer.beta2", 0.999999999),
         ("optimizer.warmup_steps", 3 * 10**9),
         ("objective.q", 1e39),
         ("steps", 3 * 10**9),
     ],
 )
 def test_a_value_that_no_compiled_program_holds_is_refused(path, value):
-    """In float32 these would be 0, 1 and infinity; int32 ends at 2**31 - 1."""
+    """In float32 the largest would be infinity; int32 ends at 2**31 - 1."""
     with pytest.raises(ValidationError) as caught:
         _changed(coloring_trial(), path, value)
     (mistake,) = caught.value.errors()

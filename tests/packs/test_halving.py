@@ -289,7 +289,7 @@ def test_work_that_was_lost_is_for_the_next_start(one):
 
 def test_checkpoints_of_other_code_are_not_counted_on(one):
     spec, store, _ = one
-    before = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"numerics": "before the mend"})})
+    before = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"always": {}})})
     source = source_of(spec, store, before)
     work = source.next()
     assert work is not None

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 TRIALS = tuple(coloring_trial(seed=seed) for seed in range(3))
 IDS = tuple(map(trial_id, TRIALS))
 ORIGIN = provenance.capture("test")
-MENDED = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"numerics": "mended"})})
+MENDED = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"always": {}})})
 PROTOCOL = {"seeds": 20, "votes": (1, 5)}
 
 

@@ -172,7 +172,7 @@ def test_a_part_of_a_pack_leaves_the_checkpoint_of_the_pack(undisturbed, tmp_pat
 
 def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):
     store = Store.open(tmp_path)
-    before = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"numerics": "before the mend"})})
+    before = ORIGIN.model_copy(update={"code": ORIGIN.code.model_copy(update={"always": {}})})
     first = pack_run.PackRun(
         THREE, THREE.trial_ids[:2], Destination(store, before, checkpoint_seconds=0.0, networks=False)
     )

@@ -32,7 +32,7 @@ from tests.whole_packs import run_pack
 ORIGIN = provenance.capture("test")
 CODE = ORIGIN.code
 assert CODE is not None
-OTHER_CODE = CODE.model_copy(update={"numerics": "before the mend"})
+OTHER_CODE = CODE.model_copy(update={"always": {}})
 
 
 def weights(trial: Trial) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from sweeper.panels.kinds import CostPanel, Panels
+from sweeper.panels.kinds import Panels
 
 CURVE = """
 kind: curve
@@ -39,9 +39,6 @@ split: baseline
 """
 
 
-COST = "{kind: cost, name: c, x: m, split: q}"
-
-
 def read(*texts):
     return TypeAdapter(Panels).validate_python([yaml.safe_load(text) for text in texts])
 
@@ -56,19 +53,12 @@ def problem(*texts):
     return ".".join(path), told if last["type"] == "value_error" else last["type"]
 
 
-def test_a_text_has_a_bound():
-    """Figures and pages would hold it, however long it is."""
-    for field in ("title", "metric"):
-        with pytest.raises(ValidationError, match=field):
-            CostPanel(kind="cost", name="a", x="q", **{"title": "x"} | {field: "x" * 100_000})
-
-
 def test_a_panel_needs_few_keys():
     curve, histogram, heatmap, split = read(
         CURVE, HISTOGRAM, HEATMAP, "{kind: curve, name: a b, x: {column: m, scale: log}, metric: loss, split: q}"
     )
     assert (curve.x.column, curve.x.scale, split.x.scale, split.split) == ("q", "linear", "log", "q")
-    assert histogram.bins is None
+    assert histogram.bins == heatmap.bins == 25
     assert heatmap.lowest == 1e-3
 
 
@@ -77,19 +67,6 @@ def test_a_series_that_names_a_line_names_all_of_its_lines():
     by_panel, by_itself = curve.series
     assert curve.metrics(by_panel) == ("success", "success_p5")
     assert curve.metrics(by_itself) == ("majority_5", None)
-
-
-def test_a_cost_panel_is_four_curves_of_one_figure():
-    text = "{kind: cost, name: cost, title: $N=15$, x: m, where: {task: recall}, split: q}"
-    panels = read(text)
-    assert [panel.name for panel in panels] == ["cost wall time", "cost speed", "cost compile time", "cost memory"]
-    assert {panel.figure for panel in panels} == {"cost"}
-    metrics = ["wall_seconds", "steps_per_second", "compile_seconds", "peak_memory_bytes"]
-    assert [panel.metric for panel in panels] == metrics
-    assert {(panel.x.column, panel.split, panel.where["task"]) for panel in panels} == {("m", "q", "recall")}
-    assert all(panel.title.startswith("$N=15$") for panel in panels)
-    for panel in read(text.replace("split: q", "series: [{label: a, color: red}]")):
-        assert [(one.label, one.color) for one in panel.series] == [("a", "red")]
 
 
 def test_the_value_axis_has_one_factor():
@@ -132,8 +109,9 @@ PUBLISHED = "published: [{{series: {}, metric: success, source: s, values: {{1: 
         (CURVE + "y: {percent: true, unit: 60}\n", "y", "percent or unit"),
         (CURVE + "y: {unit: 0}\n", "y.unit", "nothing can be measured in units of 0"),
         (CURVE + "y: {unit: -1, scale: log}\n", "y", "unit"),
-        ("{kind: cost, name: c, x: m}", "", "series or split"),
-        ("{kind: cost, name: c, x: m, split: q, metric: loss}", "metric", "extra_forbidden"),
+        ("{kind: scatter, name: s, metric: loss, split: q, x: {label: a}}", "x.column", "missing"),
+        (CURVES + "lines: [{label: best}]\n", "lines.0.at", "missing"),
+        (CURVE.replace("5A", "x" * 81), "name", "string_too_long"),
         (CURVE.replace("[AE_R, Aq_R]", "[]"), "series.0.where.baseline", "too_short"),
         (CURVE + PUBLISHED.format("A_R"), "", "published"),
         (CURVES + PUBLISHED.format("'3'"), "", "published"),
@@ -161,15 +139,3 @@ def test_panels_over_a_grid_have_defaults_for_what_seldom_differs():
 
 def test_names_that_would_share_a_file_are_refused():
     assert "'5a'" in problem(CURVE, HISTOGRAM.replace("5C", "5a"))[1]
-    assert "'c memory'" in problem(HISTOGRAM.replace("5C", "c memory"), COST)[1]
-
-
-def test_points_stand_at_a_column_or_at_a_step_of_a_curve():
-    scatter = "kind: scatter, name: s, metric: success, split: q"
-    (bare,) = read(f"{{{scatter}, x: width}}")
-    (early,) = read(f"{{{scatter}, x: {{curve: train_loss, step: 40}}}}")
-    assert (bare.x.column, early.x.curve, early.x.step) == ("width", "train_loss", 40)
-    both = f"{{{scatter}, x: {{column: q, curve: train_loss, step: 4}}}}"
-    assert problem(both) == ("x", "column or curve")
-    assert problem(f"{{{scatter}, x: {{curve: train_loss}}}}") == ("x", "step")
-    assert problem(f"{{{scatter}, x: {{column: q, step: 4}}}}") == ("x", "step")

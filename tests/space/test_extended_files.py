@@ -128,12 +128,6 @@ def test_a_mistake_names_the_file_it_stands_in(files, place, folder, monkeypatch
         search_space.read(at / "short.yaml")
 
 
-def test_a_panel_of_the_extended_space_is_checked_where_it_stands(folder):
-    at = folder(base=BASE.replace("metric: success", "metric: sucess"), short="extends: base.yaml\n")
-    with pytest.raises(SearchSpaceError, match=r"base\.yaml:15: panels\[0\].metric: .*'success'"):
-        search_space.check_panels(search_space.read(at / "short.yaml"))
-
-
 SCALARS = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False)
 TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=8)
 NUMBER_LIKE = st.sampled_from(["1e-3", "no", "0o17", "~", "", ".inf", "inf", "1_000", "12:30", "2026-11-22", "<<", "="])

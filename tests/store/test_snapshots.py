@@ -6,29 +6,20 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from sweeper.store import committed_trials, deletion, seal, snapshots
-from sweeper.store.committed_trials import Reading
+from sweeper.store import committed_trials, seal, snapshots
 from sweeper.store.files import StoreError
 from sweeper.store.schema import SNAPSHOT_FILE, TRIALS
 from sweeper.store.seal import SnapshotSeal
 from sweeper.store.store import Store
 from sweeper.store.trial_file import trial_file
 from sweeper.trial.trial import trial_id
-from tests.damage import DAMAGES, flipped, lie
+from tests.damage import DAMAGES, flipped
 from tests.power_cuts import power_cuts
 from tests.results import failure, outcomes, result
 from tests.store.meanwhile import before_next
-
-
-def opened(folder, enough=500, held=0):
-    """A store that looks at snapshots whatever the number of trials, and holds some of their rows against files."""
-    return Store.open(folder, reading=Reading(few=0, some=0, enough=enough, held=held))
 
 
 def fill(store, seeds=range(7)):
@@ -61,7 +52,7 @@ def copied(store):
 @pytest.fixture(scope="module")
 def compacted_folder(tmp_path_factory):
     """The folder of a store whose trials are in its snapshot, and what the store said before it had one."""
-    store = opened(tmp_path_factory.mktemp("compacted") / "store")
+    store = Store.open(tmp_path_factory.mktemp("compacted") / "store")
     fill(store)
     before = facts(store)
     store.compact()
@@ -72,7 +63,7 @@ def compacted_folder(tmp_path_factory):
 def compacted(compacted_folder, tmp_path):
     """A store whose trials are in the snapshot, which a test may change, and what it says."""
     folder, before = compacted_folder
-    store = opened(shutil.copytree(folder, tmp_path / "compacted"))
+    store = Store.open(shutil.copytree(folder, tmp_path / "compacted"))
     store.compact()  # copies are other files
     return store, before
 
@@ -103,11 +94,12 @@ def test_what_is_in_the_snapshot_reads_as_before_and_is_not_decoded(compacted, d
     assert store.compact() == 0
 
 
-def test_copies_of_files_are_decoded_once(compacted, decoded, tmp_path):
+def test_copies_of_files_are_decoded_once(compacted, decoded, tmp_path, monkeypatch):
     """Git and cp keep neither times nor the numbers of files."""
     store, before = compacted
     decoded.clear()
-    there = opened(shutil.copytree(store.root, tmp_path / "b"), enough=7)
+    monkeypatch.setattr(committed_trials, "ENOUGH", 7)
+    there = Store.open(shutil.copytree(store.root, tmp_path / "b"))
     assert there.trials().to_pylist() == before[2]
     assert len(set(decoded)) == 7
     decoded.clear()
@@ -116,7 +108,7 @@ def test_copies_of_files_are_decoded_once(compacted, decoded, tmp_path):
 
 
 def test_a_trial_without_a_snapshot_and_one_with_an_old_one_are_decoded(tmp_path, decoded):
-    store = opened(tmp_path)
+    store = Store.open(tmp_path)
     fill(store, range(5, 12))
     assert store.compact() == 7
     key, gone = trial_id(failure({"seed": 5}).trial), trial_id(result({"seed": 7}).trial)
@@ -133,7 +125,8 @@ def test_a_trial_without_a_snapshot_and_one_with_an_old_one_are_decoded(tmp_path
 
 
 def test_a_reading_of_many_files_leaves_a_snapshot_unless_the_store_cannot_be_written(tmp_path, monkeypatch):
-    store = opened(tmp_path, enough=7)
+    monkeypatch.setattr(committed_trials, "ENOUGH", 7)
+    store = Store.open(tmp_path)
     fill(store, range(6))
     store.trials()
     assert store.listing("snapshots") == []
@@ -152,7 +145,7 @@ def test_a_reading_of_many_files_leaves_a_snapshot_unless_the_store_cannot_be_wr
 
 
 def test_a_snapshot_has_the_types_of_its_trials(tmp_path):
-    store = opened(tmp_path)
+    store = Store.open(tmp_path)
     store.commit(result({"objective": {"q": "inf", "m": 2}}, metrics={"success": np.float32(0.5), "loss": np.nan}))
     before = store.trials()
     store.compact()
@@ -166,7 +159,7 @@ def test_a_snapshot_has_the_types_of_its_trials(tmp_path):
 
 def test_a_file_that_was_replaced_within_a_tick_of_the_clock_is_noticed(tmp_path):
     """Same size, same time of modification: it is another file."""
-    store = opened(tmp_path)
+    store = Store.open(tmp_path)
     # Checksums of pages are numbers of one to five bytes, so that few values give files of one size.
     values = {}
     for value in np.linspace(0, 1, 99):
@@ -208,7 +201,7 @@ def test_a_damaged_snapshot_costs_no_trial(compacted, damage):
 
 @pytest.mark.slow
 def test_no_flipped_bit_of_a_snapshot_gives_another_value(tmp_path):
-    store = opened(tmp_path)
+    store = Store.open(tmp_path)
     fill(store, range(2))
     columns = [*TRIALS.names, "curves"]
     rows = committed_trials.read(store.files, columns)
@@ -240,141 +233,6 @@ def test_a_damaged_trial_behind_a_snapshot_is_found_by_verify(compacted):
     assert sorted(store.committed()) == others
 
 
-@pytest.mark.parametrize("changed", ["file", "seal", "trial_id", "status", "task"])
-def test_a_row_that_contradicts_itself_is_read_from_its_file(compacted, changed, caplog):
-    """A seal, or a row, of another trial, under a right digest."""
-    store, before = compacted
-    path = Path(store.root, SNAPSHOT_FILE)
-    table = pq.ParquetFile(path).read().replace_schema_metadata(None)
-    values = table[changed].to_pylist()
-    values[0] = {"status": "stopped", "task": "recall"}.get(changed, values[1])
-    column = pa.array(values, table.schema.field(changed).type)
-    table = table.set_column(table.column_names.index(changed), changed, column)
-    path.write_bytes(seal.sealed(table, SnapshotSeal(), {"compression": "zstd", "write_statistics": False}))
-    assert facts(store) == before
-    assert "contradicts" in caplog.text or changed == "file"
-
-
-@st.composite
-def lies(draw):
-    """A column of a snapshot, and what it says there of each of seven trials: what it says of another, or anything."""
-    field = draw(st.sampled_from(list(snapshots.COLUMNS)))
-    anything = st.none()
-    if pa.types.is_string(field.type):
-        anything |= st.text(max_size=5)
-    elif pa.types.is_int64(field.type):
-        anything |= st.integers(-(2**63), 2**63 - 1)
-    elif pa.types.is_float64(field.type):
-        anything |= st.floats()
-    return field.name, draw(st.lists(st.integers(0, 6) | anything.map(lambda value: [value]), min_size=7, max_size=7))
-
-
-@pytest.mark.slow
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(lie=lies())
-def test_no_snapshot_makes_a_store_say_what_its_files_do_not(compacted_folder, tmp_path_factory, lie):
-    folder, before = compacted_folder
-    store = opened(shutil.copytree(folder, tmp_path_factory.mktemp("lied") / "store"), held=7)
-    store.compact()
-    path, (name, said) = Path(store.root, SNAPSHOT_FILE), lie
-    table = pq.ParquetFile(path).read().replace_schema_metadata(None)
-    at, told = table.column_names.index(name), table[name].to_pylist()
-    column = pa.array([each[0] if isinstance(each, list) else told[each] for each in said], table.schema.field(at).type)
-    table = table.set_column(at, table.schema.field(at), column)
-    path.write_bytes(seal.sealed(table, SnapshotSeal(), {"compression": "zstd", "write_statistics": False}))
-    assert facts(store) == before
-    assert store.verify() == []
-    store.compact()
-    assert facts(store) == before
-
-
-@pytest.mark.slow
-def test_verify_holds_a_snapshot_against_the_files(compacted, caplog):
-    store, before = compacted
-    key = sorted(before[0])[0]
-    assert store.verify() == []
-    assert copied(store) == 7
-    for lied in ({"success": 0.123}, {"status": "stopped"}):
-        lie(store, key, **lied)
-        assert facts(store) != before
-        assert store.verify() == []
-        assert key in caplog.text
-        assert facts(store) == before
-        caplog.clear()
-
-
-@pytest.mark.parametrize("lied", [{"status": "finished"}, {"steps": 7}, {"success": 0.123}, {"fingerprint": "1-0"}])
-def test_a_snapshot_that_agrees_with_itself_and_not_with_the_files_is_not_believed(compacted, lied, caplog):
-    store, before = compacted
-    key = next(key for key, status in before[0].items() if status == "failed")
-    lie(store, key, **lied)
-    assert facts(opened(store.root, held=7)) == before
-    assert key in caplog.text
-    assert store.listing("snapshots") == [], "nor by anybody else"
-
-
-def test_a_snapshot_with_two_rows_of_a_trial_doubles_nothing(compacted, caplog):
-    store, before = compacted
-    path = Path(store.root, SNAPSHOT_FILE)
-    table = pq.ParquetFile(path).read().replace_schema_metadata(None)
-    path.write_bytes(seal.sealed(pa.concat_tables([table, table[:1]]), SnapshotSeal(), {"write_statistics": False}))
-    assert facts(store) == before
-    assert SNAPSHOT_FILE in caplog.text
-
-
-def test_a_compaction_does_not_hand_on_what_a_snapshot_says_against_the_files(compacted):
-    store, before = compacted
-    lie(store, sorted(before[0])[0], status="stopped")
-    fill(store, [9])
-    opened(store.root, held=7).compact()
-    said = store.committed()
-    assert said == said | before[0]
-
-
-def test_a_trial_that_is_found_damaged_behind_a_snapshot_is_no_row(compacted, caplog):
-    store, before = compacted
-    first, *others = sorted(before[0])
-    path = Path(store.root, before[1][first].name)
-    state, data = path.stat(), path.read_bytes()
-    path.write_bytes(data[: len(data) // 2] + bytes(len(data) - len(data) // 2))
-    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert sorted(opened(store.root, held=7).committed()) == others
-    assert first in caplog.text
-    assert store.listing("snapshots") == [SNAPSHOT_FILE]
-
-
-def test_a_result_that_is_committed_beside_a_reading_is_no_fault_of_the_snapshot(compacted, caplog):
-    store, _ = compacted
-    reader = opened(store.root, held=7)
-    before_next(reader.files, "opened", lambda: store.commit(result({"seed": 5}, metrics={"success": 0.25})))
-    assert len(reader.committed()) == 7
-    assert store.listing("snapshots") == [SNAPSHOT_FILE]
-    assert SNAPSHOT_FILE not in caplog.text
-
-
-def test_a_deletion_reads_files_whatever_a_snapshot_says(compacted):
-    store, before = compacted
-    key = next(key for key, status in before[0].items() if status == "failed")
-    lie(store, key, status="finished")
-    assert deletion.of_status(store, "failed").trials == {key: "failed"}
-
-
-@pytest.mark.slow
-def test_a_small_snapshot_that_expands_to_gigabytes_is_not_decoded(compacted, caplog):
-    store, before = compacted
-    path = Path(store.root, SNAPSHOT_FILE)
-    table = pq.ParquetFile(path).read().replace_schema_metadata(None)
-    at = table.column_names.index("command")
-    table = pa.concat_tables([table] * 100)
-    table = table.set_column(at, table.schema.field(at), pa.array(["x" * 2**20] * table.num_rows))
-    path.write_bytes(seal.sealed(table, SnapshotSeal(), {"compression": "zstd", "write_statistics": False}))
-    assert path.stat().st_size < 500_000
-    held = pa.total_allocated_bytes()
-    assert store.trials().to_pylist() == before[2]
-    assert pa.total_allocated_bytes() < held + snapshots.LEAST_BOUND
-    assert "expands" in caplog.text
-
-
 # Crashes and company
 
 
@@ -384,7 +242,7 @@ def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(comp
     fill(prepared, range(20, 24))
     before = prepared.trials()
     for folder, cut in power_cuts(tmp_path, least=2):  # one write
-        store = opened(shutil.copytree(prepared.root, folder))
+        store = Store.open(shutil.copytree(prepared.root, folder))
         cut(store.compact)
         assert store.trials() == before, folder
         store.compact()
@@ -393,7 +251,7 @@ def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(comp
 
 def test_compactions_beside_a_compaction_and_beside_a_read_lose_and_double_nothing(tmp_path):
     """One before a snapshot is written, and one between the listing of trials and the reading of the snapshot."""
-    store, other = opened(tmp_path), opened(tmp_path)
+    store, other = Store.open(tmp_path), Store.open(tmp_path)
     ids = fill(store)
 
     def compacted_meanwhile(*seeds):
@@ -406,13 +264,13 @@ def test_compactions_beside_a_compaction_and_beside_a_read_lose_and_double_nothi
     assert copied(store) == 7, "the last one wins"
     assert store.trials()["trial_id"].to_pylist() == sorted(ids)
     before = sorted(ids)
-    before_next(store.files, "opened", lambda: compacted_meanwhile(9))
+    before_next(store.files, "parsed", lambda: compacted_meanwhile(9))
     assert store.trials()["trial_id"].to_pylist() == before
     assert store.trials()["trial_id"].to_pylist() == sorted(ids)
 
 
 def test_a_trial_that_is_deleted_beside_a_compaction_stays_deleted(tmp_path):
-    store = opened(tmp_path)
+    store = Store.open(tmp_path)
     first, *others = fill(store)
     name = store.seals()[first].name
     before_next(store.files, "write", lambda: store.delete(name))
@@ -423,14 +281,14 @@ def test_a_trial_that_is_deleted_beside_a_compaction_stays_deleted(tmp_path):
 
 def test_a_file_that_is_replaced_beside_a_compaction_is_not_taken_for_the_old_one(tmp_path):
     """Between the listing and the reading, and between the reading and the writing."""
-    store = opened(tmp_path)
+    store = Store.open(tmp_path)
     (key,) = fill(store, [5])
 
     def better(status, success):
         time.sleep(0.01)  # a tick of the clock of most file systems
-        assert opened(tmp_path).commit(result({"seed": 5}, status=status, metrics={"success": success}))
+        assert Store.open(tmp_path).commit(result({"seed": 5}, status=status, metrics={"success": success}))
 
-    before_next(store.files, "opened", lambda: better("stopped", 0.7))
+    before_next(store.files, "parsed", lambda: better("stopped", 0.7))
     before_next(store.files, "write", lambda: better("finished", 0.8))
     assert store.compact() == 1
     assert store.committed() == {key: "finished"}

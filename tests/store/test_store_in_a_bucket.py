@@ -9,9 +9,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from sweeper.analysis import sql
-from sweeper.store.annotations import Subject, annotate, read_annotations
-from sweeper.store.committed_trials import Reading
-from sweeper.store.copying import copy, rename_sweep
+from sweeper.store.copying import copy
 from sweeper.store.deletion import delete, of_sweep
 from sweeper.store.store import Store
 from tests.damage import flipped
@@ -24,7 +22,7 @@ pytestmark = pytest.mark.slow
 def test_the_life_of_a_store_in_a_bucket(s3, source, local):
     assert not Store.open(s3.url("life")).exists()
     filled(s3.url("life"))
-    store = pickle.loads(pickle.dumps(Store.open(s3.url("life"), reading=Reading(few=0, some=0, held=0))))
+    store = pickle.loads(pickle.dumps(Store.open(s3.url("life"))))
     assert contents(store) == contents(source)
     assert store.sweeps() == source.sweeps()
     assert sql.table("select count(success) from outcomes", store).to_pylist() == [{"count(success)": 20}]
@@ -52,14 +50,11 @@ def test_the_life_of_a_store_in_a_bucket(s3, source, local):
     assert store.committed().keys() == names.keys() - set(IDS[1:3])
     assert copy(source, store).trials == 2
 
-    # Notes, another name, a copy, a deletion
-    annotate(store.files, Subject("quick"), tags=["first"])
-    rename_sweep(store.files, "quick", "best")
-    assert read_annotations(store.files).sweeps["best"].tags == ("first",)
+    # A copy, a deletion
     assert copy(store, local).trials == 7
     assert contents(local) == contents(store)
     store.supersede(IDS[5:])
-    assert delete(store, of_sweep(store, "best")) == 0
+    delete(store, of_sweep(store, "quick"))
     assert store.committed().keys() == names.keys() - {IDS[0], IDS[4], IDS[5]}
     assert {each.name for each in store.sweeps()} == {"other"}
     assert sound(store)

@@ -14,12 +14,12 @@ from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_id
 from tasks import coloring
 from tests.processes import python
-from tests.results import PROVENANCE, failure, result
+from tests.results import PROVENANCE, failure, record, result
 from tests.tiny_sweeps import TIMINGS, with_seeds
 from tests.trials import coloring_trial
 
 CODE = fingerprint.captured()
-MENDED = CODE.model_copy(update={"numerics": "before the mend"})
+MENDED = CODE.model_copy(update={"always": CODE.always | {"sweeper/training/trainer.py": "0"}})
 
 
 def _commit(store: Store, seed: int, **provenance) -> None:
@@ -28,10 +28,11 @@ def _commit(store: Store, seed: int, **provenance) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """One row of this code, one of other code, and one without a fingerprint."""
+    """A row of this code, one of other code, which a start has recorded, and one without a fingerprint."""
     store = Store.open(tmp_path / "results")
     _commit(store, 0, code=CODE)
     _commit(store, 1, code=MENDED)
+    store.record_sweep(record("mended", code=MENDED))
     _commit(store, 2, code=None)
     return store
 
@@ -46,7 +47,8 @@ def planned(store: Store, seeds: int) -> sweeper.SweepPlan:
 def test_rows_of_other_code_are_told_and_kept(store):
     plan = planned(store, 4)
     assert (len(plan.settled), len(plan.pending), plan.superseded) == (3, 1, [])
-    assert plan.other_code.startswith("2 rows are of other code: kept")
+    differs = "what differs: sweeper/training/trainer.py"
+    assert plan.other_code.startswith(f"2 rows are of other code ({differs}): kept")
     assert f"  {plan.other_code}" in str(plan).splitlines()
 
 
@@ -57,8 +59,8 @@ def test_failures_of_other_code_are_tried_again_and_failures_of_this_code_are_ke
         store.commit(dataclasses.replace(failure({"seed": seed}), provenance=provenance))
     plan = planned(store, 7)
     again, kept = plan.other_code.splitlines()
-    assert again.startswith("1 row is of other code: moved to superseded/")
-    assert kept.startswith("2 rows are of other code: kept")
+    assert again.startswith("1 row is of other code (what differs: sweeper/training/trainer.py): moved to superseded/")
+    assert kept.startswith("2 rows are of other code (")
     assert [plan.trials[key].seed for key in plan.superseded] == [6]
     assert sorted(plan.settled.values()) == ["failed", *["finished"] * 3]
     assert [plan.trials[key].seed for key in plan.pending] == [3, 4, 6]

@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 
 import sweeper
-from sweeper.space import search_space
 from sweeper.store.store import Store
-from sweeper.trial import fingerprint, plugins
+from sweeper.trial import plugins
 from tests.processes import python
 from tests.results import result
-from tests.tiny_sweeps import SPACE, start
+from tests.tiny_sweeps import SPACE
 
 PANELS = """
 panels:
@@ -55,34 +54,6 @@ def test_a_start_draws_what_it_has_changed_or_what_is_gone(results, drawn):
     for row in results.glob("trials/**/*.parquet"):
         row.unlink()
     assert drawn(PANELS.replace("metric: success", "metric: loss")), "this start has committed the row"
-
-
-@pytest.mark.slow
-def test_a_panel_that_names_what_no_trial_has_is_refused_before_anything_runs(results, capsys):
-    space = results.parent / "misspelt.yaml"
-    space.write_text(SPACE + PANELS.replace("metric: success", "metric: succes"))
-    assert start(space, dry_run=True) == 2
-    assert "panels[0].metric: " in capsys.readouterr().err
-
-
-@pytest.mark.slow  # plans six times
-def test_panels_that_an_earlier_start_has_checked_are_checked_again_only_if_something_changes(results, monkeypatch):
-    checks = []
-    monkeypatch.setattr(search_space, "check_panels", checks.append)
-
-    def checked(panels: str = PANELS) -> bool:
-        checks.clear()
-        planned(results, panels)
-        return len(checks) == 1
-
-    assert checked()
-    assert checked()  # a plan leaves no record
-    sweeper.train(planned(results), in_process=True)
-    assert not checked()
-    assert checked(PANELS.replace("metric: success", "metric: loss"))
-    other_code = fingerprint.captured().model_copy(update={"numerics": "0" * 20})
-    monkeypatch.setattr(fingerprint, "captured", lambda: other_code)
-    assert checked()
 
 
 @pytest.mark.slow

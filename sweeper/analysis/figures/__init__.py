@@ -1,4 +1,4 @@
-"""Panels drawn from a store as PNG and PDF.
+"""Panels drawn from a store as PNG, and as PDF if that is asked for.
 
 A kind is a subclass of `drawing.Drawing`, and `layout` puts drawings on a canvas. A new kind is one more subclass and
 one more line in `KINDS`, beside its record in `sweeper.panels.kinds`; a kind of trial may have more of its own
@@ -11,26 +11,22 @@ sweep or a report.
 """
 
 import functools
-import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-import pandas as pd
-
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.drawing import Drawing, Note
 from sweeper.analysis.figures.grids import CellMaps
 from sweeper.analysis.figures.histogram import HeatMaps, Histograms
-from sweeper.analysis.figures.layout import DOTS_PER_INCH, compose, save
+from sweeper.analysis.figures.layout import DOTS_PER_INCH, save
 from sweeper.analysis.figures.lines import Curves, Histories
 from sweeper.analysis.figures.scatter import Scatters
 from sweeper.analysis.figures.style import PALETTES, PaletteName, plain
 from sweeper.analysis.results import Results
 from sweeper.panels.panel import Panel
 from sweeper.progress import each
-from sweeper.trial import plugins, provenance
 from sweeper.trial.kinds import kinds
 
 __all__ = [
@@ -87,8 +83,10 @@ def _drawings() -> dict[str, type[Drawing]]:
     return KINDS | {name: drawn for kind in kinds() for name, drawn in kind.drawings().items()}
 
 
-def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper") -> FigureReport:
-    """Draw panels into the folder `out` as `<name>.png` and `.pdf`, and as `figure-<figure>` where they share one.
+def draw(
+    results: Results, panels: Sequence[Panel], out: Path, palette: PaletteName = "paper", pdf: bool = False
+) -> FigureReport:
+    """Draw panels into the folder `out` as `<name>.png`, and as `figure-<figure>.png` where they share one.
 
     The folder has the name of the sweep or the space.
     """
@@ -102,14 +100,13 @@ def draw(results: Results, panels: Sequence[Panel], out: Path, palette: PaletteN
         if part is None:
             continue
         notes += part.notes
-        compared = attempted(panel.name, notes, part.compare) or []
-        comparisons += [one._replace(sweep=out.name) for one in compared]
-        if len(part.frame) and (written := _written([part], panel.name, out / panel.name, palette, notes)):
+        comparisons += [one._replace(sweep=out.name) for one in attempted(panel.name, notes, part.compare) or []]
+        if len(part.frame) and (written := _written([part], panel.name, out / panel.name, palette, pdf, notes)):
             paths += written
             drawn.append(part)
     together = [(figure, row) for figure, row in _by_figure(drawn).items() if len(row) > 1]
     for figure, row in each(together, f"drawing figures of {out.name}"):
-        paths += _written(row, figure, out / f"figure-{figure}", palette, notes)
+        paths += _written(row, figure, out / f"figure-{figure}", palette, pdf, notes)
     return FigureReport(out.name, results, tuple(paths), tuple(notes), tuple(comparisons), tuple(drawn))
 
 
@@ -124,7 +121,7 @@ def attempted(name: str, notes: list[Note], make: Callable[[], T]) -> T | None:
 
 
 def draw_together(
-    reports: Sequence[FigureReport], out: Path, palette: PaletteName = "paper"
+    reports: Sequence[FigureReport], out: Path, palette: PaletteName = "paper", pdf: bool = False
 ) -> tuple[list[Path], list[Note]]:
     """Draw the figures whose panels come from several reports into the folder `out`, ordered by name of the panel.
 
@@ -139,7 +136,7 @@ def draw_together(
         if several and len({part.panel.name for part in row}) == len(row):
             out.mkdir(parents=True, exist_ok=True)
             row.sort(key=lambda part: part.panel.name)
-            paths += _written(row, figure, out / f"figure-{figure}", palette, notes)
+            paths += _written(row, figure, out / f"figure-{figure}", palette, pdf, notes)
     return paths, notes
 
 
@@ -152,16 +149,8 @@ def _by_figure(drawn: Iterable[Drawing]) -> dict[str, list[Drawing]]:
     return rows
 
 
-def _written(row: Sequence[Drawing], name: str, path: Path, palette: PaletteName, notes: list[Note]) -> list[Path]:
+def _written(
+    row: Sequence[Drawing], name: str, path: Path, palette: PaletteName, pdf: bool, notes: list[Note]
+) -> list[Path]:
     """The files of a row of panels; none and a further note if it cannot be drawn."""
-    return attempted(name, notes, lambda: save(lambda: compose(row, palette), path, _content(row, palette))) or []
-
-
-def _content(row: Sequence[Drawing], palette: str) -> str:
-    """A digest of all that a figure depends on: its panels, their numbers, what is said of them, and the code."""
-    digest = hashlib.blake2b(f"{palette}{provenance.drawing_code(plugins.PACKAGE)}".encode(), digest_size=16)
-    for part in row:
-        digest.update(part.panel.model_dump_json().encode())
-        digest.update(pd.util.hash_pandas_object(part.frame, index=False).to_numpy().tobytes())
-        digest.update(repr((part.title(), part.remarks(), part.exact)).encode())
-    return digest.hexdigest()
+    return attempted(name, notes, lambda: save(row, palette, path, pdf)) or []

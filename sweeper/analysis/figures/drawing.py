@@ -1,10 +1,10 @@
 """A panel with its numbers: one tidy frame, and all that follows from the frame for every kind.
 
 A row of the frame is a number of one trial: its `series`, `x`, `seed`, `metric`, `value` and `trial_id`, and columns of
-the kind. Colours, legend, published values beside measured ones, merged entries and the text for readers who cannot see
-the figure come from the frame here. A kind is a subclass: it says which values it shows of some trials, and paints them
-into axes. It knows nothing of other panels, of the canvas, or of any task or paper: `sweeper.analysis.figures.layout`
-puts drawings side by side, with titles, legends and footers.
+the kind. Colours, legend, published values beside measured ones, and merged entries come from the frame here. A kind is
+a subclass: it says which values it shows of some trials, and paints them into axes. It knows nothing of other panels,
+of the canvas, or of any task or paper: `sweeper.analysis.figures.layout` puts drawings side by side, with titles,
+legends and footers.
 """
 
 import abc
@@ -34,8 +34,6 @@ COLUMNS = ["series", "x", "seed", "metric", "value", "trial_id"]
 PUBLISHED_ONLY = " (published only)"
 """The addition in the legend to the label of a series that has published values and nothing else."""
 
-LONG = 50  # letters of merged entries that a title does not name; the footer does
-
 PanelT = TypeVar("PanelT", bound=Panel)
 
 
@@ -50,9 +48,6 @@ class Note(NamedTuple):
 class Drawing(abc.ABC, Generic[PanelT]):
     """One panel, as the search space declares it, with the numbers that it shows."""
 
-    NAME: ClassVar[str]
-    """The name of the kind in prose, in the plural."""
-
     MERGES: ClassVar[bool] = True
     """Whether trials of a series share a point, so that a point is a mean over trials that differ."""
 
@@ -65,7 +60,6 @@ class Drawing(abc.ABC, Generic[PanelT]):
         self.differing: dict[str, list[str]] = {}  # entries in which trials differ that are not alike, by series
         self.best: list[str] = []  # the drawn setting of each series that shows the best of several
         self.declared: Sequence[Series] = ()
-        self.exact: list[tuple[int, str, float]] = []  # values known without a training: place, label, value drawn
         parts: list[pd.DataFrame] = []
         trials = [self.results.trials[:0]]
         try:
@@ -87,15 +81,13 @@ class Drawing(abc.ABC, Generic[PanelT]):
                 self.note(series.label, settings)
                 self.best.append(f"{plain(series.label)}: {settings}")
             mentioned = [*self.axis_columns(), *panel.where, *series.where]
-            if different := mixed(rows, mentioned, self.alike()):
+            if different := mixed(rows, mentioned):
                 self.differing[series.label] = different
                 self.note(
                     series.label, f"{'merges' if self.MERGES else 'has'} trials that differ in {'; '.join(different)}"
                 )
         self.frame = self.arranged(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS))
         self.trials = pd.concat(trials[1:] or trials).drop_duplicates("trial_id")
-        for remark in self.scale_remarks():
-            self.note("", remark)
 
     def _chosen(self, series: Series) -> tuple[pd.DataFrame, str]:
         """The trials of a series, and a sentence about the setting that is the best of several."""
@@ -141,19 +133,8 @@ class Drawing(abc.ABC, Generic[PanelT]):
         column = getattr(getattr(self.panel, "x", None), "column", None)
         return [column] if column else []
 
-    def alike(self) -> Sequence[str]:
-        """Columns that are not entries of a trial, and that should be equal within a series."""
-        return ()
-
-    def scales(self) -> Sequence[tuple[str, str]]:
-        """The scales of axes that depend on the values, each with a remark on values that it cannot show."""
-        return ()
-
-    def scale_remarks(self) -> list[str]:
-        return [remark for _, remark in self.scales() if remark]
-
     def widths(self) -> Sequence[float]:
-        """Width in inches of each of the axes; their height is `layout.HEIGHT`."""
+        """About the width in inches of each of the axes; their height is about `style.HEIGHT`."""
         return [WIDTH]
 
     @property
@@ -185,20 +166,15 @@ class Drawing(abc.ABC, Generic[PanelT]):
 
     @property
     def differences(self) -> list[str]:
-        """The entries in which trials of a series differ, for a title or footer."""
+        """The entries in which trials of a series differ, for the footer."""
         many = "{} entries differ; see the notes".format
         texts = (many(len(each)) if len(each) > MOST_DIFFERENT else "; ".join(each) for each in self.differing.values())
         return list(dict.fromkeys(texts))
 
-    def title(self) -> str:
-        """The title of the panel, which says if points are means over trials that differ."""
-        told = self.MERGES and len(self.differences) == 1 and len(self.differences[0]) < LONG
-        return "; ".join(filter(None, (self.panel.title, f"merged: {self.differences[0]}" if told else "")))
-
     def choice_remarks(self) -> list[str]:
         """Remarks on the choice of trials."""
         how = "merged" if self.MERGES else "within a series differ"
-        return [*self.best, *(f"{how}: {different}" for different in self.differences)]
+        return [*self.best, *[f"{how}: {'; '.join(self.differences)}"] * bool(self.differences)]
 
     def legend(self, look: Look) -> list[tuple[str, Artist]]:
         """Labels and handles of what is drawn: each series, those that are published alone, and the published marks."""
@@ -218,10 +194,6 @@ class Drawing(abc.ABC, Generic[PanelT]):
         """The handle of a series in the legend."""
         return Line2D([], [], color=shade, linestyle="none", marker=marker, markersize=4)
 
-    def shared_legend(self) -> object:
-        """Neighbouring panels of one kind share a legend if this value is equal. A panel with None has its own."""
-        return None
-
     def compare(self) -> list[Comparison]:
         """Every published value beside the measured number."""
         return [compared for reference in self.published for compared in self.beside(reference)]
@@ -231,27 +203,14 @@ class Drawing(abc.ABC, Generic[PanelT]):
         yield from ()
 
     def compared(
-        self, reference: Any, metric: str, at: float | None, published: float, behind: pd.DataFrame, **others: Any
+        self, reference: Any, metric: str, x: float | None, published: float, behind: pd.DataFrame, percent: bool
     ) -> Comparison:
-        """A published value beside what was measured, by the rows of the frame `behind` it."""
+        """A published value beside the mean over training seeds of the rows of the frame `behind` it."""
         seeds = behind.groupby("seed")["value"].mean()
-        steps = self.trials.loc[self.trials["trial_id"].isin(behind["trial_id"]), "steps"].unique()
-        numbers: dict[str, Any] = {"seeds": len(seeds), "steps": tuple(sorted(map(int, steps)))}
-        for name, statistic in (("measured", "mean"), ("lowest", "min"), ("highest", "max")):
-            numbers[name] = float(seeds.agg(statistic)) if len(seeds) else None
-        about = {"panel": self.panel.name, "series": plain(reference.series), "source": reference.source}
-        return Comparison(metric=metric, at=at, published=published, **about, **numbers | others)
-
-    def against(self) -> str:
-        """The horizontal axis, in words."""
-        return " ".join(["against", *self.axis_columns()]) if self.axis_columns() else "over inputs"
-
-    def alternative(self) -> str:
-        """A description of the figure for readers who cannot see it."""
-        drawn = [metric for series in self.declared for metric in self.panel.metrics(series) if metric]
-        title, metrics = self.panel.title and f" ({self.panel.title})", ", ".join(dict.fromkeys(drawn))
-        labels = f"one for every value of {self.panel.split}" if self.panel.split else ", ".join(self.labels())
-        return plain(f"{self.NAME} {self.panel.name}{title}: {metrics} {self.against()}; series: {labels}.")
+        scale = 100 if percent else 1
+        measured = scale * float(seeds.mean()) if len(seeds) else None
+        about = (self.panel.name, plain(reference.series), metric, x)
+        return Comparison(*about, scale * published, measured, len(seeds), percent)
 
 
 def mark(marker: str, shade: str = FAINT) -> Line2D:

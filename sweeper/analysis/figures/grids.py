@@ -59,8 +59,6 @@ class Grids(Drawing[GridT]):
 class CellMaps(Grids[CellsPanel]):
     """An outcome of every input as the colour of its cell, one map a series. A cell without an input is hatched."""
 
-    NAME = "Maps of cells"
-
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         panel, trial = self.panel, self.one_training(rows)
         height, width = int(trial["rows"].iloc[0]), int(trial["columns"].iloc[0])
@@ -99,7 +97,7 @@ class CellMaps(Grids[CellsPanel]):
         ax.set(xticks=sides[1], yticks=sides[0], xlabel="Column")
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-        style.above(ax, label, 0.5, 5, fontsize=9, color="black")
+        ax.set_title(label)
         return mesh
 
     def legend(self, look: Look) -> list[tuple[str, Artist]]:

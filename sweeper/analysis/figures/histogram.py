@@ -8,10 +8,12 @@ As heat maps there is a histogram for every value of a column, side by side, one
 of inputs, averaged over training seeds, on a logarithmic scale; white is less than its lowest value. A value of the
 column for which a series has no trial is hatched, so that it cannot be taken for an empty one.
 
-In the frame of both a row is a bin of a trial, from `low` to `high` in 0..1; its `value` is the share of the inputs.
+In the frame of both a row is a bin of a trial, which begins at `low` in 0..1; its `value` is the share of the inputs.
 """
 
+import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -23,7 +25,7 @@ from matplotlib.patches import Patch
 
 from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures import style
-from sweeper.analysis.figures.drawing import Drawing, by_seed, mark, over_seeds
+from sweeper.analysis.figures.drawing import COLUMNS, Drawing, by_seed, mark, over_seeds
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look, number, value_label
 from sweeper.analysis.results import Results
@@ -32,35 +34,36 @@ from sweeper.panels.kinds import HeatmapPanel, HistogramPanel
 from sweeper.panels.series import PublishedHistogram
 from sweeper.trial.entry_names import value_order
 
-BIN = ["low", "high"]
 PERCENTS = [0, 20, 40, 60, 80, 100]  # ticks of an outcome
 
 
 class Histograms(Drawing[HistogramPanel]):
     """Histograms of an outcome."""
 
-    NAME = "Histograms"
-
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         return shares(self.results, rows, metric, self.panel.bins)
+
+    def arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.reindex(columns=[*COLUMNS, "low"])
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,), looks, y = axes, self.looks(look), self.panel.y
         for label in self.labels():
-            (shade, marker), seeds = looks[label], by_seed(self.part(label), BIN)
-            bars = over_seeds(seeds, BIN)
-            mean, edges = bars["mean"].to_numpy() * y.factor, 100 * self._edges(label)
+            (shade, marker), seeds = looks[label], by_seed(self.part(label), ["low"])
+            bars = over_seeds(seeds, ["low"])
+            mean, edges = bars["mean"].to_numpy() * y.factor, 100 * self.edges
             ax.stairs(mean, edges, fill=True, facecolor=to_rgba(shade, 0.3), zorder=2)
             # Bins that are empty in every seed get no outline: a line along zero says nothing and hides others.
             ax.stairs(np.where(mean > 0, mean, np.nan), edges, color=shade, linewidth=1.1, zorder=3)
             if bars["count"].max() > 1:
                 seen = seeds[seeds["value"] > 0]
-                style.dots(ax, 100 * _centre(seen), seen["value"] * y.factor, shade, marker, 2.6, alpha=0.45, zorder=4)
+                at = 100 * self._centre(seen["low"])
+                style.dots(ax, at, seen["value"] * y.factor, shade, marker, 2.6, alpha=0.45, zorder=4)
         for reference in self.published:
-            shade, edges = looks[reference.series][0], self._edges(reference.series)
+            shade = looks[reference.series][0]
             for at, value in reference.fractions.items():
-                low, high = edges[bin_index(at, edges) :][:2]
-                style.cross(ax, 50 * (low + high), value * y.factor, shade)
+                low = self.edges[bin_index(at, self.edges)]
+                style.cross(ax, 100 * self._centre(low), value * y.factor, shade)
             if reference.peak is not None:
                 on_axis = {"transform": ax.get_xaxis_transform(), "clip_on": False, "zorder": 7}
                 edge = {"markeredgecolor": "white", "markeredgewidth": 0.6}
@@ -72,10 +75,13 @@ class Histograms(Drawing[HistogramPanel]):
             ax.set_ylim(bottom=0)
         ax.grid(True, axis="y")
 
-    def _edges(self, label: str) -> np.ndarray:
-        """Edges of the bins of a series; of a series without trials, the edges of default bins."""
-        part = self.part(label)
-        return bin_edges(np.empty(0), self.panel.bins or BINS) if part.empty else edges_of(part)
+    @property
+    def edges(self) -> np.ndarray:
+        return np.linspace(0, 1, self.panel.bins + 1)
+
+    def _centre(self, low: Any) -> Any:
+        """The centre of bins from their lower ends."""
+        return low + 0.5 / self.panel.bins
 
     def entry(self, label: str) -> str:
         return f"{label} ({counted(self.part(label)['seed'].nunique(), 'seed')})"
@@ -90,39 +96,28 @@ class Histograms(Drawing[HistogramPanel]):
         return [*super().legend(look), *crosses, *peaks]
 
     def remarks(self) -> list[str]:
-        parts = [bins_text(self.frame)]
+        parts = [f"Bins of {number(100 / self.panel.bins)} %"]
         if self.frame.groupby("series")["seed"].nunique().max() > 1:
             parts.append("bars: mean over training seeds; faint markers: single seeds")
         return [*parts, *self.choice_remarks()]
 
     def beside(self, reference: PublishedHistogram) -> Iterator[Comparison]:
-        part, edges = self.part(reference.series), self._edges(reference.series)
+        part = self.part(reference.series)
         for at, published in sorted(reference.fractions.items()):
-            behind = part[part["low"] == edges[bin_index(at, edges)]]
+            behind = part[part["low"] == self.edges[bin_index(at, self.edges)]]
             yield self.compared(reference, "fraction of inputs", at, published, behind, percent=True)
         if reference.peak is not None:
-            seeds = by_seed(part, BIN)
-            peaks = part.drop_duplicates("trial_id").assign(value=lambda trials: trials["seed"].map(_peaks(seeds)))
             # The peak of the histogram that is drawn: the mean of the seeds' peaks may lie where no input is.
-            mean = seeds.groupby(BIN)["value"].mean().reset_index().assign(seed=0)
-            measured = {} if part.empty else {"measured": _peaks(mean)[0]}
-            yield self.compared(reference, "fullest bin", None, reference.peak, peaks, percent=True, **measured)
+            bars = by_seed(part, ["low"]).groupby("low")["value"].mean()
+            peak = self._centre(bars.idxmax()) if len(bars) else math.nan
+            behind = part.drop_duplicates("trial_id").assign(value=peak)
+            yield self.compared(reference, "fullest bin", None, reference.peak, behind, percent=True)
 
 
 def outcome_label(drawing: "Histograms | HeatMaps") -> str:
     """The label of the axis of the outcomes, such as "Right answers (%)"."""
     labels = dict.fromkeys(map(drawing.tables.outcome_label, drawing.frame["metric"].unique()))
     return drawing.panel.label or f"{' or '.join(labels)} (%)"
-
-
-def _centre(bins: pd.DataFrame) -> pd.Series:
-    return (bins["low"] + bins["high"]) / 2
-
-
-def _peaks(bins: pd.DataFrame) -> dict[int, float]:
-    """Centre of the fullest bin, by seed."""
-    fullest = bins.loc[bins.groupby("seed")["value"].idxmax()]
-    return dict(zip(fullest["seed"], _centre(fullest), strict=True))
 
 
 # Heat maps
@@ -135,8 +130,6 @@ MOST_COLUMNS = 60  # most columns of a map; of more values of its column some ar
 
 class HeatMaps(Drawing[HeatmapPanel]):
     """Histograms as colours."""
-
-    NAME = "Heat maps"
 
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         x = column(rows, self.panel.x.column)
@@ -171,11 +164,11 @@ class HeatMaps(Drawing[HeatmapPanel]):
             part = self.part(label)
             counts = part.groupby("x")["seed"].nunique().reindex(columns, fill_value=0)
             mean = by_seed(part, ["x", "low"]).pivot_table("value", "low", "x").reindex(columns=columns)
-            mesh = ax.pcolormesh(places, 100 * edges_of(part), mean.fillna(0), norm=norm, cmap=cmap, rasterized=True)
+            edges = np.linspace(0, 100, self.panel.bins + 1)
+            mesh = ax.pcolormesh(places, edges, mean.fillna(0), norm=norm, cmap=cmap, rasterized=True)
             for index in np.flatnonzero(counts == 0).tolist():
                 ax.axvspan(index, index + 1, **style.HATCHED)
-            style.seeds_above(ax, dict(zip(places + 0.5, map(str, counts), strict=False)), 3, named=ax is axes[0])
-            style.above(ax, label, 0.5, 12, fontsize=9, color="black")
+            ax.set_title(label)
             ax.set_xticks(places[:-1] + 0.5, self._ticks())
             ax.set(yticks=PERCENTS, xlabel=self.panel.x.label or self.panel.x.column)
             ax.tick_params(labelleft=ax is axes[0])
@@ -187,7 +180,10 @@ class HeatMaps(Drawing[HeatmapPanel]):
         return []
 
     def remarks(self) -> list[str]:
-        parts = [bins_text(self.frame), "above: training seeds averaged in each column"]
+        seeds = self.frame.groupby(["series", "x"])["seed"].nunique()
+        low, high = seeds.min(), seeds.max()
+        averaged = counted(high, "training seed") if low == high else f"{low} to {high} training seeds"
+        parts = [f"Bins of {number(100 / self.panel.bins)} %", f"mean over {averaged}"]
         parts.append(f"white: less than {number(self.panel.lowest)}")
         values, shown = self._every_value(), self.columns()
         seen = self.frame[self.frame["x"].isin(shown)].drop_duplicates(["series", "x"])
@@ -196,32 +192,8 @@ class HeatMaps(Drawing[HeatmapPanel]):
         return [*parts, *self.choice_remarks()]
 
 
-# Bins that the values of a column can fill
-
-# An outcome is often a share of few samples, and so has few values: a share of 20 reaches multiples of 5 % only, and
-# leaves every fifth bin of 4 % empty. Such a column gets one bin for each of its values.
-
-BINS = 25  # number of equal bins, unless a panel gives another or the values cannot fill them
-
-FEWEST, MOST = 10, 50
-"""Steps between 0 and 1 for which every value gets a bin: with fewer, values stand apart in any bins; with more, equal
-bins hold two values or more."""
-
 SLACK = 4e-6
 """Shares of seeds are of single precision, so that 0.29 is a little below 29 %: they must not slip into a neighbour."""
-
-
-def bin_edges(values: np.ndarray, bins: int | None) -> np.ndarray:
-    """The edges of the bins of [0, 1] for a column with these different values; `bins` equal ones if that is given."""
-
-    def fit(steps: int) -> bool:
-        """Whether all values lie on so many equal steps from 0 to 1."""
-        return bool(np.all(np.abs(values * steps - np.round(values * steps)) < 1e-4))
-
-    steps = next(filter(fit, range(1, MOST + 1)), 0)
-    if bins is None and steps >= FEWEST and steps % BINS:
-        return np.concatenate([[0.0], (np.arange(steps) + 0.5) / steps, [1.0]])
-    return np.linspace(0, 1, (bins or BINS) + 1)
 
 
 def bin_index(values: np.ndarray | float, edges: np.ndarray) -> np.ndarray:
@@ -229,13 +201,8 @@ def bin_index(values: np.ndarray | float, edges: np.ndarray) -> np.ndarray:
     return np.searchsorted(edges[1:-1], np.asarray(values) + SLACK, side="right")
 
 
-def edges_of(bins: pd.DataFrame) -> np.ndarray:
-    """The edges of the bins in a frame of shares."""
-    return np.array([*sorted(bins["low"].unique()), bins["high"].max()])
-
-
-def shares(results: Results, rows: pd.DataFrame, metric: str, count: int | None) -> pd.DataFrame:
-    """The share of the inputs in each bin of each trial: `seed`, `trial_id`, `low`, `high`, `value`.
+def shares(results: Results, rows: pd.DataFrame, metric: str, bins: int) -> pd.DataFrame:
+    """The share of the inputs in each of so many bins of each trial: `seed`, `trial_id`, `low`, `value`.
 
     `NoData` if no trial has stored the outcome.
     """
@@ -243,23 +210,10 @@ def shares(results: Results, rows: pd.DataFrame, metric: str, count: int | None)
     known = {trial: distribution for trial, distribution in stored.items() if distribution is not None}
     if not known:
         raise NoData(f"the outcome '{metric}' of its inputs was not stored")
-    edges = bin_edges(np.unique(np.concatenate([values for values, _ in known.values()])), count)
+    edges = np.linspace(0, 1, bins + 1)
     filled = [
-        np.bincount(bin_index(values, edges), weights=counts, minlength=len(edges) - 1) / counts.sum()
+        np.bincount(bin_index(values, edges), weights=counts, minlength=bins) / counts.sum()
         for values, counts in known.values()
     ]
-    bins = pd.MultiIndex.from_product([known, range(len(edges) - 1)]).to_frame(index=False, name=["trial_id", "bin"])
-    bins = bins.assign(low=edges[bins["bin"]], high=edges[bins["bin"] + 1], value=np.concatenate(filled))
-    return bins.merge(rows[["trial_id", "seed"]], on="trial_id")
-
-
-def bins_text(bins: pd.DataFrame) -> str:
-    """Such as "Bins of 4 %"; where series differ each is named."""
-    described: dict[str, list[str]] = {}
-    for label, part in bins.groupby("series", sort=False):
-        edges = edges_of(part)
-        equal = np.isclose(edges[1], edges[2] - edges[1])
-        text = f"bins of {number(100 * edges[1])} %" if equal else f"a bin for each of {len(edges) - 1} values"
-        described.setdefault(text, []).append(style.plain(str(label)))
-    texts = [f"{', '.join(labels)}: {text}" if len(described) > 1 else text for text, labels in described.items()]
-    return "; ".join(texts)[0].upper() + "; ".join(texts)[1:]
+    every = pd.MultiIndex.from_product([known, edges[:-1]]).to_frame(index=False, name=["trial_id", "low"])
+    return every.assign(value=np.concatenate(filled)).merge(rows[["trial_id", "seed"]], on="trial_id")

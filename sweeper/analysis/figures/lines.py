@@ -1,18 +1,15 @@
 """Panels of lines: an average as a solid line and a tail as a dashed one, one colour a series.
 
-A point is the mean over training seeds, and a band shows their spread. On lines of few points each training seed also
-stands as a faint marker, because runs differ by seed and a mean alone hides it. Published values are crosses in the
-series' colour, upright ones for tails beside averages, also of series of which nothing is measured yet.
-
-Exact values, such as what no training can beat, are horizontal lines. The kind of the trials knows them
-(`Kind.exact_values`), of the very trials that a panel draws, so a line can never stand beside curves of another size of
-the task. If the trials of a panel have tasks of several sizes, each exact value gets a line.
+A point is the mean over training seeds, and a band shows their spread. Against a column each training seed also stands
+as a faint marker, because runs differ by seed and a mean alone hides it. Published values are crosses in the series'
+colour, upright ones for tails beside averages, also of series of which nothing is measured yet. Known numbers, such as
+what no training can beat, are horizontal lines.
 """
 
 import abc
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -30,19 +27,14 @@ from sweeper.analysis.results import Results, kind_of_row, tables_of_row
 from sweeper.messages import counted
 from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.panel import LinesPanel
-from sweeper.panels.series import PublishedCurve, Series
-from sweeper.trial.columns import TIMINGS
+from sweeper.panels.series import PublishedCurve
 from sweeper.trial.metrics import Metric
-from sweeper.trial.trial import first_part, traits_of
+from sweeper.trial.trial import traits_of
 
 DASHED = (0, (3.2, 1.6))  # line style of a tail
 
-EXACT_DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
-"""Line styles of the exact values of a panel, in turn; the dashes of a bad tail are not among them."""
-
-DENSE = 40  # a line of more points than this has few markers, and none of single seeds
-APART = 0.85  # width in inches of the axes of a single series
-MARKERS = 7  # markers along a dense line, where the palette tells series apart by them
+KNOWN_DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
+"""Line styles of the known numbers of a panel, in turn; the dashes of a bad tail are not among them."""
 
 LINE_AND_X = ["series", "metric", "tail", "x"]
 
@@ -53,13 +45,8 @@ Line = tuple[str, str, bool]  # series, metric, and whether it is the tail
 class Lines(Drawing[LinesT], abc.ABC):
     """A panel of lines; its kinds differ in their horizontal axis."""
 
-    def __init__(self, panel: LinesT, results: Results) -> None:
-        """As of every kind, and with a note on every exact value that is missing."""
-        super().__init__(panel, results)
-        self.exact = list(self._exact_lines())
-        for place, exact in enumerate(panel.yardsticks):
-            if len(self.frame) and place not in {known for known, _, _ in self.exact}:
-                self.note(exact.label, f"the trials have no exact '{exact.value}'")
+    SINGLE_SEEDS: ClassVar[bool] = True
+    """Whether points and single training seeds have markers."""
 
     def arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
         tails = {(series.label, self.panel.metrics(series)[1]) for series in self.declared}
@@ -87,22 +74,7 @@ class Lines(Drawing[LinesT], abc.ABC):
             points["min"], points["max"] = points["mean"] - deviation, points["mean"] + deviation
         return points
 
-    def _exact_lines(self) -> Iterator[tuple[int, str, float]]:
-        """The exact values of the trials: place in the panel, label, value in the unit drawn."""
-        specs = dict.fromkeys(self.trials["spec"]) if self.panel.yardsticks else ()
-        known = [kind_of_row(spec).exact_values(first_part(spec)) for spec in specs]
-        for place, exact in enumerate(self.panel.yardsticks):
-            for value in dict.fromkeys(values[exact.value] for values in known if exact.value in values):
-                drawn = value * self.panel.y.factor if exact.unit is None else value / exact.unit
-                yield place, f"{exact.label} ({drawn:.4g})", drawn
-
     # Published values
-
-    def shared_legend(self) -> object:
-        return [(series.label, series.color) for series in self.panel.series]
-
-    def published_values(self) -> list[float]:
-        return [value for reference in self.published for value in reference.values.values()]
 
     def _cross(self, reference: PublishedCurve) -> Literal["x", "+"]:
         """The marker of published values: an upright cross for a tail whose series has an average as well."""
@@ -116,23 +88,19 @@ class Lines(Drawing[LinesT], abc.ABC):
     def beside(self, reference: PublishedCurve) -> Iterator[Comparison]:
         line = self.part(reference.series)
         line = line[line["metric"] == reference.metric]
-        scale = {"percent": self.panel.y.percent, "largest": max(map(abs, self.published_values()))}
+        percent = self.panel.y.percent
         for x, published in sorted(reference.values.items()):
             behind = line[np.isclose(line["x"].astype(float), x, rtol=1e-9)]
-            yield self.compared(reference, reference.metric, x, published, behind, **scale)
+            yield self.compared(reference, reference.metric, x, published, behind, percent)
             # Of a percentile also that of all training seeds together, which may be what a paper means.
             several = behind["seed"].nunique() > 1
             if not several or (metric := self.tables.metric(reference.metric)).statistic != "percentile":
                 continue
             together = metric._replace(statistic="pooled")
             if (value := pooled(self.results, behind["trial_id"].unique(), together)) is not None:
-                yield self.compared(reference, together.name, x, published, behind.assign(value=value), **scale)
+                yield self.compared(reference, together.name, x, published, behind.assign(value=value), percent)
 
     # What is painted
-
-    @property
-    def dense(self) -> bool:
-        return bool(len(self.points)) and self.points.groupby(["series", "metric"]).size().max() > DENSE
 
     def place(self, x: float) -> float:
         """Where an x stands on the axis."""
@@ -143,28 +111,21 @@ class Lines(Drawing[LinesT], abc.ABC):
         """Labels, ticks and limits of the horizontal axis."""
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
-        self.paint_series(axes[0], look, list(self.colors()))
-
-    def paint_series(self, ax: Axes, look: Look, labels: Sequence[str]) -> None:
-        """Draw some of the series into axes."""
-        looks, y = self.looks(look), self.panel.y
+        (ax,), looks, y = axes, self.looks(look), self.panel.y
         for line, points in self.points.groupby(["series", "metric", "tail"], sort=False):
-            if line[0] in labels:
-                self._paint_line(ax, line, points, looks)  # pyright: ignore[reportArgumentType]
-        scale = self.scales()[0][0]
+            self._paint_line(ax, line, points, looks)  # pyright: ignore[reportArgumentType]
         for reference in self.published:
             for x, value in sorted(reference.values.items()):
-                if reference.series in labels and (value > 0 or scale != "log"):
-                    marker = self._cross(reference)
-                    style.cross(ax, self.place(x), value * y.factor, looks[reference.series][0], marker)
-        for at, _, value in self.exact:
-            ax.axhline(value, zorder=1.5, **self._exact_style(at, look))
-        ax.set_yscale(scale)
+                marker = self._cross(reference)
+                style.cross(ax, self.place(x), value * y.factor, looks[reference.series][0], marker)
+        for place, known in enumerate(self.panel.lines):
+            ax.axhline(known.at, zorder=1.5, **self._known_style(place, look))
+        ax.set_yscale(y.scale)
         metric = self.panel.metric or self.panel.tail
         ax.set_ylabel(y.label or (self.tables.metric(metric).axis_label(y.percent) if metric else "(%)" * y.percent))
         ax.grid(True)
         self.dress(ax)
-        if y.limits and scale == y.scale:
+        if y.limits:
             self._limit(ax, *y.limits)
 
     def _limit(self, ax: Axes, *limits: float | None) -> None:
@@ -177,16 +138,15 @@ class Lines(Drawing[LinesT], abc.ABC):
     def _paint_line(self, ax: Axes, line: Line, points: pd.DataFrame, looks: dict[str, tuple[str, str]]) -> None:
         """The means over seeds, solid with full markers, or dashed with empty ones; single seeds, and their band."""
         (label, metric, tail), (shade, marker), factor = line, looks[line[0]], self.panel.y.factor
-        x, dense = points["x"].map(self.place).to_numpy(float), self.dense
-        several = points["count"].max() > 1
+        x, several = points["x"].map(self.place).to_numpy(float), points["count"].max() > 1
+        both = tail and self._has_average(label)
         # The bands of averages and tails, one upon the other, could not be told apart.
-        if several and (dense or not (tail and self._has_average(label))):
-            low, high, alpha = points["min"] * factor, points["max"] * factor, 0.18 if dense and not tail else 0.1
-            ax.fill_between(x, low, high, color=shade, alpha=alpha, linewidth=0, zorder=2)
-        if several and not dense:
+        if several and not both:
+            low, high = points["min"] * factor, points["max"] * factor
+            ax.fill_between(x, low, high, color=shade, alpha=0.14, linewidth=0, zorder=2)
+        if several and self.SINGLE_SEEDS:
             seeds = self.seeds[(self.seeds["series"] == label) & (self.seeds["metric"] == metric)]
             # Where a series has both, single seeds of the average and of the tail lie among each other.
-            both = tail and self._has_average(label)
             faint: dict[str, Any] = {"markerfacecolor": "none", "markeredgewidth": 0.7} if both else {}
             for at, size in (
                 (points["mean"].notna() & (points["count"] > 1), {"size": 2.6, "alpha": 0.35, "zorder": 3} | faint),
@@ -195,32 +155,21 @@ class Lines(Drawing[LinesT], abc.ABC):
                 shown = seeds[seeds["x"].isin(points.loc[at, "x"])]
                 style.dots(ax, shown["x"].map(self.place), shown["value"] * factor, shade, marker, **size)
         look: dict[str, Any] = {"linestyle": DASHED, "markerfacecolor": "white"} if tail else {"markerfacecolor": shade}
-        if dense:  # lines that coincide must not hide each other's markers
-            every = max(1, len(x) // MARKERS)
-            look |= {"markevery": (list(looks).index(label) * every // 3 % every, every)}
-        look |= {"marker": self._marker(marker), "markersize": 3.6, "markeredgewidth": 0.9}
-        ax.plot(x, points["mean"].to_numpy() * factor, color=shade, linewidth=1.2 if dense else 1.4, zorder=5, **look)
-
-    def _marker(self, marker: str) -> str:
-        """The marker on a line: a dense line has none if it is the same of all series."""
-        return "" if self.dense and marker == "o" else marker
+        look |= {"marker": marker * self.SINGLE_SEEDS, "markersize": 3.6, "markeredgewidth": 0.9}
+        ax.plot(x, points["mean"].to_numpy() * factor, color=shade, linewidth=1.4, zorder=5, **look)
 
     def _has_average(self, label: str) -> bool:
         return not self.part(label)["tail"].all()
 
-    def scales(self) -> list[tuple[str, str]]:
-        values = [*self.points["mean"], *self.published_values()]
-        return [style.scale_for(self.panel.y.scale, values, "the vertical axis")]
-
-    def _exact_style(self, place: int, look: Look) -> dict[str, Any]:
-        shade = look.shades[self.panel.yardsticks[place].color]
-        return {"color": shade, "linewidth": 0.9, "linestyle": EXACT_DASHES[place % len(EXACT_DASHES)]}
+    def _known_style(self, place: int, look: Look) -> dict[str, Any]:
+        shade = look.shades[self.panel.lines[place].color]
+        return {"color": shade, "linewidth": 0.9, "linestyle": KNOWN_DASHES[place % len(KNOWN_DASHES)]}
 
     # What is said
 
     def handle(self, label: str, shade: str, marker: str) -> Artist:
         dashes = "-" if self._has_average(label) else DASHED
-        look = {"marker": self._marker(marker), "markersize": 3.6, "linewidth": 1.4, "linestyle": dashes}
+        look = {"marker": marker * self.SINGLE_SEEDS, "markersize": 3.6, "linewidth": 1.4, "linestyle": dashes}
         return Line2D([], [], color=shade, **look)
 
     def legend(self, look: Look) -> list[tuple[str, Artist]]:
@@ -234,29 +183,29 @@ class Lines(Drawing[LinesT], abc.ABC):
             entries.append((named, Line2D([], [], linestyle=DASHED, **faint)))
         crosses = {self._cross_label(each, flipped): self._cross(each) for each in self.published}
         entries += [(label, mark(marker)) for label, marker in crosses.items()]
-        return [*entries, *((label, Line2D([], [], **self._exact_style(at, look))) for at, label, _ in self.exact)]
+        for place, known in enumerate(self.panel.lines):
+            entries.append((f"{known.label} ({known.at:.4g})", Line2D([], [], **self._known_style(place, look))))
+        return entries
 
     def seeds_remark(self) -> str:
         """How many training seeds the points have."""
         low, high = int(self.points["count"].min()), int(self.points["count"].max())
-        return counted(high, "training seed") if low == high else f"{low}-{high} training seeds"
+        return counted(high, "training seed") if low == high else f"{low} to {high} training seeds"
 
     def remarks(self) -> list[str]:
         parts = [self.seeds_remark()]
         if self.points["count"].max() > 1:
             spread = {"range": "lowest to highest seed", "std": "one standard deviation over seeds"}[self.panel.band]
-            both = not self.dense and any(part["tail"].nunique() > 1 for _, part in self.frame.groupby("series"))
+            both = any(part["tail"].nunique() > 1 for _, part in self.frame.groupby("series"))
             parts.append(f"band{' of averages' * both}: {spread}")
-            parts += ["faint markers: single seeds" + ", empty of a tail" * both] * (not self.dense)
+            parts += ["faint markers: single seeds" + ", empty of a tail" * both] * self.SINGLE_SEEDS
         if self.points["mean"].isna().any():
             parts.append("no mean where a tail is 0 for one seed and 1 for another: bold empty markers")
-        return [*parts, *self.scale_remarks(), *self.choice_remarks()]
+        return [*parts, *self.choice_remarks()]
 
 
 class Curves(Lines[CurvePanel]):
-    """Lines against a column of the trials. Where points differ in their number of seeds, it stands above the axes."""
-
-    NAME = "Curves"
+    """Lines against a column of the trials."""
 
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         x, empty = column(rows, self.panel.x.column), self.panel.x.empty
@@ -269,41 +218,23 @@ class Curves(Lines[CurvePanel]):
             raise NoData(f"'{metric}' needs the outcomes of inputs, which are not stored")
         return metric_values(rows.assign(**{metric: places.map(values)}), metric, places)
 
-    @property
-    def _of_cost(self) -> bool:
-        return any(metric in TIMINGS for series in self.declared for metric in self.panel.metrics(series))
-
-    def alike(self) -> Sequence[str]:
-        # The cost of a trial depends on the machine and on other work there; its metrics do not.
-        return ("device", "lanes") if self._of_cost else ()
-
-    def _chosen(self, series: Series) -> tuple[pd.DataFrame, str]:
-        """As of every kind; a cost is of trials of one length, the most frequent, since twice the steps cost twice."""
-        rows, sentence = super()._chosen(series)
-        if not self._of_cost or rows["steps"].nunique() < 2 or "steps" in self.axis_columns():
-            return rows, sentence
-        length = rows["steps"].mode().min()
-        alike = rows[rows["steps"] == length]
-        others = f"{length:,} steps; {counted(len(rows) - len(alike), 'trial')} of other lengths left out"
-        return alike, "; ".join(filter(None, (sentence, others)))
-
     @functools.cached_property
     def every_x(self) -> list[float]:
         """All x, measured or published."""
         return sorted({*self.frame["x"], *(float(x) for each in self.published for x in each.values)})
 
-    @functools.cached_property
+    @property
+    def finite(self) -> list[float]:
+        """All x but infinity."""
+        return [x for x in self.every_x if np.isfinite(x)] or [1.0]
+
+    @property
     def log(self) -> bool:
-        """Whether the axis is logarithmic: only if each value has a place, 0 before the others and infinity after."""
-        finite = [x for x in self.every_x if np.isfinite(x)]
-        return self.panel.x.scale == "log" and min(finite, default=1) >= 0 and max(finite, default=1) > 0
+        """Whether the axis is logarithmic, which has no place for 0."""
+        return self.panel.x.scale == "log" and self.finite[0] > 0
 
     def place(self, x: float) -> float:
-        finite = [x for x in self.every_x if np.isfinite(x)] or [1.0]
-        if not np.isfinite(x):
-            return _beyond(finite, self.log)
-        before = x == 0 and self.log
-        return 1 / _beyond([1 / x for x in reversed(finite) if x > 0] or [1.0], True) if before else float(x)
+        return float(x) if np.isfinite(x) else _beyond(self.finite, self.log)
 
     def dress(self, axes: Axes) -> None:
         x, log, ticks = self.panel.x, self.log, {self.place(x): style.number(x) for x in self.every_x}
@@ -312,51 +243,9 @@ class Curves(Lines[CurvePanel]):
         axes.set_xscale("log" if log else "linear")
         axes.set_xlim(*((low / reach, high * reach) if log else (low - reach, high + reach)))
         axes.set_xlabel(x.label or x.column)
-        axes.set_xticks(list(ticks), list(ticks.values()))
+        shown = style.with_room(list(ticks), list(ticks.values()), log)
+        axes.set_xticks(shown, [ticks[at] for at in shown])
         axes.xaxis.set_minor_locator(NullLocator())
-
-    def _apart(self) -> list[str]:
-        """The series with axes of their own; none unless the panel wants it."""
-        known = {*self.labels(), *(reference.series for reference in self.published)}
-        return [label for label in self.colors() if label in known] if self.panel.apart else []
-
-    def widths(self) -> Sequence[float]:
-        return [APART] * len(self._apart()) or super().widths()
-
-    def paint(self, axes: Sequence[Axes], look: Look) -> None:
-        counts = {self.place(x): count for x, count in self.counts().items()} if self._uneven() else {}
-        for ax, label in zip(axes, self._apart() or [""], strict=True):
-            self.paint_series(ax, look, [label] if label else list(self.colors()))
-            style.seeds_above(ax, counts, 3, named=ax is axes[0])
-            style.above(ax, label, 0.5, 4 + 9 * bool(counts), fontsize=9, color="black")
-        low, high = zip(*(ax.get_ylim() for ax in axes), strict=True)
-        for ax in axes:
-            ax.set_ylim(min(low), max(high))
-            if ax is not axes[0]:
-                ax.set_ylabel("")
-                ax.tick_params(labelleft=False)
-
-    def legend(self, look: Look) -> list[tuple[str, Artist]]:
-        return [entry for entry in super().legend(look) if entry[0] not in self._apart()]
-
-    def counts(self) -> dict[float, str]:
-        """Numbers of training seeds at each x, such as "5", or "2-5" if series differ."""
-        counts = self.frame.groupby(["x", "series"])["seed"].nunique().groupby("x").agg(["min", "max"])
-        return {x: f"{low}" if low == high else f"{low}-{high}" for x, low, high in counts.itertuples()}
-
-    def _uneven(self) -> bool:
-        return len({*self.counts().values()}) > 1
-
-    def seeds_remark(self) -> str:
-        if self._uneven():
-            return "Above: training seeds at each point"
-        remark = super().seeds_remark()
-        return remark if "-" in remark else f"{remark} at every point"
-
-    def scales(self) -> list[tuple[str, str]]:
-        x = "log" if self.log else "linear"
-        remark = "" if x == self.panel.x.scale else "the horizontal axis is linear, as it has values of 0 or less"
-        return [*super().scales(), (x, remark)]
 
 
 def _beyond(finite: Sequence[float], log: bool) -> float:
@@ -370,7 +259,7 @@ def _beyond(finite: Sequence[float], log: bool) -> float:
 class Histories(Lines[HistoryPanel]):
     """Lines against the training step, of batches or of evaluations."""
 
-    NAME = "Training curves"
+    SINGLE_SEEDS = False
 
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         stored = self.results.curves(rows["trial_id"].tolist())
@@ -384,9 +273,6 @@ class Histories(Lines[HistoryPanel]):
     def dress(self, axes: Axes) -> None:
         axes.set_xlabel(self.panel.x)
         axes.locator_params(axis="x", nbins=6)
-
-    def against(self) -> str:
-        return "against the step"
 
     def remarks(self) -> list[str]:
         # A metric of the trials was evaluated while they trained, on no batch, unless it is made of a training curve.

@@ -97,20 +97,19 @@ def series_of(panel: Panel, results: Results) -> Sequence[Series]:
     return [CurveSeries(label=label, where={panel.split: [value]}) for label, value in zip(labels, values, strict=True)]
 
 
-def mixed(rows: pd.DataFrame, mentioned: Sequence[str], alike: Sequence[str] = ()) -> list[str]:
-    """Entries of the trials, and columns in `alike`, that differ between `rows`, with their values.
+def mixed(rows: pd.DataFrame, mentioned: Sequence[str]) -> list[str]:
+    """Entries of the trials that differ between `rows`, with their values.
 
     Entries whose columns are in `mentioned` are left out. Training seeds may always differ, and so may the trials of a
     setting from which trainings start.
     """
     records = [entries(spec) for spec in rows["spec"]]
-    paths, left_out = set(varying(records)), set(map(column_name, (*mentioned, *OF_A_SEED)))
+    left_out = set(map(column_name, (*mentioned, *OF_A_SEED)))
     differing = []
-    for name in sorted({*paths, *alike}):
+    for name in sorted(varying(records)):
         if column_name(name) in left_out:
             continue
-        values = rows[name] if name not in paths else [record.get(name) for record in records]
-        values = sorted(dict.fromkeys(values), key=value_order)
+        values = sorted({record.get(name): None for record in records}, key=value_order)
         if len(values) > 1:
             shown = ", ".join(map(_value, values[:4]))
             differing.append(f"{column_name(name)} ({shown}{', …' if len(values) > 4 else ''})")

@@ -7,24 +7,23 @@ a marker of its own.
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import matplotlib
 from matplotlib.axes import Axes
 
-from sweeper.messages import counted
 from sweeper.panels.axes import Color
 from sweeper.tables import value_text
 from sweeper.trial.entry_names import is_number
-from sweeper.trial.metrics import equal_but_rounding
 
 PaletteName = Literal["paper", "colorblind"]
 
 RC: dict[Any, Any] = {
     "font.size": 8.5,
     "axes.labelsize": 9,
+    "axes.titlesize": 9,
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
     "legend.fontsize": 8,
@@ -58,7 +57,8 @@ def settings() -> Iterator[None]:
         yield
 
 
-SMALL = 7  # font size of seed counts and footers, in points
+LETTER_OF_TICK = 0.024  # width of a letter of a tick, as a part of the axis
+SMALL = 7  # font size of footers, in points
 
 FAINT = "#555555"
 
@@ -94,29 +94,11 @@ PALETTES: dict[PaletteName, Look] = {
 }  # fmt: skip
 
 
-COUNT = "count"  # the group id of texts that are left out where they would run into their neighbour (`layout`)
-PUBLISHED = "published"  # the group id of crosses among the lines of their axes
-
-
-def above(axes: Axes, text: str, x: float | int, height: float | int, aside: float | int = 0, **look: Any) -> None:
-    """Write a text above the axes: at the fraction `x` of their width, and so many points above and aside."""
-    look = {"xycoords": "axes fraction", "ha": "center", "va": "bottom", "fontsize": SMALL, "color": FAINT} | look
-    axes.annotate(text, (x, 1), (aside, height), textcoords="offset points", **look)
-
-
-def seeds_above(axes: Axes, counts: Mapping[float, str], height: float | int, named: bool = True) -> None:
-    """Write numbers of seeds above places of the horizontal axis, and `named` at its beginning what they are."""
-    if counts and named:
-        above(axes, "seeds", 0, height, -4, ha="right")
-    for place, count in counts.items():
-        above(axes, count, place, height, xycoords=axes.get_xaxis_transform(), gid=COUNT)
-
-
 def cross(axes: Axes, x: float, y: float, shade: str, marker: Literal["x", "+"] = "x") -> None:
-    """Draw a published value; `layout` sets those apart that coincide, once the axes have their place."""
+    """Draw a published value."""
     size = 5.5 if marker == "x" else 7  # an upright cross of the same size looks smaller
     look = {"linestyle": "none", "marker": marker, "markersize": size, "markeredgewidth": 1.3, "color": shade}
-    axes.plot([x], [y], zorder=6, clip_on=False, gid=PUBLISHED, **look)
+    axes.plot([x], [y], zorder=6, clip_on=False, **look)
 
 
 def dots(axes: Axes, x: Any, y: Any, shade: str, marker: str, size: float, **look: Any) -> None:
@@ -125,19 +107,24 @@ def dots(axes: Axes, x: Any, y: Any, shade: str, marker: str, size: float, **loo
     axes.plot(x, y, linestyle="none", marker=marker, markersize=size, color=shade, **look)
 
 
-def show_no_rounding(axes: Axes) -> None:
-    """Widen axes that values which differ by rounding alone have made too narrow."""
-    for limits, set_limits in ((axes.get_xlim(), axes.set_xlim), (axes.get_ylim(), axes.set_ylim)):
-        if equal_but_rounding(*limits):
-            room = abs(limits[0]) / 2
-            set_limits(limits[0] - room, limits[1] + room)
-
-
 def color_bar(axes: Sequence[Axes], mesh: Any, label: str) -> None:
     """The scale of the colours of maps side by side."""
     figure = axes[0].get_figure(root=True)
     assert figure is not None
     figure.colorbar(mesh, ax=list(axes), pad=0.03, label=label).minorticks_off()
+
+
+def with_room(places: Sequence[float], labels: Sequence[str], log: bool) -> list[float]:
+    """The rising places of an axis whose labels do not run into the label before them."""
+    along = [math.log(place) for place in places] if log else places
+    letter = LETTER_OF_TICK * (along[-1] - along[0])
+    shown, end = list[float](), -math.inf
+    for place, at, label in zip(places, along, labels, strict=True):
+        half = letter * (len(plain(label)) + 1) / 2
+        if at - half >= end:
+            shown.append(place)
+            end = at + half
+    return shown
 
 
 def plain(label: str) -> str:
@@ -160,17 +147,3 @@ def number(value: float | int) -> str:
 def value_label(value: Any) -> str:
     """A value of an entry, also one that is no number, as its tick label or in a legend."""
     return number(value) if is_number(value) else value_text(value)
-
-
-def scale_for(wanted: str, values: Iterable[float], name: str) -> tuple[str, str]:
-    """The scale of an axis for these values, and a remark on what a logarithmic axis cannot show.
-
-    Without a value above 0 the axis is linear, so that it shows something.
-    """
-    finite = [value for value in values if math.isfinite(value)]
-    lost = sum(value <= 0 for value in finite)
-    if wanted == "linear" or not lost:
-        return wanted, ""
-    if lost == len(finite):
-        return "linear", f"{name} is linear, as no value is above 0"
-    return "log", f"{counted(lost, 'value')} of 0 or less not shown, as {name} is logarithmic"

@@ -127,6 +127,5 @@ def _changes(trial: TrialSpec, network: Any) -> Any:
     """What an optimiser makes of a first gradient, for which the weights of the network stand."""
     assert isinstance(trial.optimizer, GradientOptimizer)
     weights = trained(network)
-    with attributed(trial.optimizer, "transformation"):
-        transformation = trial.optimizer.transformation(trial.steps)
-        return transformation.update(weights, transformation.init(weights), weights)
+    transformation = trial.optimizer.transformation(trial.steps)
+    return transformation.update(weights, transformation.init(weights), weights)

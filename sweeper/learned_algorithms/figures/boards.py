@@ -28,8 +28,6 @@ class Boards(Grids[BoardPanel]):
     the frame is a visited cell, by seed `r` and `walk`; its `value` is the number of the cell.
     """
 
-    NAME = "Boards"
-
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         panel, trial = self.panel, self.one_training(rows)
         height, width = int(trial["rows"].iloc[0]), int(trial["columns"].iloc[0])
@@ -80,7 +78,7 @@ class Boards(Grids[BoardPanel]):
             for (row, place), color in (((1, 1), "black"), (self.panel.target, TARGET)):
                 edge = {"markeredgecolor": "white", "markeredgewidth": 0.6}
                 ax.plot(place, row, marker="*", markersize=11, color=color, zorder=6, **edge)
-            style.above(ax, label, 0.5, 4, fontsize=9, color="black")
+            ax.set_title(label)
 
     def legend(self, look: Look) -> list[tuple[str, Artist]]:
         star = {"linestyle": "none", "marker": "*", "markersize": 8}

@@ -4,9 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.panels.axes import Name, Unit, ValueAxis
-from sweeper.panels.names import TrialNames, unknown
 from sweeper.panels.panel import GridPanel, RowLinesPanel
 
 
@@ -25,10 +23,6 @@ class VotesPanel(RowLinesPanel):
     metric: Name = "votes"
     tail: Name | None = "votes_p5"
 
-    def mistake(self, names: TrialNames, metric: str) -> str | None:
-        counted = [named for named in map(metric_named, names.metrics) if named.number is not None]
-        return unknown("votes", metric, [named._replace(number=None).name for named in counted])
-
 
 class BoardPanel(GridPanel):
     """Two walks of an agent to the cell `target` (row and column from 1), one board for each of several seeds r.
@@ -39,7 +33,6 @@ class BoardPanel(GridPanel):
     """
 
     SOURCE = "walk"
-    COLUMNS = ("rows", "columns", "longest")
 
     kind: Literal["board"]
     metric: Name = "path"
@@ -47,7 +40,3 @@ class BoardPanel(GridPanel):
     longest: Name
     boards: Annotated[int, Field(ge=1, le=10)] = 3
     unit: Unit = 1.0
-
-    def mistake(self, names: TrialNames, metric: str) -> str | None:
-        first = "_0_0"
-        return unknown("walk", metric, [name.removesuffix(first) for name in names.outcomes if name.endswith(first)])

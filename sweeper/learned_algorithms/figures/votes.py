@@ -36,8 +36,6 @@ ERRORS = 2.0  # length of an error bar to either side, in standard errors
 class VoteCurves(Lines[VotesPanel]):
     """Lines against the number of votes."""
 
-    NAME = "Success of votes"
-
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         """As of every kind, with the standard `error` of each value, and `margin` and `rivals` of its trial; or NaN."""
         named = metric_named(metric)
@@ -99,9 +97,6 @@ class VoteCurves(Lines[VotesPanel]):
     def _bounds(self, label: str) -> list[tuple[float, int]]:
         """The margins of a series, with the number of rivals; none unless the bound says something for every trial."""
         return self._margins(label) if all(self._promises(label)) else []
-
-    def against(self) -> str:
-        return "against the number of votes"
 
     def remarks(self) -> list[str]:
         parts = super().remarks()
