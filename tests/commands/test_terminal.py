@@ -1,5 +1,6 @@
 """Text that strangers wrote into a store cannot control the terminal of its reader."""
 
+import dataclasses
 import json
 import os
 import pty
@@ -9,10 +10,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from sweeper.listeners import heartbeats
 from sweeper.store.annotations import annotate
 from sweeper.store.store import Store
 from sweeper.trial import plugins
 from tests.filled_stores import swept
+from tests.heartbeats import PACK, heartbeat
 from tests.results import failure
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\rgone\u202e"
@@ -23,17 +26,19 @@ SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\rgone\u202e"
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory) -> Store:
-    """A store with hostile text in a row and in the command of a sweep."""
+    """A store with hostile text in a row, in the command of a sweep and in what its driver says."""
     store = Store.open(tmp_path_factory.mktemp("hostile"))
     swept(store, failure(kind=HOSTILE, message=HOSTILE), name="hostile", command=HOSTILE)
     store.write_bytes("sweeps/hostile/000009-00000000.json", f'{{"schema_version": "{HOSTILE}"}}'.encode())
     annotate(store.files, "hostile", note=HOSTILE)
+    pack = dataclasses.replace(PACK, label=HOSTILE, node=HOSTILE)
+    heartbeats.write_heartbeat(store.files, "hostile", heartbeat(command=HOSTILE, state=HOSTILE, packs=(pack,)))
     return store
 
 
 RUNS_ALL = """
-import json, os, runpy, sys
-for os.environ["TERM_PROGRAM"], arguments in json.loads(sys.argv[1]):
+import json, runpy, sys
+for arguments in json.loads(sys.argv[1]):
     sys.argv = arguments
     try:
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
@@ -44,7 +49,7 @@ for os.environ["TERM_PROGRAM"], arguments in json.loads(sys.argv[1]):
 """Runs commands in turns: most of a command's time is its imports."""
 
 
-def on_terminals(commands: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+def on_terminals(commands: Sequence[Sequence[str]]) -> list[str]:
     """What each command prints, on both streams, to a terminal that is emulated by the program beside it."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -79,7 +84,7 @@ def test_stored_text_is_spelt_out(hostile):
         ("sweeper", "note", "hostile", HOSTILE, "--remove"),
         ("sweeper", "report"),
     ]
-    told = on_terminals([("", [*command, "--results", hostile.url]) for command in commands])
+    told = on_terminals([[*command, "--results", hostile.url] for command in commands])
     assert SHOWN in told[0]
     for command, printed in zip(commands, told, strict=True):
         assert printed
