@@ -341,9 +341,9 @@ def test_a_metric_of_evaluations_while_trials_train_may_decide(space, tmp_path):
     ("overrides", "path"),
     [
         (["search.rungs[1].steps=300"], "search.rungs[1].steps"),
-        (["search.rungs[0].keep=4"], "search.rungs[0].keep"),
+        (["search.rungs[0].keep=4"], "search.rungs"),
         (["search.rungs[0].steps=50"], "search.rungs[0].steps"),
-        (["search.curve=mean_loss"], "search.curve_mode"),
+        (["search.curve=mean_loss"], "search.curve"),
         ([*BY_METRIC, "trial.evaluate_every=null"], "search.curve"),
         ([*BY_METRIC, "trial.evaluate_every={choice: [null, 100]}"], "search.curve"),
         ([*BY_METRIC, "trial.evaluate_every=100", "search.rungs[1].steps=250"], "search.rungs[1].steps"),
