@@ -162,7 +162,7 @@ def test_programs_that_depend_on_when_and_where_they_are_traced_are_found_before
 def test_a_start_and_a_check_end_with_the_message_and_leave_nothing(project):
     _trial(project, SHAPES["loss of every door"][0])
     space = "search_spaces/gates.yaml"
-    for command in (["run", space], ["run", space, "--dry-run"], ["check", space], ["check", "tasks/gates.py"]):
+    for command in (["run", space], ["run", space, "--dry-run"], ["check", "tasks/gates.py"]):
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 2, done.output
         (line,) = done.stderr.splitlines()
