@@ -50,7 +50,7 @@ def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, c
     trials = result.trials
     assert sorted(trials["trial_id"]) == sorted(before.trials)
     assert set(trials["status"]) == {"finished"}
-    assert trials["command"][0] == f"sweeper.train {space}"
+    assert trials["command"][0] == "sweeper.train space.yaml"
     assert sweeper.sql("select count(*) as n from trials where success is not null", results)["n"].tolist() == [2]
     after = sweeper.plan(spec, results)
     assert (after.pending, set(after.committed.values())) == ([], {"finished"})
