@@ -17,6 +17,7 @@ from sweeper.messages import counted
 from sweeper.store.store import Store
 from sweeper.store.sweep_records import latest_starts
 from sweeper.tables import table
+from sweeper.trial.trial import traits_of
 
 Answer = tuple[pd.DataFrame, pa.Table]
 
@@ -51,11 +52,18 @@ def _ranked(store: Store, sweep: str | None) -> tuple[str, Ranking, Asked]:
     record = latest[sweep or next(iter(latest))]
     trials = trials_of(store, record)
     if not len(trials):
+        if others := len(store.trials(record.trial_ids)):
+            versions = f"{counted(others, 'trial')} of the sweep '{record.name}' are of versions that this code has not"
+            raise QueryError(f"{versions}; all_trials in a query has them")
         raise QueryError(f"no trial of the sweep '{record.name}' is committed")
     asked = asked_of(record)
     ranked = ranking(trials, goal_of(asked.goal, trials))
     if not ranked.settings:
-        raise QueryError(f"no setting of the sweep '{record.name}' has a finished trial with {ranked.goal.metric}")
+        unread = traits_of(trials["spec"].iloc[0]) is None
+        reason = "; the plug-ins of its trials are not here, or read them no longer: write SQL" * unread
+        raise QueryError(
+            f"no setting of the sweep '{record.name}' has a finished trial with {ranked.goal.metric}{reason}"
+        )
     return record.name, ranked, asked
 
 

@@ -303,3 +303,8 @@ def test_the_curves_of_a_trial(swept):
     points = [["step", "train_loss"], ["100", "0.2"], ["200", "0.1"]]
     assert rows_of(swept, "curves", trial[:8]) == [[trial], *points]
     assert list(csv.reader(io.StringIO(asked(swept, "curves", trial, "--format", "csv").stdout))) == points
+
+
+def test_best_says_why_there_is_none_if_the_code_here_is_another_now(swept, monkeypatch):
+    monkeypatch.setattr(results_frame, "numerics_version", lambda: 2)
+    assert "all_trials" in refusal("query", "--results", swept.url, "best", "all")

@@ -18,7 +18,7 @@ from sweeper.learned_algorithms.checks import values
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import conformance
 from sweeper.store import trial_file
-from sweeper.trial import plugins
+from sweeper.trial import jax_settings, plugins
 from sweeper.trial.contract_checks import ContractError
 
 LOSS = "return 1 - jax.nn.softmax(self._logits(network, x, r))[x.prize]"
@@ -179,6 +179,11 @@ def test_a_start_refuses_what_the_values_show_before_it_writes(project):
     assert not list((project / "results").rglob("*.*"))
 
 
+def test_a_check_is_refused_with_the_settings_that_a_start_refuses(project, monkeypatch):
+    monkeypatch.setitem(jax_settings.PINNED, "jax_enable_x64", True)  # this process then has another value
+    assert "jax_enable_x64" in CliRunner().invoke(app, ["check", "tasks/gates.py"]).stderr
+
+
 @pytest.mark.slow
 def test_a_check_passes_over_other_plugins_that_cannot_be_loaded_and_says_so(project, capsys):
     (project / "tasks" / "other.py").write_text("import no_such_module\n")
@@ -190,6 +195,10 @@ def test_a_check_passes_over_other_plugins_that_cannot_be_loaded_and_says_so(pro
     assert [line.partition(", ")[0].split()[-2:] for line in said] == [["task", "other"], ["model", "aaa"]]
     assert "aaa" not in {trial.model.name for trial in examples_of("task", "gates")}
     assert "no_such_module" in CliRunner().invoke(app, ["check", "tasks/other.py"]).stderr
+    (project / "experiments").mkdir()
+    (project / "experiments" / "cut.py").write_text("def")
+    said = CliRunner().invoke(app, ["check", "experiments/cut.py"]).stderr
+    assert said.startswith(f"{project / 'experiments' / 'cut.py'}, line 1"), "the mistake is in the file"
 
 
 @pytest.mark.slow
