@@ -5,10 +5,11 @@ An answer is a table for people, and the same values as Arrow columns for progra
 
 import pandas as pd
 import pyarrow as pa
+from pydantic_core import from_json
 
 from sweeper.analysis.ranking import Ranking, goal_of, ranked_settings, ranking, repetition, trials_of
 from sweeper.analysis.recorded_spaces import Asked, asked_of
-from sweeper.analysis.results import column, extra_metrics, named
+from sweeper.analysis.results import column, named
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import first_rows, format_of
 from sweeper.analysis.views import TEXTS, annotated
@@ -82,7 +83,7 @@ def show(store: Store, prefix: str) -> Answer:
     sweeps = [name for name, record in latest_starts(store.sweeps()).items() if trial_id in record.trial_ids]
     programs = annotated(store, named(store.trials([trial_id]))).append_column("sweeps", pa.array([sweeps], TEXTS))
     (values,) = programs.to_pylist()
-    values |= {name: "not finite" for name, value in extra_metrics(values["extra_metrics"]).items() if value is None}
+    values |= {name: "not finite" for name, value in from_json(values["extra_metrics"]).items() if value is None}
     shown = {name: value for name, value in values.items() if name not in ("spec", "extra_metrics")}
     return table({"name": name, "value": value} for name, value in shown.items() if value not in (None, [])), programs
 

@@ -31,7 +31,6 @@ from tests.whole_packs import run_pack
 
 ORIGIN = provenance.capture("test")
 CODE = ORIGIN.code
-assert CODE is not None
 OTHER_CODE = CODE.model_copy(update={"always": {}})
 
 
@@ -41,7 +40,7 @@ def weights(trial: Trial) -> dict[str, np.ndarray]:
     return weights_of(jax.tree.map(lambda leaf: np.full(leaf.shape, 1 + trial.seed, leaf.dtype), built))
 
 
-def trained(store: Store, code: Code | None = CODE, **changes) -> Trial:
+def trained(store: Store, code: Code = CODE, **changes) -> Trial:
     """A trial that a store has as if it had been trained."""
     made = result(changes, provenance=PROVENANCE.model_copy(update={"code": code}))
     store.commit(dataclasses.replace(made, network=weights(made.trial)))
