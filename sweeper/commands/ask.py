@@ -218,7 +218,7 @@ def report(
         typer.Option(metavar="SECONDS", min=1, help="Write the page again so often, until Ctrl-C; browsers follow."),
     ] = None,
 ) -> None:
-    """Draw the panels of sweeps, say what they advise, and compare with published numbers."""
+    """Draw the panels of sweeps, and compare with published numbers."""
     from sweeper.analysis.report import ReportOptions, follow, write_report
 
     options = ReportOptions(results, out, tuple(space or ()), tuple(sweep or ()), palette, pdf, compare, html)
