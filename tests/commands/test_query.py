@@ -92,7 +92,7 @@ def test_other_metrics_are_columns_and_never_shadow_one(results):
 )
 def test_plain_data_get_the_narrowest_type(values, expected, kind):
     specs = [json.dumps({"task": {"size": value}}) for value in values]
-    rows = results_frame.named(pa.table({"spec": specs, "extra_metrics": [None] * len(specs)}))
+    rows = results_frame.named(pa.table({"spec": specs, "extra_metrics": ["{}"] * len(specs)}))
     assert (rows["task_size"].to_pylist(), rows["task_size"].type) == (expected, kind)
 
 
