@@ -40,6 +40,7 @@ jaxtyping.install_import_hook(
 import sweeper.trial.jax_settings  # noqa: F401  XLA's flags are those of now, also if a test imports evosax first
 from sweeper.interruption import SIGNALS
 from sweeper.store.store import Store
+from sweeper.training import arithmetic
 from sweeper.trial import plugins
 from tests import s3_server
 
@@ -145,6 +146,7 @@ def project(tmp_path, monkeypatch):
     modules = set(sys.modules)
     paths = {kind: list(sys.modules[f"{kind}s"].__path__) for kind in plugins.KINDS}
     plugins.load.cache_clear()
+    arithmetic._measured.cache_clear()  # it counts the plug-ins that were loaded
     yield tmp_path
     for name in set(sys.modules) - modules:
         if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):

@@ -1,10 +1,8 @@
 """What tests of guides share: blocks of a document, run one after the other in a folder outside the checkout."""
 
-import ast
 import re
 import shlex
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -62,20 +60,6 @@ def check_style(folder: str) -> None:
     for check in (["check", "--ignore", "I001"], ["format", "--check"]):
         done = python("-m", "ruff", *check, "--config", settings, folder, cwd=Path.cwd())
         assert done.returncode == 0, done.stdout
-
-
-def with_methods(text: str, methods: str, name: str) -> str:
-    """The text of a plug-in whose class of this name has these methods, in place of those with the same names."""
-    new = {each.name for each in ast.parse(methods).body if isinstance(each, ast.FunctionDef)}
-    (plugin,) = [each for each in ast.parse(text).body if isinstance(each, ast.ClassDef) and each.name == name]
-    gone = {
-        number
-        for method in plugin.body
-        if isinstance(method, ast.FunctionDef) and method.name in new
-        for number in range(method.lineno, method.end_lineno + 1)  # type: ignore[operator]  # parsed from text
-    }
-    kept = [line for number, line in enumerate(text.splitlines(), 1) if number not in gone]
-    return "\n".join(kept) + "\n\n" + textwrap.indent(methods, "    ")
 
 
 def patched(text: str, difference: str) -> str:

@@ -1,7 +1,5 @@
 """`sweeper new task`, and docs/adding-a-task.md block by block, in a folder outside the checkout."""
 
-import re
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 import sweeper
 from tests import guides
 
-GUIDE, ANSWERS = guides.DOCS / "adding-a-task.md", guides.DOCS / "how-do-i.md"
+GUIDE = guides.DOCS / "adding-a-task.md"
 
 
 @pytest.fixture
@@ -51,10 +49,10 @@ def test_a_new_task_trains(folder):
 @pytest.mark.long  # trains twice, draws, and checks the contract
 def test_the_guide_runs_from_nothing_to_a_figure(folder, capsys):
     """Its commands `sweeper run` train in this process here: the tests of whole sweeps start Ray."""
-    python, yaml = guides.blocks("python", GUIDE), guides.blocks("yaml", GUIDE)
+    (difference,), (_, panels) = guides.blocks("diff", GUIDE), guides.blocks("yaml", GUIDE)
     for number, text in enumerate(guides.blocks("console", GUIDE)):
         if number == 2:
-            _edit(folder, python[1], yaml[1])
+            _edit(folder, difference, panels)
         for command, expected in guides.commands(text):
             said = guides.trained(SPACE, 300) if command == RUN else guides.run(command)
             assert all(line in said for line in expected), said
@@ -71,33 +69,11 @@ SPACE = "search_spaces/doors.yaml"
 RUN = f"sweeper run {SPACE}"
 
 
-@pytest.mark.long  # trains, and draws
-def test_the_answers_run(folder):
-    guides.run("sweeper new task doors")
-    file = folder / "tasks" / "doors.py"
-    method, program = guides.blocks("python", ANSWERS)
-    file.write_text(f"{file.read_text()}\n{textwrap.indent(method, '    ')}")
-    commands = [command for text in guides.blocks("console", ANSWERS) for command, _ in guides.commands(text)]
-    assert commands[0] == RUN
-    guides.trained(SPACE, 300)
-    assert len(guides.run(commands[1]).splitlines()) == 1 + 3  # a point each hundred steps
-    listed = guides.run(commands[2])
-    (trial, *_) = re.findall(r"[0-9a-f]{20}", listed)
-    said = guides.run(commands[3].replace("TRIAL", trial[:8]) + " --set trial.steps=300")
-    assert said.splitlines()[-1] == "finished"
-    assert "step 300 of 300 · loss 0." in said
-    exec(program.replace("TRIAL", trial[:8]))
-    for command in commands[4:]:
-        assert "figure: " in guides.run(command) if command.split()[1] == "plot" else guides.run(command)
-    for name in ("success.png", "curves.pdf", "points.svg", "trials.csv"):
-        assert (folder / name).stat().st_size > 1000
-
-
-def _edit(folder: Path, methods: str, panels: str) -> None:
+def _edit(folder: Path, difference: str, panels: str) -> None:
     """What the guide asks its reader to do by hand."""
     file = folder / "tasks" / "doors.py"
-    text = file.read_text().replace("VERSION = 1", "VERSION = 2").replace("import Array,", "import Array, Bool,")
-    file.write_text(guides.with_methods(text, methods, "Task"))
+    text = guides.patched(file.read_text(), difference)
+    file.write_text(text.replace("import Array,", "import Array, Bool,"))
     with (folder / SPACE).open("a") as space:
         space.write("\n" + panels)
     guides.forget("tasks.doors")

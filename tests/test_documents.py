@@ -15,7 +15,7 @@ MADE_BY_THE_READER = {
     "tasks/doors.py", "search_spaces/doors.yaml", "experiments/sine.py", "search_spaces/sine.yaml", "models/gru.py",
     "search_spaces/gru.yaml",
 }  # fmt: skip
-"""Files of the examples in docs/adding-a-*.md, docs/adding-an-experiment.md and docs/how-do-i.md."""
+"""Files of the examples in docs/adding-*.md."""
 
 
 def _anchors(text: str) -> set[str]:

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from docs.fill import filled
+from sweeper.analysis.recorded_spaces import recorded_space
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial.plugins import ROOT
@@ -43,7 +44,7 @@ def test_the_files_are_whole_and_small(store):
 
 def test_rows_say_where_they_come_from_and_name_no_folder_of_a_machine(store):
     rows = store.trials()
-    for column in ("commit", "fingerprint", "device", "cpu_seconds"):
+    for column in ("commit", "fingerprint", "device", "cpu_seconds", "objective_version", "numerics_version"):
         assert rows[column].null_count == 0, column
     # A file beside the code makes a checkout dirty; a fingerprint is that of the code.
     clean = rows.filter(pc.invert(rows["dirty"])).select(["commit", "fingerprint"]).to_pylist()
@@ -62,6 +63,12 @@ def test_git_holds_no_copies():
     assert listed.stdout == b""
     ignored = ["git", "check-ignore", "--quiet", "published/snapshots/x.parquet"]
     assert subprocess.run(ignored, cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.long  # a space a start
+def test_the_recorded_spaces_are_of_the_language(store):
+    for record in store.sweeps():
+        assert recorded_space(record, store) is not None, record.name
 
 
 @pytest.mark.long  # reads a space a sweep, of which there are more and more

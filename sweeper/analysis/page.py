@@ -33,12 +33,12 @@ import pandas as pd
 import pyarrow as pa
 from markupsafe import Markup
 from PIL import Image
+from pydantic_core import from_json
 
 from sweeper.analysis import comparison, figures
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.layout import replaced
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import extra_metrics as extra_metrics_of
 from sweeper.analysis.results import foreign_columns, named, specs_of_tasks, tables_of_row
 from sweeper.analysis.status import (
     annotation_columns,
@@ -336,7 +336,7 @@ def _one_word(cells: pd.Series) -> bool:
 
 def _metrics(trials: pd.DataFrame, asked: Sequence[str]) -> list[str]:
     """The metrics that any trial has: those that kinds list and those asked for, else some of those that there are."""
-    further = sorted({name for extra in trials["extra_metrics"] for name in extra_metrics_of(extra)})
+    further = sorted({name for extra in trials["extra_metrics"] for name in from_json(extra)})
     measured = {name for name in trials if trials[name].notna().any()}.union(further) - {*TIMINGS}
     of_kinds = [tables_of_row(spec).of_trials(traits_of(spec), asked) for spec in specs_of_tasks(trials)]
     listed = dict.fromkeys(itertools.chain(*of_kinds))

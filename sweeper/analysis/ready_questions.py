@@ -5,10 +5,11 @@ An answer is a table for people, and the same values as Arrow columns for progra
 
 import pandas as pd
 import pyarrow as pa
+from pydantic_core import from_json
 
 from sweeper.analysis.ranking import Ranking, goal_of, ranked_settings, ranking, repetition, trials_of
 from sweeper.analysis.recorded_spaces import Asked, asked_of
-from sweeper.analysis.results import column, extra_metrics, named
+from sweeper.analysis.results import column, named
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import first_rows, format_of
 from sweeper.analysis.views import TEXTS, annotated
@@ -16,6 +17,7 @@ from sweeper.messages import counted
 from sweeper.store.store import Store
 from sweeper.store.sweep_records import latest_starts
 from sweeper.tables import table
+from sweeper.trial.trial import traits_of
 
 Answer = tuple[pd.DataFrame, pa.Table]
 
@@ -50,11 +52,18 @@ def _ranked(store: Store, sweep: str | None) -> tuple[str, Ranking, Asked]:
     record = latest[sweep or next(iter(latest))]
     trials = trials_of(store, record)
     if not len(trials):
+        if others := len(store.trials(record.trial_ids)):
+            versions = f"{counted(others, 'trial')} of the sweep '{record.name}' are of versions that this code has not"
+            raise QueryError(f"{versions}; all_trials in a query has them")
         raise QueryError(f"no trial of the sweep '{record.name}' is committed")
     asked = asked_of(record)
     ranked = ranking(trials, goal_of(asked.goal, trials))
     if not ranked.settings:
-        raise QueryError(f"no setting of the sweep '{record.name}' has a finished trial with {ranked.goal.metric}")
+        unread = traits_of(trials["spec"].iloc[0]) is None
+        reason = "; the plug-ins of its trials are not here, or read them no longer: write SQL" * unread
+        raise QueryError(
+            f"no setting of the sweep '{record.name}' has a finished trial with {ranked.goal.metric}{reason}"
+        )
     return record.name, ranked, asked
 
 
@@ -74,7 +83,7 @@ def show(store: Store, prefix: str) -> Answer:
     sweeps = [name for name, record in latest_starts(store.sweeps()).items() if trial_id in record.trial_ids]
     programs = annotated(store, named(store.trials([trial_id]))).append_column("sweeps", pa.array([sweeps], TEXTS))
     (values,) = programs.to_pylist()
-    values |= {name: "not finite" for name, value in extra_metrics(values["extra_metrics"]).items() if value is None}
+    values |= {name: "not finite" for name, value in from_json(values["extra_metrics"]).items() if value is None}
     shown = {name: value for name, value in values.items() if name not in ("spec", "extra_metrics")}
     return table({"name": name, "value": value} for name, value in shown.items() if value not in (None, [])), programs
 

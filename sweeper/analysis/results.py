@@ -2,7 +2,7 @@
 
 A row of the store has fixed columns, and two columns of JSON: `spec`, the specification of the trial, and
 `extra_metrics`, the metrics without a column of their own. This module alone turns the two into named columns. SQL,
-figures, page, advice and the table at the end of a sweep all read these columns.
+figures, page and the table at the end of a sweep all read these columns.
 
 `sweeper.trial.entry_names` has the columns of entries. Numbers are numbers, also the infinities and NaN that JSON
 spells out, and lists are tuples. An entry that a trial does not have is None.
@@ -28,7 +28,7 @@ from sweeper.trial import plugins
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import LEADING, column_name, decoded, entries, is_number
 from sweeper.trial.kinds import Goal, KindTables, declared_with, kind_with
-from sweeper.trial.metrics import metric_named
+from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial, numerics_version, plugin_version, traits_of, trial_id
 
 if TYPE_CHECKING:
@@ -40,50 +40,44 @@ CACHED = 2**14  # largest number of tasks that are cached, and of values of an o
 def current(rows: pa.Table) -> pa.Table:
     """The rows of the versions of plug-ins and numerics that this checkout has.
 
-    Rows of programs that wrote no versions count as version 1, and rows without the name of a plug-in have the default.
     A plug-in that this checkout lacks has no current version, and its rows stay.
     """
     here = functools.cache(_version)
     of_rows = [declared_with(from_json(spec)) for spec in rows["spec"].to_pylist()]
-    agree = [(written or 1) == numerics_version() for written in rows["numerics_version"].to_pylist()]
-    of_kinds = {of.module: of for of in of_rows}.values()
-    for own, part, kind in [(of, *each) for of in of_kinds for each in of.parts.items()]:
-        column = own.carried.get(f"{part}.name", "")
-        if f"{column}_version" in rows.column_names:
-            written = zip(rows[column].to_pylist(), rows[f"{column}_version"].to_pylist(), strict=True)
-            for place, (name, then) in enumerate(written):
-                now = here(kind, name) if of_rows[place] is own else None
-                agree[place] &= now is None or (then or 1) == now
+    agree = [version == numerics_version() for version in rows["numerics_version"].to_pylist()]
+    for own in {of.module: of for of in of_rows}.values():
+        for part, kind in own.parts.items():
+            column = own.carried.get(f"{part}.name", "")
+            if f"{column}_version" in rows.column_names:
+                written = zip(rows[column].to_pylist(), rows[f"{column}_version"].to_pylist(), strict=True)
+                for place, (name, version) in enumerate(written):
+                    agree[place] &= of_rows[place] is not own or here(kind, name) in (None, version)
     return rows if all(agree) else rows.filter(pa.array(agree, pa.bool_()))
 
 
-def _version(kind: plugins.Kind, name: str | None) -> int | None:
-    """The version of a plug-in, or of the default; None if this checkout does not have it."""
+def _version(kind: plugins.Kind, name: str) -> int | None:
+    """The version of a plug-in; None if this checkout does not have it."""
     try:
-        return plugin_version(kind, name or plugins.DEFAULTS[kind])
-    except (plugins.PluginError, KeyError):
+        return plugin_version(kind, name)
+    except plugins.PluginError:
         return None
 
 
 def named(rows: pa.Table) -> pa.Table:
     """Rows of a store with the columns of entries and metrics added, each of the narrowest type for its values."""
-    if "objective" in rows.column_names:
-        names = pa.array(_objectives(rows["objective"].to_pylist(), rows["spec"].to_pylist()), pa.string())
-        rows = rows.set_column(rows.column_names.index("objective"), "objective", names)
     further, metrics = _further(rows.column_names, rows["spec"].to_pylist(), rows["extra_metrics"].to_pylist())
-    for name, values in (further | metrics).items():
-        unknown = name in metrics and not any(value is not None for value in values)
-        rows = rows.append_column(name, pa.nulls(len(values), pa.float64()) if unknown else column(values))
+    for name, values in further.items():
+        rows = rows.append_column(name, column(values))
+    for name, values in metrics.items():
+        rows = rows.append_column(name, pa.array(values, pa.float64()))
     return rows
 
 
 def named_frame(rows: pd.DataFrame) -> pd.DataFrame:
     """As `named`, for rows in a pandas frame, which may lack columns of the store."""
-    if "objective" in rows:
-        rows = rows.assign(objective=pd.Series(_objectives(rows["objective"], rows["spec"]), rows.index))
     further, metrics = _further(list(rows.columns), rows["spec"].tolist(), rows["extra_metrics"].tolist())
-    numbers = {name: [math.nan if value is None else value for value in values] for name, values in metrics.items()}
-    return pd.concat([rows, pd.DataFrame(further | numbers, index=rows.index)], axis=1)
+    added = [pd.DataFrame(further, rows.index), pd.DataFrame(metrics, rows.index, dtype=float)]
+    return pd.concat([rows, *added], axis=1)
 
 
 def with_variables(trials: pd.DataFrame, variables: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
@@ -97,16 +91,6 @@ def with_variables(trials: pd.DataFrame, variables: Mapping[str, Mapping[str, An
     return pd.concat([trials, pd.DataFrame(values, index=trials.index, dtype=object)], axis=1)
 
 
-def _objectives(names: Iterable[Any], specs: Iterable[str]) -> list[str | None]:
-    """The names of objectives; one that is not written, as before there were several, is the default."""
-    default = plugins.DEFAULTS["objective"]
-    pairs = zip(names, specs, strict=True)
-    return [
-        name if isinstance(name, str) else default if "objective" in declared_with(from_json(spec)).parts else None
-        for name, spec in pairs
-    ]
-
-
 def foreign_columns(spec: str) -> set[str]:
     """Columns that begin the labels of other kinds of trial: if a trial of this kind has a value there, it is no entry
     of it."""
@@ -115,10 +99,10 @@ def foreign_columns(spec: str) -> set[str]:
 
 
 def _further(
-    present: Collection[str], specs: Iterable[str], extras: Iterable[str | None]
+    present: Collection[str], specs: Iterable[str], extras: Iterable[str]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """The values of the added columns of entries and of metrics by name, for rows that have the columns `present`."""
-    records, metrics = [entries(spec) for spec in specs], [extra_metrics(extra) for extra in extras]
+    records, metrics = [entries(spec) for spec in specs], [from_json(extra) for extra in extras]
     columns = {path: column_name(path) for path in dict.fromkeys(path for record in records for path in record)}
     further = {name: [record.get(path) for record in records] for path, name in columns.items() if name not in present}
     taken = {*present, *further}
@@ -134,32 +118,7 @@ def column(values: Sequence[Any]) -> pa.Array:
     if len({type(value) for value in present}) <= 1:
         with contextlib.suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             return pa.array(values)
-    return pa.array([None if value is None else json.dumps(_spelled_out(value)) for value in values])
-
-
-def extra_metrics(text: str | None) -> dict[str, float | None]:
-    """The metrics of a row that have no column of their own, and those that are not finite, as None.
-
-    A standard error that was not estimated is left out. Programs that measured no `loss_se` wrote 0 for a negative
-    variance.
-    """
-    metrics = {name: decoded(value) for name, value in from_json(text).items()} if isinstance(text, str) else {}
-    if "loss_se" in metrics:
-        return metrics
-    return {name: value for name, value in metrics.items() if value != 0 or not _numbered_error(name)}
-
-
-@functools.cache
-def _numbered_error(name: str) -> bool:
-    metric = metric_named(name)
-    return metric.statistic == "error" and metric.number is not None
-
-
-def _spelled_out(value: Any) -> Any:
-    """The value as JSON can hold it."""
-    if isinstance(value, tuple):
-        return [_spelled_out(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return pa.array([None if value is None else json.dumps(canonical(value)) for value in values])
 
 
 @functools.lru_cache(CACHED)
@@ -290,7 +249,7 @@ def _quantiles(store: Store, rows: pa.Table) -> dict[str, dict[str, list[float]]
         row["trial_id"]: dict(row["quantiles"])
         for _, table in store.evaluations(store.seals(specs))
         for row in table.select(["trial_id", "protocol", "quantiles"]).to_pylist()
-        if row["quantiles"] and from_json(row["protocol"]) == protocols[row["trial_id"]]
+        if from_json(row["protocol"]) == protocols[row["trial_id"]]
     }
 
 

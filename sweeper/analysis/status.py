@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from pydantic_core import from_json
 
-from sweeper.analysis.results import extra_metrics
 from sweeper.analysis.table import revision_text
 from sweeper.events import TrialsLost
 from sweeper.listeners.heartbeats import Driver
@@ -117,7 +117,7 @@ def odd_numbers(rows: Sequence[Mapping[Any, Any]]) -> list[str]:
         lines.append(f"computed with several arithmetics, so that last bits differ: {printable('; '.join(parts))}")
     trials: dict[str, list[str]] = {}
     for row in rows:
-        for name, value in extra_metrics(row["extra_metrics"]).items():
+        for name, value in from_json(row["extra_metrics"]).items():
             if value is None:
                 trials.setdefault(name, []).append(row["trial_id"])
     parts = [

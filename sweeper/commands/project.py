@@ -88,6 +88,9 @@ def check(
 
     jax.config.update("jax_platforms", "cpu")
     with errors_told():
+        from sweeper.trial import jax_settings
+
+        jax_settings.require()  # as a start does: a program of 64 bits is another one
         said: dict[str, None] = {}
         for file in progress.each(files, "checking files"):
             with progress.doing(f"importing {file}"):
@@ -121,8 +124,10 @@ def examples_of(kind: "Kind", name: str) -> "list[Trial]":
     """Trials with a plug-in, and with the plug-ins beside which it has to work."""
     from pydantic import ValidationError
 
+    from sweeper.trial import plugins
     from sweeper.trial.kinds import kinds
 
+    plugins.load(kind, name)  # a file that cannot be imported is a message about itself, not about its defaults
     of_trials = next(of_trials for of_trials in kinds() if kind in of_trials.record.DECLARED.parts)
     try:
         return of_trials.examples(kind, name)

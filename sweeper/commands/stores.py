@@ -127,11 +127,11 @@ def note(
     from sweeper.store.annotations import annotate, remove_annotations
 
     with opened(results) as store:
-        sweep, trial_ids = _subject(store, what)
+        sweep, trial_id = _subject(store, what)
         if not remove:
-            annotate(store.files, sweep, trial_ids, note=text)
+            annotate(store.files, sweep, trial_id, note=text)
         elif not remove_annotations(
-            store.files, lambda each: each.is_on(sweep, trial_ids) and each.note != "" and each.note.startswith(text)
+            store.files, lambda each: each.is_on(sweep, trial_id) and each.note != "" and each.note.startswith(text)
         ):
             raise UserError(f"no note of {what} begins with {text!r}")
 
@@ -147,25 +147,23 @@ def tag(
     from sweeper.store.annotations import annotate, remove_annotations
 
     with opened(results) as store:
-        sweep, trial_ids = _subject(store, what)
+        sweep, trial_id = _subject(store, what)
         if not remove:
-            annotate(store.files, sweep, trial_ids, tags=tags)
-        elif not remove_annotations(
-            store.files, lambda each: each.is_on(sweep, trial_ids) and not {*tags}.isdisjoint(each.tags)
-        ):
+            annotate(store.files, sweep, trial_id, tags=tags)
+        elif not remove_annotations(store.files, lambda each: each.is_on(sweep, trial_id) and each.tag in tags):
             raise UserError(f"{what} has no tag {' or '.join(tags)}")
 
 
-def _subject(store: "Store", what: str) -> tuple[str | None, tuple[str, ...]]:
+def _subject(store: "Store", what: str) -> tuple[str | None, str | None]:
     """The sweep of this name, or else the trial whose id begins so."""
     from sweeper.analysis.ready_questions import trial_with_prefix
     from sweeper.store.sweep_records import unknown_sweep
 
     if what in (names := {record.name for record in store.sweeps()}):
-        return what, ()
+        return what, None
     if not re.fullmatch("[0-9a-f]{1,20}", what):
         raise unknown_sweep(what, names)
-    return None, (trial_with_prefix(store, what),)
+    return None, trial_with_prefix(store, what)
 
 
 # Delete

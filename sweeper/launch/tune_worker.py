@@ -158,8 +158,7 @@ class PackWorker(tune.Trainable):
         if not (used := used_plug_ins(work.pack.trials)) <= self._loaded:
             self._loaded |= used
             self._code = fingerprint.captured()
-        if self._provenance.code is not None:
-            self._code.require(self._provenance.code, work.pack.trials[0])
+        self._code.require(self._provenance.code, work.pack.trials[0])
         destination = Destination.of(self._opened(), self._provenance, self._resources)
         return self._work_kind.run(work, destination, self._trainer, room_for_lanes(self._resources.device_share))
 

@@ -7,6 +7,7 @@ there. A start does that before the first pack of a code (`probe`). `sweeper che
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from sweeper.trial import jax_settings, vectorisation
 from sweeper.trial.contract_checks import ContractError, place
 from sweeper.trial.fingerprint import Code
 from sweeper.trial.private_folder import private_folder
+from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial, trial_of
 
 # Shapes
@@ -128,18 +130,30 @@ def probe(trials: Iterable[Trial], code: Code, in_process: bool = False) -> Rehe
 
     Programs of an earlier rehearsal are those of workers as well, whose sets have one order. In this process they have
     another at each start: if it is to train, its programs must still be those of the rehearsal. If they are not, data
-    may have been edited, and the programs are rehearsed again.
+    may have been edited, and the programs are rehearsed again. Files that only fields name, such as the data of an
+    experiment, are in no fingerprint: whether workers have them is rehearsed for each of them, at every start.
     """
     folder = private_folder("rehearsed")
     new: dict[Trial, Path | None] = {}
-    for trial in {trial.plugin_names: trial for trial in trials}.values():
-        mark = None if folder is None else folder / f"{code.fingerprint(trial)}{'' if in_process else '-copy'}"
+    for (_, *files), trial in {
+        (trial.plugin_names, *(() if in_process else _files_named(canonical(trial)))): trial for trial in trials
+    }.items():
+        forgotten = folder is None or bool(files)
+        mark = None if forgotten else folder / f"{code.fingerprint(trial)}{'' if in_process else '-copy'}"
         if mark is None or not _holds(mark, in_process and bool(sys.flags.hash_randomization)):
             new[trial] = mark
     if any(_mistakes_of_values(list(new))):
         check_values(new)
     programs = list(map(rehearsal.programs, each(list(new), "tracing programs")))
     return Rehearsal(list(new), programs, list(new.values()))
+
+
+def _files_named(value: Any) -> list[str]:
+    """The texts in the fields of a trial that are relative paths of files, which workers look for in their copy."""
+    if isinstance(value, str):
+        return [value] if not os.path.isabs(value) and os.path.isfile(value) else []
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [name for entry in entries for name in _files_named(entry)]
 
 
 def _holds(mark: Path, traced_here: bool) -> bool:

@@ -92,7 +92,7 @@ class HalvingWork(WorkSource):
         store: Store,
         committed: Mapping[str, Status],
         done: frozenset[Status],
-        fingerprint: Callable[[Trial], str | None],
+        fingerprint: Callable[[Trial], str],
     ):
         """For `committed` and `done` see `plan.plan`. Checkpoints of another fingerprint than a trial's do not count.
 

@@ -10,7 +10,7 @@ from sweeper.trial.trial import Trial
 
 
 def computed_by_other_code(planned: Mapping[str, Trial], seals: Mapping[str, TrialSeal], code: Code) -> list[str]:
-    """Ids of the planned trials whose row has no fingerprint, or another than `code` gives the trial."""
+    """Ids of the planned trials whose row has another fingerprint than `code` gives the trial."""
     fingerprints: dict[tuple[str, ...], str] = {}
     others = []
     for key, trial in planned.items():
@@ -31,7 +31,7 @@ def superseded(others: Iterable[str], seals: Mapping[str, TrialSeal], recompute:
 
 def differences(store: Store, others: Mapping[str, Trial], seals: Mapping[str, TrialSeal], code: Code) -> str:
     """What differs between the code of rows and `code`, as far as starts of the store have recorded theirs."""
-    recorded = [record.provenance.code for record in store.sweeps() if record.provenance.code is not None]
+    recorded = [record.provenance.code for record in store.sweeps()]
     kinds = {(seals[key].fingerprint, trial.plugin_names): trial for key, trial in others.items()}
     found: dict[str, None] = {}
     for (fingerprint, _), trial in kinds.items():

@@ -40,7 +40,7 @@ def work_source(
     committed: Mapping[str, Status],
     done: frozenset[Status],
     values: Callable[[Iterable[Trial], str], list[float] | None],
-    fingerprint: Callable[[Trial], str | None],
+    fingerprint: Callable[[Trial], str],
 ) -> tuple[WorkSource, str]:
     """The source of the work of a sweep, and the plan in a sentence; the store is only read.
 

@@ -77,6 +77,9 @@ class _Checked(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         if isinstance(node.op, ast.Pow):
             return _call("power", self.visit(node.left), self.visit(node.right))
+        for operand in (node.left, node.right):
+            if isinstance(operand, ast.Name) and operand.id not in _CONSTANTS and operand.id not in SECTIONS:
+                raise NoValue(f"{operand.id} is a word; an entry is written from the top, such as trial.steps")
         return self.generic_visit(node)
 
 

@@ -38,7 +38,7 @@ from pydantic import (
 
 from sweeper.space import formulas, validation_messages
 from sweeper.space.problems import Problem, Refused, shown
-from sweeper.space.yaml_tree import RESERVED, Alternatives, Node, plain, signature
+from sweeper.space.yaml_tree import OPENING, RESERVED, Alternatives, Node, plain, signature
 from sweeper.trial.entry_names import is_number
 from sweeper.trial.field_types import Count, Positive, infinity
 
@@ -352,9 +352,8 @@ def with_holes(section: Node, problems: list[Problem]) -> Node:
 
     `problems` gets the mappings that cannot be opened.
     """
-    kinds = {"seed": (*RESERVED, "seeds")}
     entries = section.value.items()
-    return section.with_children([_opened(entry, kinds.get(key, RESERVED), problems) for key, entry in entries])
+    return section.with_children([_opened(entry, OPENING.get(key, RESERVED), problems) for key, entry in entries])
 
 
 def _opened(node: Node, kinds: Sequence[str], problems: list[Problem]) -> Node:

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from sweeper.messages import did_you_mean, instead, nearest_name
 from sweeper.space.problems import Problem, shown
-from sweeper.space.yaml_tree import RESERVED, Node, descendant, entry_at, joined
+from sweeper.space.yaml_tree import OPENING, RESERVED, Node, descendant, entry_at, joined
 from sweeper.trial import plugins
 from sweeper.trial.trial import Trial
 
@@ -42,7 +42,7 @@ def _problem(detail: Mapping[str, Any], node: Node, record: type[BaseModel]) -> 
             return _raised(context["error"], at)
     found = context.get("tag", at.value)
     names = re.findall(r"'([^']*)'", context.get("expected_tags", context.get("expected", "")))
-    hint = did_you_mean(nearest_name(found, names)) or _hole_meant(at.value, record)
+    hint = did_you_mean(nearest_name(found, names)) or _hole_meant(at.value, location, record)
     if detail["type"] == "tuple_type" and isinstance(found, list):
         hint = "; no file has a tuple: declare the field as ListOf[…] of sweeper.trial.field_types"
     message = re.sub(r"^\w+ (?=should )| or (instance|object) .*", "", detail["msg"])
@@ -89,12 +89,12 @@ def _has_tag(record: type[BaseModel], tag: Any) -> bool:
     return any(tag in typing.get_args(field.annotation) for field in record.model_fields.values())
 
 
-def _hole_meant(value: Any, record: type[BaseModel]) -> str:
+def _hole_meant(value: Any, location: Sequence[Any], record: type[BaseModel]) -> str:
     """The end of a message on a mapping that stands where a single value of a trial belongs, as a hole might."""
     if not isinstance(value, dict) or not value or not issubclass(record, Trial):
         return ""
     key = next(iter(value))
-    return f"; {shown(key)} opens no hole{instead(key, RESERVED)}"
+    return f"; {shown(key)} opens no hole{instead(key, OPENING.get(location[-1], RESERVED))}"
 
 
 def _raised(error: Exception, at: Node) -> Problem:

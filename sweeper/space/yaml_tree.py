@@ -22,6 +22,9 @@ from sweeper.trial import plugins
 RESERVED = ("choice", "uniform", "log_uniform", "int", "logspace", "formula")
 """Keys that open a hole wherever they stand in a trial; a mapping that has one is merged as a whole."""
 
+OPENING = {"seed": (*RESERVED, "seeds")}
+"""The keys that open a hole at a place of a trial where these are not `RESERVED` alone."""
+
 
 Place = Callable[[int | None], Where]
 

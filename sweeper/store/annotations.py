@@ -3,8 +3,7 @@
     annotations/<digits>.json
 
 A note is a file, and so is a tag, with the sweep or the trial that it is on. Its name is the digest of its content. The
-file is never changed, and deleted when it is taken away. Earlier stores have one file with all annotations,
-`annotations.json`, and files about several trials.
+file is never changed, and deleted when it is taken away.
 """
 
 import collections
@@ -24,31 +23,25 @@ from sweeper.store.schema import SCHEMA_VERSION, check_version
 
 logger = logging.getLogger(__name__)
 
-FOLDER, EARLIER = "annotations", "annotations.json"
+FOLDER = "annotations"
 
 TAG = r"\w[\w.:/+-]{0,99}"  # what a tag may be: a word without blanks, commas and quotes
 
 
 class Annotation(BaseModel):
-    """A note or tags, made at a moment (ISO 8601, UTC), on a sweep or on trials."""
+    """A note or a tag, made at a moment (ISO 8601, UTC), on a sweep or on a trial."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    sweep: str | None = None
-    trial_ids: tuple[str, ...] = ()
-    note: str = ""
-    tags: tuple[str, ...] = ()
-    made: str
-
-    def is_on(self, sweep: str | None, trial_ids: tuple[str, ...]) -> bool:
-        return (self.sweep, self.trial_ids) == (sweep, trial_ids)
-
-
-class _File(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
-    annotations: tuple[Annotation, ...]
+    sweep: str | None = None
+    trial_id: str | None = None
+    note: str = ""
+    tag: str = ""
+    made: str
+
+    def is_on(self, sweep: str | None, trial_id: str | None) -> bool:
+        return (self.sweep, self.trial_id) == (sweep, trial_id)
 
 
 class Annotations(NamedTuple):
@@ -75,16 +68,16 @@ class AllAnnotations(NamedTuple):
 def read_annotations(files: DurableFiles) -> AllAnnotations:
     """What every sweep and every trial of a store has."""
     sweeps, trials = collections.defaultdict(list), collections.defaultdict(list)
-    for annotation in (each for annotations in _by_file(files).values() for each in annotations):
+    for annotation in _by_file(files).values():
         if annotation.sweep is not None:
             sweeps[annotation.sweep].append(annotation)
-        for trial_id in annotation.trial_ids:
-            trials[trial_id].append(annotation)
+        if annotation.trial_id is not None:
+            trials[annotation.trial_id].append(annotation)
     return AllAnnotations(*({name: _united(each) for name, each in of.items()} for of in (sweeps, trials)))
 
 
 def _united(annotations: Sequence[Annotation]) -> Annotations:
-    tags = {tag for annotation in annotations for tag in annotation.tags}
+    tags = {annotation.tag for annotation in annotations if annotation.tag}
     notes = {(annotation.made, annotation.note) for annotation in annotations if annotation.note}
     return Annotations(tuple(sorted(tags)), tuple(sorted(notes)))
 
@@ -92,11 +85,11 @@ def _united(annotations: Sequence[Annotation]) -> Annotations:
 def annotate(
     files: DurableFiles,
     sweep: str | None = None,
-    trial_ids: tuple[str, ...] = (),
+    trial_id: str | None = None,
     note: str = "",
     tags: Collection[str] = (),
 ) -> None:
-    """Put a note or tags on a sweep or on trials; a `StoreError` if they are none."""
+    """Put a note or tags on a sweep or on a trial; a `StoreError` if they are none."""
     for tag in tags:
         if not re.fullmatch(TAG, tag):
             raise StoreError(f"{tag!r} cannot be a tag: a word of at most 100 characters without blanks and commas")
@@ -104,39 +97,40 @@ def annotate(
         raise StoreError("the note is empty")
     made = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
     text = note.encode(errors="backslashreplace").decode()
-    for one, own in [(text, ())] if note else [("", (tag,)) for tag in tags]:
-        annotation = Annotation(sweep=sweep, trial_ids=trial_ids, note=one, tags=own, made=made)
-        data = _File(annotations=(annotation,)).model_dump_json(indent=1).encode()
+    for words, word in [(text, "")] if note else [("", tag) for tag in tags]:
+        annotation = Annotation(sweep=sweep, trial_id=trial_id, note=words, tag=word, made=made)
+        data = annotation.model_dump_json(indent=1).encode()
         files.write(f"{FOLDER}/{hashlib.sha256(data).hexdigest()[:20]}.json", data)
 
 
 def remove_annotations(files: DurableFiles, chosen: Callable[[Annotation], bool]) -> int:
     """Delete the files of the chosen notes and tags; returns how many."""
-    gone = [name for name, annotations in _by_file(files).items() if annotations and all(map(chosen, annotations))]
+    gone = [name for name, annotation in _by_file(files).items() if chosen(annotation)]
     for name in gone:
         files.delete(name)
     return len(gone)
 
 
 def copy_annotations(source: DurableFiles, target: DurableFiles, chosen: Callable[[Annotation], bool]) -> None:
-    """Copy the files that have any of the chosen notes and tags."""
-    for name, annotations in _by_file(source).items():
-        if any(map(chosen, annotations)) and (data := source.read(name)) is not None:
+    """Copy the files of the chosen notes and tags."""
+    for name, annotation in _by_file(source).items():
+        if chosen(annotation) and (data := source.read(name)) is not None:
             target.write(name, data)
 
 
-def _by_file(files: DurableFiles) -> dict[str, tuple[Annotation, ...]]:
-    """The notes and tags of a store by file; a broken file has none and is warned of."""
+def _by_file(files: DurableFiles) -> dict[str, Annotation]:
+    """The notes and tags of a store by file; a broken file is left out with a warning."""
 
-    def read(name: str) -> tuple[Annotation, ...]:
+    def read(name: str) -> Annotation | None:
         try:
             if (data := files.read(name)) is None:
-                return ()
+                return None
             check_version(from_json(data)["schema_version"], name)
-            return _File.model_validate_json(data).annotations
+            return Annotation.model_validate_json(data)
         except (ValueError, LookupError, TypeError) as error:
-            logger.warning("%r is left out, it holds no notes and tags: %s", name, printable(one_line(str(error))))
-            return ()
+            logger.warning("%r is left out, it holds no note and no tag: %s", name, printable(one_line(str(error))))
+            return None
 
-    names = [EARLIER, *files.listing(FOLDER)]
-    return dict(zip(names, in_threads(read, names), strict=True))
+    names = list(files.listing(FOLDER))
+    found = zip(names, in_threads(read, names), strict=True)
+    return {name: annotation for name, annotation in found if annotation is not None}

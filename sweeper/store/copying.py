@@ -62,9 +62,7 @@ def copy(source: Store, target: Store, sweeps: Collection[str] = (), outcomes: C
     ]
     evaluated = sum(seal is not None for seal in in_threads(copied, evaluations, "copying evaluations"))
     names = {*(sweeps or latest)}
-    copy_annotations(
-        source.files, target.files, lambda each: each.sweep in names or not there.keys().isdisjoint(each.trial_ids)
-    )
+    copy_annotations(source.files, target.files, lambda each: each.sweep in names or each.trial_id in there)
     damaged = sorted({seal.trial_id for seal in missing} - done.keys())
     return Copied(len(done), len(seals) - len(missing), evaluated, damaged)
 

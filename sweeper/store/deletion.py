@@ -51,7 +51,7 @@ def delete(store: Store, deletion: Deletion) -> None:
 def _goes(annotation: Annotation, deletion: Deletion) -> bool:
     if annotation.sweep is not None:
         return annotation.sweep == deletion.sweep
-    return deletion.planned.issuperset(annotation.trial_ids)
+    return annotation.trial_id in deletion.planned
 
 
 def _delete_trials(store: Store, folder: str, trial_ids: Collection[str]) -> None:

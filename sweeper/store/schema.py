@@ -4,8 +4,7 @@ The schema is declared here and has a version. All files of trials have the same
 columns and metrics are a contract with every query that was ever written.
 
 To add a column to `trials`: add its name and type to `columns.COLUMNS` of the room `trial`, and its value to
-`trial_file`. The value may be null, because files of older programs have none; old and new files are read together.
-`SCHEMA_VERSION` grows, because an older program takes a column that it does not know for damage.
+`trial_file`. `SCHEMA_VERSION` grows, because a file without the very columns of a program is damage to it.
 """
 
 import re
@@ -19,9 +18,6 @@ from sweeper.trial.plugins import IDENTIFIER
 
 SCHEMA_VERSION = 1
 """Grows with every change of a column."""
-
-EARLIER = {"lock_hash", "sources", "footer", "proof"}
-"""Columns of files, and keys of seals, that earlier programs have written: they are passed over."""
 
 PARTITION = pa.schema([("task", pa.string()), ("baseline", pa.string())])
 """Columns that are in the name of a file's folder, `task=<t>/baseline=<b>`, and not in the file."""
@@ -71,7 +67,7 @@ EVALUATION_FILE = pa.schema([
 ])  # fmt: skip
 """Columns of the file of an evaluation, those in which it differs from its trial: `protocol` and `metrics` are JSON,
 `network` is the digest of the network, and `quantiles` are those of every outcome over the inputs, rising, each for an
-equal share of the inputs, at most a thousand; null in files of older programs.
+equal share of the inputs, at most a thousand.
 """
 
 

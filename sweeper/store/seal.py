@@ -14,7 +14,6 @@ import dataclasses
 import hashlib
 import json
 import logging
-import re
 from collections.abc import Iterable
 from typing import Any, Literal, TypeVar
 
@@ -27,7 +26,6 @@ from sweeper.events import Status
 from sweeper.messages import one_line, printable
 from sweeper.store.files import BUFFER, DurableFiles, StoreError
 from sweeper.store.schema import (
-    EARLIER,
     EVALUATION_FILE,
     SCHEMA_VERSION,
     SNAPSHOT_FILE,
@@ -46,8 +44,8 @@ class DamagedError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSeal:
-    """The seal of the file of a trial: how it ended, after how many steps, computed by which code (None if that is not
-    known), with which outcomes, and with which network (its digest; None without one).
+    """The seal of the file of a trial: how it ended, after how many steps, computed by which code, with
+    which outcomes, and with which network (its digest; None without one).
 
     Or that of an evaluation of the network by another protocol (its id).
     """
@@ -61,7 +59,7 @@ class TrialSeal:
     baseline: str
     status: Status = "finished"
     steps: int = 0
-    fingerprint: str | None = None
+    fingerprint: str
     outcomes: tuple[str, ...] = ()
     network: str | None = None
     protocol: str | None = None
@@ -103,8 +101,6 @@ class SnapshotSeal:
 Seal = TypeVar("Seal", TrialSeal, SnapshotSeal)
 
 _DIGEST = 16  # bytes of the digest of a footer
-
-_EARLIER_DIGEST = re.compile(rb'"(footer|proof)":"')  # earlier programs have written it inside the seal
 
 _FORMS: dict[type, TypeAdapter[Any]] = {form: TypeAdapter(form) for form in (TrialSeal, SnapshotSeal)}
 
@@ -159,13 +155,13 @@ def unsealed(file: pa.NativeFile, form: type[Seal], name: str) -> tuple[Seal, pq
     if len(end) < length <= size:
         end = file.read_at(length, size - length)
     footer = end[_DIGEST - length :]
-    if end[-length:] != _digest(footer) + footer and _EARLIER_DIGEST.search(footer) is None:
+    if end[-length:] != _digest(footer) + footer:
         raise DamagedError("is truncated, was altered or was not written by a sweep")
     try:
         parquet = pq.ParquetFile(file, pre_buffer=True, page_checksum_verification=True)
-        text = from_json((parquet.metadata.metadata or {})[b"sweeper"])
-        check_version(text["schema_version"], name)
-        seal: Seal = _FORMS[form].validate_json(json.dumps({key: text[key] for key in text if key not in EARLIER}))
+        text = (parquet.metadata.metadata or {})[b"sweeper"]
+        check_version(from_json(text)["schema_version"], name)
+        seal: Seal = _FORMS[form].validate_json(text)
     except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
         raise DamagedError("is truncated, was altered or was not written by a sweep") from error
     if seal.name != name:
@@ -174,21 +170,16 @@ def unsealed(file: pa.NativeFile, form: type[Seal], name: str) -> tuple[Seal, pq
 
 
 def row_of(parquet: pq.ParquetFile, schema: pa.Schema, columns: Iterable[str]) -> pa.Table:
-    """Some columns of a file of one row with this schema; columns that an older program did not know are null."""
+    """Some columns of a file of one row with this schema."""
     wanted = list(columns)
     try:
-        there, types = parquet.schema_arrow, dict(zip(schema.names, schema.types, strict=True))
-        for field in there:
-            if field.name not in EARLIER and field.type != types.get(field.name):
-                raise DamagedError(f"has a column {field.name!r} of type {field.type}")
-        row = parquet.read([name for name in wanted if name in there.names], use_threads=False)
+        if not parquet.schema_arrow.equals(schema):
+            raise DamagedError("has other columns than this program writes")
+        row = parquet.read(wanted, use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DamagedError(" ".join(str(error).split())) from error
     if row.num_rows != 1:
         raise DamagedError("does not hold one row")
-    for name in wanted:
-        if name not in there.names:
-            row = row.append_column(schema.field(name), pa.nulls(1, schema.field(name).type))
     return row.select(wanted).replace_schema_metadata(None)
 
 

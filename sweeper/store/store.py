@@ -128,7 +128,7 @@ class Store:
         A trial that was superseded before under the same fingerprint is kept as well, under a name with random digits.
         """
         for seal in self.seals(trial_ids).values():
-            self._files.move(seal.name, f"superseded/{seal.fingerprint or 'unknown'}/{seal.name}")
+            self._files.move(seal.name, f"superseded/{seal.fingerprint}/{seal.name}")
 
     def compact(self) -> int:
         """Replace the snapshot by one of all trials; returns how many of them it lacked."""

@@ -18,15 +18,13 @@ from pydantic_core import from_json
 
 from sweeper.messages import instead, one_line, printable
 from sweeper.store.files import DurableFiles, StoreError, in_threads
-from sweeper.store.schema import EARLIER, SCHEMA_VERSION, check_version
+from sweeper.store.schema import SCHEMA_VERSION, check_version
 from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
 _START = re.compile(rf"sweeps/({_NAME.pattern})/(\d{{6,}})-[0-9a-f]{{8}}\.json", re.ASCII)
-_EARLIER = re.compile(rf"sweeps/({_NAME.pattern})\.json", re.ASCII)
-"""The one file of a sweep in an earlier store, with all its starts."""
 
 
 class SweepRecord(BaseModel):
@@ -71,13 +69,13 @@ def read_records(files: DurableFiles, strict: bool = False) -> list[SweepRecord]
 
     A file that cannot be read is left out with a warning, or is a `StoreError` for those who need all (`strict`).
     """
-    paths = [path for path in files.listing("sweeps") if _EARLIER.fullmatch(path) or _START.fullmatch(path)]
+    paths = [path for path in files.listing("sweeps") if _START.fullmatch(path)]
     return sorted(_starts(files, sorted(paths), strict), key=lambda record: record.name)
 
 
 def history(files: DurableFiles, sweep: str) -> list[SweepRecord]:
     """The starts of a sweep in order; a file that cannot be read is a `StoreError`."""
-    return _starts(files, [f"sweeps/{sweep}.json", *start_files(files, sweep)], strict=True)
+    return _starts(files, start_files(files, sweep), strict=True)
 
 
 def start_files(files: DurableFiles, sweep: str) -> list[str]:
@@ -86,51 +84,28 @@ def start_files(files: DurableFiles, sweep: str) -> list[str]:
 
 
 def _starts(files: DurableFiles, paths: Sequence[str], strict: bool) -> list[SweepRecord]:
-    def read(path: str) -> list[SweepRecord]:
+    def read(path: str) -> SweepRecord | None:
         try:
             data = files.read(path)
-            return [] if data is None else _starts_in(files, path, data)
+            return None if data is None else _start_in(path, data)
         except (ValueError, LookupError, TypeError) as error:
             if strict:
                 unknown = "so that nobody knows which trials it planned"
                 raise StoreError(f"{path!r} cannot be read, {unknown}: mend or remove it first") from error
             logger.warning("%r is not the file of a sweep: %s", path, printable(one_line(str(error))))
-            return []
+            return None
 
-    return [record for starts in in_threads(read, paths) for record in starts]
+    return [record for record in in_threads(read, paths) if record is not None]
 
 
-def _starts_in(files: DurableFiles, path: str, data: bytes) -> list[SweepRecord]:
-    """The starts in a file, which is one but in earlier stores. What a file holds else raises an error."""
-    values, name = from_json(data), path.split("/")[1]
-    check_version(values["schema_version"], path)
-    if "digest" not in values:
-        return _earlier_starts(files, name.removesuffix(".json"), values)
+def _start_in(path: str, data: bytes) -> SweepRecord:
+    """The start in a file; what a file holds else raises an error."""
+    values = from_json(data)
+    check_version(values.pop("schema_version"), path)
     if data != _with_digest(b"{" + data[len(_with_digest(b"")) :]):
         raise ValueError("it was altered: its digest does not fit")
-    return [_record(name, values)]
-
-
-def _record(name: str, values: Mapping[str, Any]) -> SweepRecord:
-    own = {key: values[key] for key in SweepRecord.model_fields if key in values}
-    kept = Provenance.model_fields.keys() | (values["provenance"].keys() - EARLIER)
-    own["provenance"] = {key: value for key, value in values["provenance"].items() if key in kept}
-    return SweepRecord.model_validate_json(json.dumps(own | {"name": name}))
-
-
-def _earlier_starts(files: DurableFiles, name: str, values: Mapping[str, Any]) -> list[SweepRecord]:
-    """The starts in a file of an earlier store, where a plan, the list of trials by digest, stands apart."""
-    records = []
-    for start in values.get("starts", [values]):
-        plan = values.get("plans", {}).get(start["plan"])
-        if plan is None:
-            plan = (files.read(f"sweeps/{name}/{start['plan']}.txt") or b"").decode().splitlines()
-        if hashlib.sha256("\n".join(plan).encode()).hexdigest()[:20] != start["plan"]:
-            raise ValueError("the list of planned trials is missing or damaged")
-        lines = [line.partition(" ") for line in plan]
-        variables = {key: from_json(own) for key, _, own in lines if own}
-        records.append(_record(name, start | {"trial_ids": [key for key, _, _ in lines], "variables": variables}))
-    return records
+    del values["digest"]
+    return SweepRecord.model_validate_json(json.dumps(values | {"name": path.split("/")[1]}))
 
 
 # Write
@@ -160,7 +135,7 @@ def _write_start(files: DurableFiles, number: int, record: SweepRecord) -> bool:
         if present is None:
             return False
         try:
-            (known,) = _starts_in(files, path, present)
+            known = _start_in(path, present)
         except (ValueError, LookupError, TypeError):
             return True
         return known.trial_ids != record.trial_ids[: len(known.trial_ids)] or any(
@@ -185,7 +160,7 @@ def _with_digest(text: bytes) -> bytes:
 
 def remove_starts(files: DurableFiles, sweep: str) -> None:
     """Delete the starts of a sweep."""
-    for path in [f"sweeps/{sweep}.json", *files.listing(f"sweeps/{sweep}")]:
+    for path in files.listing(f"sweeps/{sweep}"):
         files.delete(path)
 
 

@@ -42,8 +42,9 @@ LARGEST_NETWORK = 2**30  # bytes of the largest network that is kept
 MOST_NAMES, LONGEST_NAME = 1000, 200
 """Most metrics, curves or outcomes of a trial, and characters of a name."""
 
-_KEYS = ["outcomes.key_value.key", "curves.key_value.key"]
-_METRICS = ["metrics.key_value.key", "metrics.key_value.value"]
+_KEYS = ["outcomes.key_value.key", "curves.key_value.key", "metrics.key_value.key"]
+_METRIC = "metrics.key_value.value"
+_JSON = ["spec", "extra_metrics", "versions"]
 _OUTCOME = "outcomes.key_value.value.list.element"
 _POINT = "curves.key_value.value.list.element"
 POINT_ENCODING = {f"{_POINT}.step": "DELTA_BINARY_PACKED", f"{_POINT}.value": "BYTE_STREAM_SPLIT"}
@@ -142,7 +143,7 @@ def quantiles(values: np.ndarray) -> np.ndarray:
     return np.quantile(values, (np.arange(QUANTILES) + 0.5) / QUANTILES)
 
 
-def evaluation_seal(of: TrialSeal, protocol: Spec | None, fingerprint: str | None) -> TrialSeal:
+def evaluation_seal(of: TrialSeal, protocol: Spec | None, fingerprint: str) -> TrialSeal:
     """The seal of an evaluation of the network of a trial by a protocol, computed by the code with a fingerprint."""
     return TrialSeal(
         kind="evaluation",
@@ -182,12 +183,12 @@ def sealed_row(
 
 
 _OPTIONS: dict[str, Any] = {
-    # For single values dictionaries, statistics and compression cost more than they save, in bytes and in time.
+    # For single values but long texts dictionaries, statistics and compression cost more than they save.
     "write_statistics": False,
     "use_dictionary": [_OUTCOME],
     "column_encoding": POINT_ENCODING,
-    "compression": dict.fromkeys(["network", *ROW.names, *_METRICS], "none")
-    | dict.fromkeys([*_KEYS, _OUTCOME, *POINT_ENCODING], "zstd"),
+    "compression": dict.fromkeys(["network", *ROW.names, _METRIC], "none")
+    | dict.fromkeys([*_KEYS, *_JSON, _OUTCOME, *POINT_ENCODING], "zstd"),
 }
 
 

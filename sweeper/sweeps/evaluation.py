@@ -146,7 +146,6 @@ def evaluate(
     as long as packs run.
     """
     store, code = planned.store, planned.origin.code
-    assert code is not None
     with contextlib.ExitStack() as stack:
         losses: list[events.TrialsLost] = []
         interruption = interruption or stack.enter_context(on_cluster.answering_signals("raise"))

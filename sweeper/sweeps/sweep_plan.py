@@ -173,7 +173,6 @@ def unchecked_plan(
         store = Store.open(results)
         jax_settings.require()
         origin = provenance.capture(command or provenance.command_line(["sweeper.train", str(spec.path)]))
-        assert origin.code is not None
         earlier = [record for record in store.sweeps() if record.name == spec.name]
         store.files.remove_leftovers()
         seen = store.files.listing("trials") if command is None else None

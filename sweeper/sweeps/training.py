@@ -151,7 +151,6 @@ def _fresh(plan: SweepPlan) -> SweepPlan:
 
 def _checked(plan: SweepPlan, in_process: bool) -> Rehearsal:
     """Check what the plug-ins of new code compute; the rehearsal on Ray is left."""
-    assert plan.origin.code is not None
     with doing("checking what plug-ins compute"):
         rehearsal = conformance.probe([plan.trials[key] for key in plan.pending], plan.origin.code, in_process)
         if in_process:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic_core import from_json
 
 from sweeper.analysis.ranking import goal_of
 from sweeper.analysis.recorded_spaces import asked_of
-from sweeper.analysis.results import current, extra_metrics, named_frame
+from sweeper.analysis.results import current, named_frame
 from sweeper.messages import UserError, one_line, redacted
 from sweeper.progress import doing
 from sweeper.store.store import Status, Store, SweepRecord
@@ -116,7 +117,7 @@ def sweep_of(store: Store, record: SweepRecord) -> Sweep | None:
 
 def _run(row: Mapping[str, Any], named: Mapping[str, Any], paths: Sequence[str]) -> Run:
     labelled = dict.fromkeys(path for path in (*NAMELESS, *paths) if path in named)
-    measured = {name: row[name] for name in (*METRICS, *TIMINGS)} | extra_metrics(row["extra_metrics"])
+    measured = {name: row[name] for name in (*METRICS, *TIMINGS)} | from_json(row["extra_metrics"])
     del measured["train_loss"]  # which has a curve
     return Run(
         trial_id=row["trial_id"],

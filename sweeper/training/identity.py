@@ -24,7 +24,7 @@ from sweeper.trial.trial import Trial
 class Identity(NamedTuple):
     """What a training is made by."""
 
-    fingerprint: str | None  # of the code; None if it is unknown
+    fingerprint: str  # of the code
     programs: str  # ten digits of the structure of the trial, a hyphen, and ten of its programs
     data: str | None  # of the arrays of the experiment; None without any
 
@@ -37,7 +37,7 @@ class Identity(NamedTuple):
         return "was trained on other data" if self.data != other.data else None
 
 
-def identity(trial: Trial, fingerprint: str | None) -> Identity:
+def identity(trial: Trial, fingerprint: str) -> Identity:
     """What makes a trial, or its checkpoint, in this process."""
     data = kind_of(trial).data(trial)  # on the device of this process, before programs are traced for another
     return Identity(fingerprint, f"{_structure(trial)}-{_of_training(trial)}", data)

@@ -29,7 +29,7 @@ NAMED = 3
 class Code(BaseModel):
     """Digests of all code that computes numbers, as one process reads it."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)  # records of older programs have other entries
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     # By name: twelve hexadecimal digits of a file, the version of a library and of Python, the text of flags
     always: dict[str, str] = {}  # what counts for every trial

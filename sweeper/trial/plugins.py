@@ -116,11 +116,11 @@ def _files(kind: Kind) -> dict[str, list[Path]]:
 
 def line_of_ours(frames: Iterable[traceback.FrameSummary]) -> str | None:
     """File and line of the last of the frames that is in a folder of plug-ins or in this package."""
-    of_plug_ins = (folder for kind in KINDS for folder in folders(kind))
+    ours = dict.fromkeys([PACKAGE, *(folder for kind in KINDS for folder in folders(kind))])
     places = [
         f"{Path(frame.filename).relative_to(folder.parent)}, line {frame.lineno}"
         for frame in frames
-        for folder in dict.fromkeys((PACKAGE, *of_plug_ins))
+        for folder in ours
         if Path(frame.filename).is_relative_to(folder)
     ]
     return places[-1] if places else None

@@ -40,18 +40,18 @@ _ABSOLUTE = re.compile(r"(?:^|(?<==))(?:~[^/]*)?/(?:[^/]*/)*(?=[^/])")
 class Provenance(BaseModel):
     """The code, packages and command line behind a result; `commit` and `dirty` are the project's."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)  # records of older programs have more entries
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     commit: str | None = None  # None where there is no git history, or git refuses to read it
     dirty: bool | None = None  # whether files that git tracks differ from the commit
     versions: dict[str, str]  # version by package, of `sweeper`, and of `python`
     command: str  # the command line, ready to be typed again
     captured: str  # time of the capture, as UTC in ISO 8601
-    code: Code | None = None  # digests of the code that computes numbers; None in records of older programs
+    code: Code = Code()  # the code that computes numbers; empty where it was not kept
 
-    def fingerprint(self, trial: Trial) -> str | None:
-        """Fingerprint of the program that computes the trial; None where the code is not known."""
-        return None if self.code is None else self.code.fingerprint(trial)
+    def fingerprint(self, trial: Trial) -> str:
+        """Fingerprint of the program that computes the trial."""
+        return self.code.fingerprint(trial)
 
     def columns(self) -> dict[str, Any]:
         """What a row has of it, by column; the fingerprint depends on the trial."""

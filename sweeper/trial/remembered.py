@@ -1,6 +1,6 @@
 """Answers of code, remembered from one process to the next, so that a question to a store need not import plug-ins.
 
-How a row is read depends on plug-ins: on the version that is the current one, and on entries that older rows do not
+How a row is read depends on plug-ins: on the version that is the current one, and on entries that rows do not
 write. To import plug-ins takes seconds, nearly all of them for JAX. So their answers are kept in a file of this user on
 this machine, with stamps of all files that the processes that gave the answers had imported.
 

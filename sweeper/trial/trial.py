@@ -158,7 +158,7 @@ def numerics_version() -> int:
 
 
 _ALWAYS_WRITTEN = ("task", "model")
-"""Parts whose version is in every id. The first version of the others is not written, as ids are older than these."""
+"""Parts whose version is in every id. The first version of the others is not written, as ids are without it."""
 
 
 def trial_id(trial: Trial) -> str:

@@ -3,7 +3,6 @@
 Panels are painted on bare axes here; what the layout makes of them is tested in `test_composed_figures`.
 """
 
-import json
 import math
 import re
 from dataclasses import replace
@@ -15,7 +14,7 @@ import pytest
 
 from sweeper.analysis import figures
 from sweeper.analysis.comparison import Comparison, numbers, summary
-from sweeper.analysis.figures import FigureReport, drawing, layout, selection, style
+from sweeper.analysis.figures import FigureReport, drawing, selection, style
 from sweeper.analysis.figures.drawing import PUBLISHED_ONLY
 from sweeper.analysis.figures.histogram import MOST_COLUMNS
 from sweeper.panels.series import Best
@@ -246,42 +245,6 @@ def test_published_values_are_painted_also_of_a_series_without_trials():
     assert labels(content) == ["seen", f"unseen{PUBLISHED_ONLY}", "exact"]
 
 
-def test_published_shares_and_peaks_are_painted_also_of_a_histogram_without_trials():
-    one = panel(
-        kind="histogram",
-        metric="success",
-        series=[{"label": "seen", "where": {"q": 1}}, {"label": "unseen", "color": "blue", "where": {"q": 2}}],
-        published=[{"series": "unseen", "source": "f", "fractions": {0: 0.2}, "peak": 0.4}],
-    )
-    content = drawing(one, results([trial()], {trial()["trial_id"]: np.float32([0.5, 1.0])}))
-    axes = painted(content)
-    assert [color for color, _ in crosses(axes)] == [SHADES["blue"]]
-    assert [line.get_color() for line in axes[0].lines if line.get_marker() == "v"] == [SHADES["blue"]]
-    assert labels(content) == ["seen (1 seed)", f"unseen{PUBLISHED_ONLY}", "published", "published peak"]
-
-
-def test_a_percentile_that_jumps_has_points_and_no_line():
-    """At q = 2 one training is right on nearly all inputs and one is not; at q = 1 and 3 none is."""
-    tails = [(q, seed, float(q == 2 and seed == 0)) for q in (1, 2, 3) for seed in (0, 1)]
-    stored = results([trial(q=float(q), seed=seed, success=0.9, success_p5=tail) for q, seed, tail in tails])
-    content = drawing(curve(tail="success_p5", split="baseline"), stored)
-    (axes,) = painted(content)
-    (dashed,) = [line for line in axes.lines if line.get_linestyle() == "--"]
-    np.testing.assert_equal(np.asarray(dashed.get_ydata()), [0, np.nan, 0])
-    empty = [line for line in axes.lines if line.get_linestyle() == "None" and line.get_alpha() is None]
-    assert [sorted(np.asarray(line.get_ydata())) for line in empty if len(line.get_xdata())] == [[0, 1]]
-    assert "bold empty markers" in "; ".join(content.remarks())
-
-
-def test_series_keep_the_order_of_the_panel_wherever_they_begin():
-    trials = [trial("Aq_R", q=2.0, success=0.5), trial("AE_R", q=3.0, success=0.5), trial("AE_R", q=1.0, success=0.4)]
-    series = [{"label": name, "where": {"baseline": name}} for name in ("Aq_R", "AE_R")]
-    content = drawing(curve(series=series), results(trials))
-    assert labels(content) == ["Aq_R", "AE_R"]
-    (axes,) = painted(content)
-    assert [line.get_xdata().tolist() for line in axes.lines if line.get_linestyle() == "-"] == [[2.0], [1.0, 3.0]]
-
-
 QS = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, math.inf]
 
 
@@ -308,26 +271,6 @@ def test_a_heat_map_of_very_many_values_shows_some_and_says_so():
     columns = content.columns()
     assert (columns[0], columns[-1], len(columns)) == (0, 99, MOST_COLUMNS)
     assert ["60", "100"] in [re.findall(r"\d+", remark) for remark in content.remarks()]
-
-
-def test_colors_of_the_colorblind_palette_differ_for_every_reader():
-    # Machado, Oliveira and Fernandes 2009, severity 1: what protanopes, deuteranopes and tritanopes see.
-    readers = [
-        np.eye(3),
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
-    ]
-    shades = [*style.PALETTES["colorblind"].shades.values(), "#ffffff"]
-    rgb = np.array([[int(shade[i : i + 2], 16) for i in (1, 3, 5)] for shade in shades]) / 255
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    to_xyz = np.array([[0.41246, 0.35758, 0.18044], [0.21267, 0.71515, 0.07218], [0.01933, 0.11919, 0.95030]])
-    for reader in readers:
-        xyz = np.clip(linear @ np.transpose(reader), 0, 1) @ to_xyz.T / [0.95047, 1, 1.08883]
-        f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
-        lab = np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
-        distances = np.linalg.norm(lab[:, None] - lab[None], axis=-1)[np.triu_indices(len(lab), 1)]
-        assert distances.min() > 20
 
 
 # A grid world
@@ -363,18 +306,6 @@ def test_the_best_setting_has_the_best_mean_and_is_named():
     assert "'regret'" in note(Best(metric="regret"), settings())
     diverged = note(HISTORY.best, settings({0.01: [-9.0, -7.0], 0.03: [math.inf, -12.0]}))
     assert "of 1 settings by reward (-8)" in diverged
-
-
-def test_entries_of_a_series_that_differ_are_named():
-    trials = [walker(reward=-8.0), walker(rate=0.03, reward=-9.0), walker(rate=0.1, reward=-5.0)]
-    for each, name, seeds in zip(trials, ("pgpe", "snes", "pgpe"), (10, 10, 20), strict=True):
-        spec = json.loads(each["spec"])
-        spec |= {"optimizer": {"name": name}, "evaluation": {"seeds": seeds}, "objective": {"name": f"by_{name}"}}
-        each["spec"] = json.dumps(spec)
-    (best,) = drawing(HISTORY, walkers(trials)).best
-    assert best.endswith("reward (-5): objective by_pgpe, optimizer pgpe, evaluation_seeds 20")
-    unlike = drawing(HISTORY.model_copy(update={"best": None}), walkers(trials)).differences
-    assert unlike == ["evaluation_seeds (10, 20); objective (by_pgpe, by_snes); optimizer (pgpe, snes)"]
 
 
 @pytest.mark.parametrize(
@@ -428,12 +359,6 @@ def test_grids_that_cannot_be_laid_out_say_why(one, changes, named):
     assert content.labels() == []
 
 
-def test_limits_of_a_map_may_be_a_column_of_its_trials():
-    one = CELLS.model_copy(update={"limits": (0.0, "task.horizon")})
-    (axes,) = painted(drawing(one, walkers([walker(reward=-1.0)])))
-    assert axes.collections[0].get_clim() == (0, 4)
-
-
 def test_one_map_shows_one_training():
     content = drawing(CELLS, settings())
     assert content.labels() == []
@@ -479,8 +404,5 @@ def test_figures_have_our_settings_whatever_those_of_the_user_are(tmp_path):
     figures.draw(stored, [one], tmp_path / "plain")
     with matplotlib.rc_context({"text.usetex": True, "axes.facecolor": "red", "lines.linewidth": 9}):
         report = figures.draw(stored, [one], tmp_path / "odd")
-        with style.settings():
-            picture = layout.compose([drawing(one, stored)], "paper")
-        assert picture._repr_png_().startswith(b"\x89PNG"), "what a notebook shows"
     assert report.notes == ()
     assert (tmp_path / "plain" / "P.png").read_bytes() == (tmp_path / "odd" / "P.png").read_bytes()

@@ -78,24 +78,6 @@ def test_a_panel_is_split_by_values_of_every_type(results, values, said):
     assert [label.get_text() for label in axes.get_xticklabels()] == said
 
 
-def test_a_histogram_has_the_name_of_its_outcome(results):
-    for kind, axis in (
-        ({"kind": "histogram"}, "get_xlabel"),
-        ({"kind": "heatmap", "x": "experiment_rate"}, "get_ylabel"),
-    ):
-        (axes,) = painted(drawing(panel(metric="right_answers", series=[{"label": "all"}], **kind), results))
-        assert getattr(axes, axis)() == "Right answers (%)"
-
-
-def test_a_kind_has_words_for_its_outcomes(results):
-    trials = results.trials.assign(spec=results.trials["spec"].str.replace("experiment", "task"))
-    outcomes = dict(zip(("majority_5", "votes_30", "loss"), np.eye(3), strict=True))
-    for metrics, label in ((["majority_5", "votes_30"], "Success (%)"), (["votes_30", "loss"], "Success or Loss (%)")):
-        series = [{"label": metric, "metric": metric} for metric in metrics]
-        drawn = drawing(panel(kind="histogram", series=series), Results(trials, lambda _, name: outcomes[name], {}.get))
-        assert painted(drawn)[0].get_xlabel() == label
-
-
 def test_panels_of_another_kind_of_trial_say_what_they_lack(results):
     content = drawing(panel(kind="votes", series=[{"label": "all"}]), results)
     assert content.frame.empty

@@ -6,7 +6,6 @@ Results are made up and committed to a real store; nothing is trained. `test_pag
 import base64
 import gzip
 import html
-import io
 import json
 import math
 import re
@@ -15,14 +14,10 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
-from PIL import Image, ImageColor
 
 from sweeper.analysis import page
-from sweeper.analysis.figures import PALETTES
-from sweeper.analysis.page import MAX_MESSAGE, colours, failed_trials, trial_table, trials_of, words_of
+from sweeper.analysis.page import MAX_MESSAGE, failed_trials, trial_table, trials_of
 from sweeper.analysis.report import ReportOptions, write_report
-from sweeper.analysis.table import html as html_of
-from sweeper.analysis.table import texts
 from sweeper.store.annotations import annotate
 from sweeper.store.store import TRIALS, Store
 from sweeper.tables import table
@@ -111,8 +106,7 @@ def test_keys_in_addresses_are_not_shown(tmp_path):
     assert "secret" not in text
 
 
-def test_a_page_of_experiments_has_their_words_and_none_of_the_paper(tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["report"])  # which the page tells
+def test_a_page_of_experiments_has_their_columns_and_curves(tmp_path):
     store = Store.open(tmp_path / "store")
     text = TOY.replace("    points: Count = 50", "    points: Count = 50\n    sizes: ListOf[int] = ()")
     with project(tmp_path, toy=text.replace("import Count", "import Count, ListOf")):
@@ -133,8 +127,6 @@ def test_a_page_of_experiments_has_their_words_and_none_of_the_paper(tmp_path, m
     assert (chart["title"], chart["metrics"], [series["label"] for series in chart["series"]]) == (
         "walks", ["pace"], ["experiment_rate=0.1 experiment_sizes=[0]", "experiment_rate=0.2 experiment_sizes=[1]"],
     )  # fmt: skip
-    page_of_it = re.sub(r"<style>.*?</style>|<script>.*?</script>|<template.*?</template>", "", text, flags=re.S)
-    assert not re.search(r"baseline|votes|majority|success|seeds r|>[qm]<", page_of_it, re.I)
 
 
 def trials(*changes: dict) -> pd.DataFrame:
@@ -180,63 +172,8 @@ def test_metrics_that_a_space_asks_for_have_columns_and_order_the_trials():
     assert listing["trial"][0] == every["trial_id"][2], "a row keeps its values"
 
 
-def test_words_are_facets_and_numbers_are_not():
-    specs = [{"task": {"name": "coloring"}, "seed": seed, "schedule": schedule, "width": seed} for seed, schedule in
-             enumerate(("cosine", "constant"))]  # fmt: skip
-    listing = trial_table(trials(*({"spec": json.dumps(spec)} for spec in specs)), {})
-    assert words_of(listing) == ["sweep", "status", "task", "model", "baseline", "schedule"]
-    roles = listing.attrs["roles"]
-    assert [roles[name] for name in ("schedule", "width", "seed", "success")] == [*["setting"] * 3, "metric"]
-
-
-def test_values_have_the_colours_of_the_series_that_show_them():
-    every = trials({}, {"baseline": "AE_R"}, {"baseline": "AE_R"}, {"baseline": "other"})
-    shown = dict.fromkeys(every[every["baseline"] == "AE_R"]["trial_id"], "#1f4fd8")
-    found = colours(trial_table(every, {}), shown, PALETTES["paper"])["baseline"]
-    assert (found["AE_R"], len({*found.values()})) == ("#1f4fd8", 3)
-
-
-def test_small_points_of_a_figure_keep_their_colours(tmp_path):
-    """Beside the many greys of texts and grids."""
-    shades = [ImageColor.getrgb(shade)[:3] for shade in PALETTES["paper"].shades.values()]
-    figure = Image.new("RGB", (600, 600), "white")
-    for grey in range(256):
-        figure.paste((grey, grey, grey), (2 * grey, 0, 2 * grey + 2, 500))
-    for place, shade in enumerate(shades):
-        figure.paste(shade, (20 * place, 520, 20 * place + 6, 526))
-    figure.save(tmp_path / "figure.png")
-    source, width, height = page._image(tmp_path / "figure.png")
-    shown = Image.open(io.BytesIO(base64.b64decode(source.partition(",")[2]))).convert("RGB")
-    assert shown.size == (600, 600)
-    assert width == height < 600
-    for place, shade in enumerate(shades):
-        assert shown.getpixel((20 * place + 3, 523)) == pytest.approx(shade, abs=16)
-    assert shown.getpixel((599, 599)) == pytest.approx((255, 255, 255), abs=3)
-
-
 def test_long_messages_are_clipped_in_the_middle():
     long = trials({"status": "failed", "error_message": "begin" + "x" * 10_000 + "end"})
     message = failed_trials(long)["message"][0]
     assert len(message) < 2 * MAX_MESSAGE
     assert (message[:5], message[-3:]) == ("begin", "end")
-
-
-def cells_of(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """The attributes and the text of the cells of a table."""
-    return re.findall(r"<td([^>]*)>([^<]*)", html_of(frame, "table"))
-
-
-def test_a_cell_says_what_its_text_does():
-    frame = table([{"a": "x<y", "n": 1234}, {"a": None, "n": None}], formats={"n": "count"})
-    assert [text.strip() for _, text in cells_of(frame)] == ["x&lt;y", "1,234", "", ""]
-    assert texts(frame)[0] == ("x<y", "1,234")
-
-
-def test_a_table_that_fails_is_a_note_on_the_page(tmp_path):
-    class Broken:
-        def __str__(self) -> str:
-            raise ValueError("<nonsense>")
-
-    text = rendered(filled(tmp_path / "store", failure()), table([{"n": Broken()}], "Votes"))
-    assert re.search(r"ValueError: [^<]*&lt;nonsense&gt;", text)
-    assert 'id="launches"' in text

@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from sweeper.analysis import cost, results, settings_table, status, views
+from sweeper.analysis import cost, results, settings_table, views
 from sweeper.analysis.figures import selection
 from sweeper.analysis.results import Results, named, named_frame
 from sweeper.store.store import Store
@@ -47,18 +47,6 @@ def test_a_metric_that_was_finite_in_no_trial_is_a_column_of_numbers(tmp_path):
     (setting,) = settings_table.settings(Results.of_store(store).trials)
     assert setting.mean("ratio") is None
     assert len(settings_table.settings_table([setting], first="ratio"))
-
-
-def test_an_error_that_an_older_program_could_not_estimate_is_no_number(tmp_path):
-    store = Store.open(tmp_path)
-    older, newer = {"votes_3_se": 0.0, "votes_5_se": 0.01, "step_se": 0.0}, {"votes_3_se": 0.0, "loss_se": 0.1}
-    for seed, metrics in enumerate((older, newer)):
-        store.commit(result({"seed": seed}, metrics=metrics))
-    frame = Results.of_store(store).trials.set_index("seed")
-    assert named(store.trials())["votes_3_se"].null_count == 1
-    assert math.isnan(frame["votes_3_se"][0])
-    assert (frame["votes_5_se"][0], frame["step_se"][0], frame["votes_3_se"][1]) == (0.01, 0, 0)
-    assert not status.odd_numbers(store.trials().to_pylist()), "it was no failure of the trial"
 
 
 def test_a_dotted_path_names_the_column_of_its_entry_and_of_no_other(store):

@@ -18,7 +18,6 @@ from sweeper.analysis.settings_table import (
 )
 from sweeper.analysis.table import texts
 from sweeper.store.store import Store
-from sweeper.trial.entry_names import most_telling, varying
 from sweeper.trial.metrics import Metric
 from tests.results import failure, result
 
@@ -54,21 +53,6 @@ def test_what_varies_is_a_column_and_what_is_shared_the_title(rows):
         {"q": "inf", "seeds": "2", "success": "1"},
     ]
     assert table["success"][0] == Mean(0.625, math.sqrt(2 * 0.125**2)), "cells keep their values"
-
-
-def test_of_too_many_entries_those_have_columns_that_tell_settings_apart():
-    records = [
-        {"a.name": name, **{f"a.{letter}": name * count for letter in "bcd"}, "z": count}
-        for name in (1, 2)
-        for count in (1, 2)
-    ]
-    paths = varying(records)
-    assert paths == ["a.name", "a.b", "a.c", "a.d", "z"]
-    assert most_telling(paths, records, 5) == paths
-    assert most_telling(paths, records, 3) == ["a.name", "a.b", "a.c"]
-    alike = [record | dict.fromkeys(("a.b", "a.c", "a.d"), record["a.name"]) for record in records]
-    assert most_telling(paths, alike, 2) == ["a.name", "z"]
-    assert most_telling(paths, alike, 3) == ["a.name", "a.b", "z"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from sweeper.training.identity import Identity
 from sweeper.trial.trial import trial_id
 from tests.analysis.test_page import charted
 from tests.filled_stores import commit, plan
-from tests.results import failure, result
+from tests.results import failure
 from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 
@@ -112,24 +112,6 @@ def test_a_point_between_those_of_other_trials_moves_no_mean(tmp_path, planned):
     assert loss(series) == ([100, 150, 200, 300], [[3.0, 2.5, 2.0, 1.0], [5.0, 9.0, None, None]])
 
 
-def test_settings_of_two_models_are_called_by_their_models(tmp_path):
-    """Entries that only one of the models has are not named."""
-    deep_sets = {"name": "deep_sets", "blocks": 1, "width": 4}
-    store, trials = Store.open(tmp_path), [coloring_trial(), coloring_trial(model=deep_sets)]
-    for trial in trials:
-        commit(store, trial)
-    plan(store, map(trial_id, trials))
-    (chart,) = shown(store)
-    assert {series["label"] for series in chart["series"]} == {"transformer", "deep_sets"}
-    assert [series["facets"]["model"] for series in chart["series"]] == [[each["label"]] for each in chart["series"]]
-
-
-def test_a_setting_has_the_colour_of_the_series_of_a_figure_that_shows_it(half_done, planned):
-    (chart,) = shown(half_done, dict.fromkeys(list(planned)[:2], "#2e8b57"))
-    colours = [series["colour"] for series in chart["series"]]
-    assert (colours[0], len({*colours})) == ("#2e8b57", 2)
-
-
 def test_what_trains_is_shown_up_to_its_checkpoint(store, planned):
     *_, failed, pending = planned
     trains(store, [failed, pending])
@@ -189,18 +171,3 @@ def test_an_adaptive_search_shows_what_is_committed(store, planned):
     trains(store, list(planned)[3:])
     (chart,) = shown(store)
     assert {trial["status"] for series in chart["series"] for trial in series["trials"]} == {"finished", "failed"}
-
-
-def test_a_page_without_curves_has_no_chart(tmp_path):
-    store = Store.open(tmp_path / "store")
-    store.commit(result(curves=[]))
-    assert shown(store) == []
-    assert 'id="curves"' not in page.render(store, store.trials(), [])
-
-
-def test_curves_that_cannot_be_drawn_are_a_sentence(half_done, monkeypatch):
-    def broken(*arguments):
-        raise ValueError("a point of <nonsense>")
-
-    monkeypatch.setattr(page, "curves", broken)
-    assert "ValueError: a point of &lt;nonsense&gt;" in page.render(half_done, half_done.trials(), [])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sweeper.analysis import page as pages
 from sweeper.analysis import report as reports
 from sweeper.analysis.figures.lines import Curves
 from sweeper.store.store import Store
@@ -98,7 +99,7 @@ def test_the_report_says_what_is_not_in_it(report):
 
 @pytest.mark.slow
 def test_whatever_fails_is_a_note_and_all_else_stays(local, tmp_path, monkeypatch):
-    """A panel fails in the method that it is named after, and one of the tables fails as well."""
+    """A panel fails in the method that it is named after, and a table and the training curves fail as well."""
     methods = ("__init__", "paint", "remarks", "compare")
 
     def breaking(method, whole):
@@ -116,7 +117,11 @@ def test_whatever_fails_is_a_note_and_all_else_stays(local, tmp_path, monkeypatc
     def no_table(*arguments, **options):
         raise ValueError("no table\x1b[2J")
 
+    def no_curves(*arguments):
+        raise ValueError("a point of <nonsense>")
+
     monkeypatch.setattr(reports, "settings_table", no_table)
+    monkeypatch.setattr(pages, "curves", no_curves)
     reads = []
     monkeypatch.setattr(Store, "trials", lambda self, *ids, read=Store.trials: reads.append(ids) or read(self, *ids))
 
@@ -136,6 +141,7 @@ def test_whatever_fails_is_a_note_and_all_else_stays(local, tmp_path, monkeypatc
         assert f"no {name}" in text
         assert f": ValueError: no {name}\\x1b[2J" in output
     assert "ValueError: no table" in text
+    assert "ValueError: a point of &lt;nonsense&gt;" in text
     assert not (out / "comparison.md").exists()
     assert reads == [()], "figures and page share the rows"
 

@@ -1,16 +1,12 @@
 """Which panels a report draws, and from which trials. Results are made up; nothing is drawn."""
 
-import dataclasses
 import json
-import textwrap
 
 import pytest
 
-from sweeper.analysis import figures
 from sweeper.analysis.report_sources import ReportError, sources
 from sweeper.analysis.results import Results
 from sweeper.messages import UserError
-from sweeper.space import search_space
 from tests.filled_stores import swept
 from tests.results import result
 from tests.trials import coloring_trial
@@ -69,32 +65,6 @@ def test_a_space_is_drawn_from_the_trials_that_it_plans(local, tmp_path):
     assert (source.name, seeds(source), source.remark) == ("space", [0], "")
     (missing,) = listed(local, space_of(tmp_path, steps=9))
     assert (seeds(missing), missing.remark) == ([], "1 of 1 trial not run yet")
-
-
-def test_a_new_space_of_a_dozen_lines_gets_its_own_figures_without_code(local, tmp_path):
-    space = tmp_path / "width.yaml"
-    space.write_text(
-        textwrap.dedent("""
-        name: width
-        trial:
-          task: {name: coloring, vertices: 5}
-          model: {name: transformer, width: {choice: [4, 8]}, key_size: 4}
-          baseline: Aq_R
-          objective: {q: {choice: [1, 3]}, m: 2}
-          steps: 100
-          seed: {seeds: 2}
-        panels:
-          - {kind: curve, name: by width, x: model_width, metric: success, tail: success_p5, split: q}
-          - {kind: histogram, name: inputs, metric: success, split: model_width}
-        """)
-    )
-    for trial in search_space.read(space).expand().trials:
-        local.commit(dataclasses.replace(result(), trial=trial))
-    (source,) = listed(local, space)
-    made = [figures.drawing(panel, source.results) for panel in source.panels]
-    assert {drawing.panel.name: (drawing.panel.figure, len(drawing.labels())) for drawing in made} == {
-        "by width": (None, 2), "inputs": (None, 2),
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

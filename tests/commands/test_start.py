@@ -49,16 +49,6 @@ def test_what_cannot_be_evaluated_is_refused(arguments):
     assert not told("evaluate", *arguments, code=2).stdout
 
 
-@pytest.mark.parametrize("program", ["sweeper", "/somewhere/pytest"])
-def test_a_template_names_its_files_and_the_command_that_trains_it(program, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", [program])
-    *_, command = told("new", "experiment", "mine").output.strip().split(": ")
-    start = ["sweeper"] if program == "sweeper" else ["python", "-m", "sweeper"]
-    assert command.split() == [*start, "run", "search_spaces/mine.yaml"]
-    assert (tmp_path / "search_spaces" / "mine.yaml").exists()
-
-
 def test_the_palettes_of_the_report_command_are_those_of_the_figures():
     palette = typing.get_args(typing.get_type_hints(ask.report)["palette"])
     assert set(palette) == set(PALETTES)

@@ -132,12 +132,6 @@ def test_running_packs_are_shown(results):
     assert compiling[-3:] == ["seven", "30", "min"]
 
 
-def test_the_first_line_says_what_is_done_while_nothing_trains_or_that_nothing_runs(results):
-    assert lines(results)[0] == "nothing runs"
-    beat(results, doing="compiling 1 of 2 programs for 9 s", seconds_left=None)
-    assert lines(results)[0].endswith("compiling 1 of 2 programs for 9 s · 60 s so far · time left unknown")
-
-
 def test_a_driver_that_died_on_this_machine_is_dead_at_once(results):
     beat(results, **DEAD)
     first = lines(results)[0]
@@ -156,12 +150,6 @@ def test_of_a_driver_elsewhere_the_store_tells_how_old_its_heartbeat_is(results,
     assert sum(line.startswith("quick: running on far ") for line in shown) == 1
     (old,) = (line for line in shown if "60 min" in line)
     assert old.endswith("python -m sweeper.run x.yaml")
-
-
-def test_what_a_driver_says_cannot_steer_the_terminal(results):
-    pack = dataclasses.replace(PACK, label="\x1b[2J", node="\x07")
-    beat(results, command="\x1b[2J", state="\x1b[2J", packs=(pack,))
-    assert not {"\x1b", "\x07"} & set("".join(lines(results)))
 
 
 def test_watching_looks_again_until_ctrl_c(results):

@@ -1,9 +1,13 @@
 """Tables of a store with an experiment: its fields and metrics, and nothing of learned algorithms."""
 
+import sys
+
 import pytest
 
 from sweeper.analysis import ready_questions
+from sweeper.analysis.sql import QueryError
 from sweeper.store.store import Store
+from sweeper.trial import plugins
 from tests.experiments.toy import TOY, project, toy_trial
 from tests.filled_stores import commit, swept
 from tests.results import result
@@ -25,6 +29,14 @@ def test_settings_are_ranked_by_the_first_metric_that_the_experiment_declares(st
     table, programs = ready_questions.best(store, "walks")
     assert [*table.columns] == ["rank", "experiment_rate", "seeds", "distance", "reach"]
     assert programs["experiment_rate"].to_pylist() == [0.1, 0.2]
+
+
+def test_an_experiment_that_is_gone_is_the_reason_why_nothing_is_ranked(store):
+    plugins.PROJECT.joinpath("experiments", "toy.py").unlink()
+    sys.modules.pop("experiments.toy")
+    plugins.load.cache_clear()
+    with pytest.raises(QueryError, match="not here"):
+        ready_questions.best(store, "walks")
 
 
 def test_a_trial_has_its_fields_and_its_metrics(store):

@@ -10,7 +10,7 @@ from sweeper.packs import conformance
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search_space import of_text
 from sweeper.training.kind import kind_of
-from sweeper.trial import plugins
+from sweeper.trial import fingerprint, plugins
 from sweeper.trial.contract_checks import ContractError
 from tests.experiments.toy import READS, TOY, project, toy_trial
 from tests.processes import python
@@ -156,6 +156,17 @@ def test_data_that_were_edited_are_rehearsed_again_and_blamed_on_no_program(tmp_
             np.save(tmp_path / "numbers.npy", values)
             said.append(started(tmp_path, "3", path="numbers.npy"))
     assert said == ["1\n", "0\n", "1\n"]
+
+
+def test_each_file_that_only_a_field_names_is_looked_for_where_workers_stand_at_every_start(tmp_path):
+    """One of two sets of data that a sweep compares may be ignored by git, and may be so since the last start."""
+    with project(tmp_path, toy=READS):
+        for name in ("one.npy", "two.npy"):
+            np.save(tmp_path / name, np.zeros(50, np.float32))
+        trials = [toy_trial(path=name, seed=seed) for name in ("one.npy", "two.npy") for seed in (0, 1)]
+        rehearsal = conformance.probe(trials, fingerprint.captured())
+    assert [trial.experiment.path for trial in rehearsal.trials] == ["one.npy", "two.npy"]
+    assert rehearsal.marks == [None, None], "no later start leaves them out"
 
 
 def test_numbers_in_double_precision_are_taken_in_single(tmp_path):

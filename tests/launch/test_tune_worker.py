@@ -186,7 +186,6 @@ def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_ma
 
 def test_a_worker_of_other_code_trains_nothing(tmp_path):
     origin = provenance.capture("test")
-    assert origin.code is not None
     always = origin.code.always
     other = origin.model_copy(update={"code": origin.code.model_copy(update={"always": always | {"jax": "0.1"}})})
     worker = Worker(PAIR, tmp_path, origin=other)

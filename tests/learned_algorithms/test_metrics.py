@@ -25,11 +25,3 @@ def test_names_of_the_protocol(name):
     assert metric_named(name) == metric
     assert metric.name == name
     assert (metric.mode, metric.jumps) == (mode, jumps)
-
-
-def test_a_task_says_more_of_its_own_quantities():
-    assert metric_named("cost_worst", {"cost": Metric("cost", high_is_good=False)}).mode == "min"
-
-
-def test_a_training_curve_may_be_a_tail():
-    assert metric_named("tail_loss").label() == "95th percentile"

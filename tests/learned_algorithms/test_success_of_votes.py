@@ -72,14 +72,6 @@ def test_error_bars_are_those_of_the_mean_over_training_seeds():
     assert any(remark.startswith("bars: 2 ") for remark in content.remarks())
 
 
-def test_the_axis_reaches_to_what_was_measured():
-    (axes,) = painted(drawing(VOTES, results([voters(votes_1000=1.0)])))
-    assert axes.get_xlim()[1] > 1000
-    assert axes.get_xticklabels()[-1].get_text() == "1000"
-    (axes,) = painted(drawing(VOTES, results([voters()])))
-    assert axes.get_xlim()[1] == pytest.approx(33)
-
-
 def evaluated(seeds, **metrics):
     row = voters(**metrics)
     spec = json.loads(row["spec"]) | {"evaluation": {"seeds": seeds, "votes": [5]}}

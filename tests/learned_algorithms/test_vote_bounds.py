@@ -73,13 +73,3 @@ def test_the_bounds_have_the_right_order():
     """A tenth of the votes fails more often than promised where two answers are close: no bound is idle."""
     assert _failures(0.55, [0.45], _needed(0.1, 1, 0.05) // 10) > 0.05
     assert _partwise_failures(_independent(*[0.6] * 5), _needed(0.2, 5, 0.05) // 10) > 0.05
-
-
-def test_a_vote_bit_by_bit_can_win_where_no_number_of_whole_answers_does_and_the_other_way_round():
-    assert success_promised(1e9, 0.1 - 0.3, 3) == 0
-    assert success_promised(52, 0.4, 3) >= 0.95
-    assert _partwise_failures(ONE_BIT_WRONG, 52) <= 0.05
-    first_bit_mostly_wrong = {(1, 1): 0.4, (0, 1): 0.3, (0, 0): 0.3}
-    assert success_promised(1e9, 0.1, 2) > 0.95
-    assert success_promised(1e9, 2 * 0.4 - 1, 2) == 0
-    assert _partwise_failures(first_bit_mostly_wrong, 1001) > 0.99

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import time
 
 import pytest
 
@@ -40,16 +39,6 @@ def test_a_driver_that_is_asked_to_stop_answers_by_its_end(local):
     remove_heartbeat(local.files, "quick", running.driver)
     assert [each for each, _ in ends] == [running]
     assert drivers(local.files) == []
-
-
-def test_the_age_of_a_heartbeat_is_that_of_the_store_whatever_the_clock_here_says(local, monkeypatch):
-    write_heartbeat(local.files, "quick", heartbeat(**ELSEWHERE))
-    monkeypatch.setattr(time, "time_ns", lambda: 0)
-    (driver,) = drivers(local.files)
-    assert 0 <= driver.age < 3600
-    assert driver.lives
-    assert not driver._replace(age=3600.0).lives
-    assert len(local.listing("drivers")) == 1
 
 
 def test_the_driver_of_a_process_that_is_gone_has_died():

@@ -1,6 +1,5 @@
 """What a terminal and a log show of a sweep."""
 
-import dataclasses
 import io
 
 from rich.console import Console
@@ -49,22 +48,6 @@ def test_a_terminal_sees_running_packs_and_keeps_the_sentences():
         assert text in out
     assert "waiting" in shown(STARTED)
     assert "waiting" not in out
-
-
-def test_a_compilation_is_shown_and_a_pack_without_news_says_since_when():
-    out, now = io.StringIO(), [0.0]
-    view = live_view.LiveView(Console(file=out, force_terminal=True, width=160), clock=lambda: now[0])
-    compiling = dataclasses.replace(PROGRESSED, phase="compiling", step=0)
-    for event in (PLANNED, events.SweepStarted(None), STARTED, compiling, events.Ticked()):
-        view.hear(event)
-    assert "compiling" in out.getvalue()
-    assert "nothing new" not in out.getvalue()
-    assert "0123456" not in out.getvalue(), "rows are named by what varies"
-    now[0] = 600.0
-    for event in (compiling, events.Ticked(), events.SweepEnded()):  # the report comes again, and says nothing new
-        view.hear(event)
-    assert "compiling    nothing new for 10 min\n" in out.getvalue(), "of the pack"
-    assert "so far · nothing new for 10 min" in out.getvalue(), "of the sweep, in which all stand still"
 
 
 def test_the_cursor_is_back_after_the_end():

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import TypeAdapter
 
-from sweeper.analysis import figures, sql
+from sweeper.analysis import sql
 from sweeper.analysis.figures.lines import pooled
 from sweeper.analysis.results import Results
 from sweeper.learned_algorithms import evaluation
@@ -16,7 +15,6 @@ from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.packs.network_evaluation import EvaluationRun, ProtocolError, evaluation_plan
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack
-from sweeper.panels.kinds import Panels
 from sweeper.store.files import DurableFiles
 from sweeper.store.store import Store
 from sweeper.sweeps import evaluation as sweep_evaluation
@@ -232,24 +230,3 @@ def test_a_crash_before_and_after_every_write_loses_one_evaluation_at_most(store
                 evaluate(store)
         left = sum(len(work.pending) for work in planned(store).plan.work)
         assert left == (3 if moment == "before" else 2)
-
-
-# Panels
-
-
-def test_panels_draw_evaluations_like_trials(store, full):
-    keys = {
-        "kind": "curve",
-        "name": "seeds",
-        "rows": "evaluations",
-        "x": "evaluation_seeds",
-        "metric": "success",
-        "split": "q",
-    }
-    (panel,) = TypeAdapter(Panels).validate_python([keys])
-    without = figures.drawing(panel, Results.of_store(store))
-    assert not without.labels()
-    assert without.notes
-    evaluate(full, protocol={})
-    drawn = figures.drawing(panel, Results.of_store(full).only(IDS[:2]))
-    assert drawn.counts() == {10: "2", 20: "2"}

@@ -17,7 +17,6 @@ import pytest
 from pydantic import Field
 
 from sweeper.learned_algorithms import evaluation
-from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import checkpoint, checkpointed_trials, pack_run, plan
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
@@ -211,24 +210,18 @@ def test_of_two_checkpoints_that_of_the_same_arithmetic_goes_on(undisturbed, tmp
     assert _metrics(store) == _metrics(undisturbed)
 
 
-def test_a_checkpoint_of_another_network_is_told(undisturbed, tmp_path):
+@pytest.mark.parametrize("why", ["does not fit the network", "is damaged"])
+def test_a_checkpoint_that_serves_nobody_is_told(undisturbed, tmp_path, why):
     store = Store.open(tmp_path)
     run = _run(store)
     run.advance()
-    training = run.training
-    checkpoint.save(store, PACK.pack_id, PACK.trial_ids, run.identity, training.state[:1], training.notes())
+    if why == "is damaged":
+        store.write_bytes(f"checkpoints/{PACK.pack_id}.ckpt", b"x")
+    else:
+        state, notes = run.training.state[:1], run.training.notes()
+        checkpoint.save(store, PACK.pack_id, PACK.trial_ids, run.identity, state, notes)
     again = _run(store)
-    assert (again.training.step, again.refused_checkpoint) == (0, "does not fit the network")
-    _finish(again)
-    assert _metrics(store) == _metrics(undisturbed)
-
-
-def test_a_damaged_checkpoint_is_told(undisturbed, tmp_path):
-    store = Store.open(tmp_path)
-    _run(store).advance()
-    store.write_bytes(f"checkpoints/{PACK.pack_id}.ckpt", b"x")
-    again = _run(store)
-    assert (again.training.step, again.refused_checkpoint) == (0, "is damaged")
+    assert (again.training.step, again.refused_checkpoint) == (0, why)
     _finish(again)
     assert _metrics(store) == _metrics(undisturbed)
 
@@ -356,16 +349,6 @@ def test_values_that_break_their_contract_are_an_error_of_the_trial_with_its_pla
     found = [row["error_message"].removeprefix(f"{_line(Breaking.outcomes)}: outcomes gives ") for row in rows[5:]]
     assert found[0].startswith("-8.")
     assert found[1].startswith("1.")
-
-
-def _broken_trial(method: str, change: Callable[[Any], Any]) -> TrialSpec:
-    """A trial whose task gives something else than colouring does: `change` of it."""
-
-    def changed(self: Any, *arguments: Any) -> Any:
-        return change(getattr(Coloring, method)(self, *arguments))
-
-    task: Any = type("Task", (Coloring,), {method: changed})
-    return coloring_trial().model_copy(update={"task": task(vertices=5)})
 
 
 @pytest.mark.long

@@ -1,7 +1,6 @@
 """Cells and packs: what may share a program, and that packing loses nothing."""
 
 import itertools
-import pickle
 
 import jax
 import numpy as np
@@ -48,11 +47,6 @@ def test_traced_values_share_a_cell_and_structural_ones_do_not():
     assert [len(cell) for cell in cells(trials)] == [5, 1, 1, 1]
 
 
-def test_by_default_a_pack_is_the_seeds_of_one_setting():
-    trials = [coloring_trial(seed=seed, objective={"q": q, "m": 2}) for seed in range(3) for q in (1.0, 2.0)]
-    assert [[trial.seed for trial in pack.trials] for pack in packs(trials, None)] == [[0, 1, 2], [0, 1, 2]]
-
-
 def test_trials_of_two_structures_are_no_pack():
     with pytest.raises(ValueError, match="one structure"):
         Pack((coloring_trial(), coloring_trial(steps=3)))
@@ -65,10 +59,3 @@ def test_a_lane_of_a_stack_is_the_trial():
     for index, trial in enumerate(trials):
         for leaf, expected in zip(jax.tree.leaves(lane(stacked, index)), jax.tree.leaves(trial), strict=True):
             np.testing.assert_allclose(leaf, expected, rtol=1e-7)
-
-
-def test_a_pack_and_its_id_survive_pickling():
-    pack = Pack((coloring_trial(), coloring_trial(seed=1)))
-    again = pickle.loads(pickle.dumps(pack))
-    assert again == pack
-    assert again.pack_id == pack.pack_id

@@ -31,7 +31,6 @@ from tests.whole_packs import run_pack
 
 ORIGIN = provenance.capture("test")
 CODE = ORIGIN.code
-assert CODE is not None
 OTHER_CODE = CODE.model_copy(update={"always": {}})
 
 
@@ -41,7 +40,7 @@ def weights(trial: Trial) -> dict[str, np.ndarray]:
     return weights_of(jax.tree.map(lambda leaf: np.full(leaf.shape, 1 + trial.seed, leaf.dtype), built))
 
 
-def trained(store: Store, code: Code | None = CODE, **changes) -> Trial:
+def trained(store: Store, code: Code = CODE, **changes) -> Trial:
     """A trial that a store has as if it had been trained."""
     made = result(changes, provenance=PROVENANCE.model_copy(update={"code": code}))
     store.commit(dataclasses.replace(made, network=weights(made.trial)))
@@ -139,10 +138,13 @@ def refusal(store: Store, start: str, *overrides: str) -> str:
     return problem.message
 
 
-def test_what_is_not_there_is_refused(store):
+def test_what_is_not_there_or_several_is_refused(store):
     assert "'frist'" in refusal(store, "{sweep: frist}")
     assert "got 2" in refusal(store, "{sweep: first}", "trial.seed={choice: [0, 1, 2, 3]}")
     assert "ab" * 10 in refusal(store, f"'{'ab' * 10}'")
+    ids = [trial_id(trained(store, objective={"q": q, "m": 2})) for q in (2.0, 4.0)]
+    store.record_sweep(record("several", ids, SPACE))
+    assert "2 trials" in refusal(store, "{sweep: several}")
 
 
 def test_a_sweep_does_not_start_from_itself(store):
@@ -151,13 +153,7 @@ def test_a_sweep_does_not_start_from_itself(store):
     assert "itself" in refusal(store, "{sweep: second}")
 
 
-def test_a_sweep_that_has_several_trials_with_the_training_seed_is_refused(store):
-    ids = [trial_id(trained(store, objective={"q": q, "m": 2})) for q in (2.0, 4.0)]
-    store.record_sweep(record("several", ids, SPACE))
-    assert "2 trials" in refusal(store, "{sweep: several}")
-
-
-def test_a_trial_without_a_network_that_stays_is_refused(store):
+def test_a_trial_without_a_network_that_stays_or_of_other_code_is_refused(store):
     for made, word in (
         (failure({"seed": 7}), "failed"),
         (result({"seed": 8}, status="stopped"), "stopped"),
@@ -165,9 +161,6 @@ def test_a_trial_without_a_network_that_stays_is_refused(store):
     ):
         store.commit(made)
         assert word in refusal(store, f"'{trial_id(made.trial)}'")
-
-
-def test_a_trial_of_other_code_is_refused(store):
     assert "other code" in refusal(store, f"'{trial_id(trained(store, code=OTHER_CODE, seed=5))}'")
 
 

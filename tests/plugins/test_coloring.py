@@ -34,13 +34,6 @@ def _network(task: Task, model: Model, seed: int = 0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [3, 4, 10])
-def test_sampled_inputs_are_permutations(n):
-    cycles = Task(vertices=n).sample_inputs(jax.random.key(0), 5)
-    np.testing.assert_array_equal(np.sort(cycles, axis=1), np.tile(np.arange(n), (5, 1)))
-
-
-@pytest.mark.slow
 def test_sampled_cycles_are_uniform():
     task = Task(vertices=5)
     cycles = np.asarray(task.sample_inputs(jax.random.key(0), 6_000))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-from collections.abc import Callable
 from typing import Any, Literal
 
 import jax
@@ -10,7 +9,6 @@ import jax.numpy as jnp
 import pytest
 from flax import nnx
 
-from models import deep_sets
 from sweeper.learned_algorithms import gradient
 from sweeper.learned_algorithms.contracts import Abilities, Groups, Model, Network, Task
 from sweeper.learned_algorithms.trial_spec import TrialSpec
@@ -19,27 +17,6 @@ from sweeper.packs.packing import stack
 from sweeper.trial.contract_checks import ContractError
 from tasks.coloring import Task as Coloring
 from tests.trials import coloring_trial
-
-
-def _network_with(method: str, function: Callable[..., Any]) -> TrialSpec:
-    """A trial whose network has another method."""
-    network: Any = type("Network", (deep_sets.DeepSets,), {method: function})
-
-    def build(sizes: deep_sets.Model, task: Coloring, key: Any) -> Any:
-        return network(sizes, task.token_size(), task.output_size(), key)
-
-    model: Any = type("Model", (deep_sets.Model,), {"build": build})
-    return coloring_trial().model_copy(update={"model": model(blocks=1)})
-
-
-def test_an_error_in_a_method_of_a_network_is_told_with_its_place():
-    def raises(*arguments: Any) -> Any:
-        raise ArithmeticError
-
-    with pytest.raises(ContractError) as refused:
-        conformance.check_shapes([_network_with("__call__", raises)])
-    place = f"{__file__}, line {raises.__code__.co_firstlineno}"
-    assert str(refused.value).startswith(f"{place}: __call__ raises ArithmeticError")
 
 
 class Plain(nnx.Module, Network):

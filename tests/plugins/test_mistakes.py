@@ -18,7 +18,7 @@ from sweeper.learned_algorithms.checks import values
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs import conformance
 from sweeper.store import trial_file
-from sweeper.trial import plugins
+from sweeper.trial import jax_settings, plugins
 from sweeper.trial.contract_checks import ContractError
 
 LOSS = "return 1 - jax.nn.softmax(self._logits(network, x, r))[x.prize]"
@@ -159,9 +159,10 @@ def test_programs_that_depend_on_when_and_where_they_are_traced_are_found_before
 
 
 @pytest.mark.slow
-def test_planning_ends_with_the_message_and_leaves_nothing(project):
+def test_a_start_and_a_check_end_with_the_message_and_leave_nothing(project):
     _trial(project, SHAPES["loss of every door"][0])
-    for command in (["run", "search_spaces/gates.yaml"], ["run", "search_spaces/gates.yaml", "--dry-run"]):
+    space = "search_spaces/gates.yaml"
+    for command in (["run", space], ["run", space, "--dry-run"], ["check", "tasks/gates.py"]):
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 2, done.output
         (line,) = done.stderr.splitlines()
@@ -178,13 +179,9 @@ def test_a_start_refuses_what_the_values_show_before_it_writes(project):
     assert not list((project / "results").rglob("*.*"))
 
 
-@pytest.mark.slow
-def test_a_check_says_the_same_as_a_start(project):
-    _trial(project, SHAPES["loss of every door"][0])
-    done = CliRunner().invoke(app, ["check", "tasks/gates.py"])
-    assert done.exit_code == 2, done.output
-    assert [line.startswith(_place(project, "loss")) for line in done.stderr.splitlines()] == [True]
-    assert CliRunner().invoke(app, ["check", "search_spaces/gates.yaml"]).exit_code == 2
+def test_a_check_is_refused_with_the_settings_that_a_start_refuses(project, monkeypatch):
+    monkeypatch.setitem(jax_settings.PINNED, "jax_enable_x64", True)  # this process then has another value
+    assert "jax_enable_x64" in CliRunner().invoke(app, ["check", "tasks/gates.py"]).stderr
 
 
 @pytest.mark.slow
@@ -198,6 +195,10 @@ def test_a_check_passes_over_other_plugins_that_cannot_be_loaded_and_says_so(pro
     assert [line.partition(", ")[0].split()[-2:] for line in said] == [["task", "other"], ["model", "aaa"]]
     assert "aaa" not in {trial.model.name for trial in examples_of("task", "gates")}
     assert "no_such_module" in CliRunner().invoke(app, ["check", "tasks/other.py"]).stderr
+    (project / "experiments").mkdir()
+    (project / "experiments" / "cut.py").write_text("def")
+    said = CliRunner().invoke(app, ["check", "experiments/cut.py"]).stderr
+    assert said.startswith(f"{project / 'experiments' / 'cut.py'}, line 1"), "the mistake is in the file"
 
 
 @pytest.mark.slow

@@ -170,35 +170,22 @@ def _tables(task, network, inputs, seeds, monkeypatch):
 
 
 @pytest.mark.slow
-def test_look_ups_are_exact_wherever_matrix_products_are_rounded(monkeypatch):
-    """Forwards and backwards: a product that contracts the rows of a table asks for the highest precision."""
+def test_look_ups_and_running_sums_are_exact_wherever_matrix_products_are_rounded(monkeypatch):
+    """Products over the rows of a table, or over tokens, have the highest precision, for any precision of the trial."""
     task = Task(keys=3, value_bits=2, seed_bits=2)  # tables of 3 and of 4 rows; all else has 5 features or 6
     network = jax.eval_shape(lambda: DENSE.build(task, jax.random.key(0)))
     inputs, seeds = _random(task, 7, 2)
     tables = _tables(task, network, inputs, seeds, monkeypatch)
-    program = jax.make_jaxpr(jax.grad(lambda tables: table_logits(tables, *inputs).sum()))(tables)
-    exact = []
-    for _, sizes, highest in _matrix_products(program):
-        assert highest == bool(sizes & {3, 4}), sizes
-        exact.append(highest)
-    assert sum(exact) >= 10
-    assert not all(exact)
-
-
-@pytest.mark.slow
-def test_look_ups_and_running_sums_are_exact_on_a_gpu_too():
-    """Products over the rows of a table, or over tokens, have the highest precision, for any precision of the trial."""
-    task = Task(keys=3, value_bits=2, seed_bits=2)
-    network = jax.eval_shape(lambda: DENSE.build(task, jax.random.key(0)))
-    inputs, seeds = _random(task, 7, 2)
+    backwards = jax.make_jaxpr(jax.grad(lambda tables: table_logits(tables, *inputs).sum()))(tables)
     with vectorisation.built_for("cuda"):
-        program = jax.make_jaxpr(lambda network: task.losses(network, inputs, seeds))(network)
-    exact = []
-    for contracted, _, highest in _matrix_products(program):
-        assert highest == bool(contracted & {3, 4}), contracted
-        exact.append(highest)
-    assert sum(exact) == 3, "look-ups of tokens and of last tokens, and the running sum"
-    assert not all(exact)
+        on_a_gpu = jax.make_jaxpr(lambda network: task.losses(network, inputs, seeds))(network)
+    table_products = [(sizes, exact) for _, sizes, exact in _matrix_products(backwards)]
+    gpu_products = [(contracted, exact) for contracted, _, exact in _matrix_products(on_a_gpu)]
+    for products in (table_products, gpu_products):
+        assert [exact for _, exact in products] == [bool(sizes & {3, 4}) for sizes, _ in products]
+        assert not all(exact for _, exact in products)
+    assert sum(exact for _, exact in table_products) >= 10
+    assert sum(exact for _, exact in gpu_products) == 3, "look-ups of tokens and of last tokens, and the running sum"
 
 
 @pytest.mark.slow

@@ -63,14 +63,6 @@ def test_ski_rental(count):
     assert _written("ski rental")[count] == pytest.approx(_best_of_few(ratios, count), abs=2e-5)
 
 
-def test_a_few_strategies_by_brute_force():
-    ratios = _ratios(4, 8)
-    for count in (1, 2, 3):
-        subsets = itertools.combinations(range(8), count)
-        expected = min(_best(ratios[:, list(subset)]) for subset in subsets)
-        assert _best_of_few(ratios, count) == pytest.approx(expected, abs=1e-5)
-
-
 def _faults(order: tuple[int, ...], sequence: tuple[int, ...], cache: int) -> int:
     """Faults of who evicts the first page of an order that the phase has not requested; pages count from its first."""
     missing, faults, seen = sequence[0], 0, [sequence[0]]

@@ -32,13 +32,6 @@ def _ratios(price: int, longest: int) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_who_rents_pays_the_days_and_who_buys_pays_them_and_the_price():
-    task = Task(price=3, longest=6, noise=1)
-    losses = task.losses(Buyer(6), jnp.array([1, 2, 5]), jnp.array([[1.0], [3.0], [6.0]]))
-    np.testing.assert_allclose(losses, [[3, 1, 1], [1.5, 1, 1], [1, 5 / 3, 5 / 3]])
-
-
-@pytest.mark.slow
 def test_losses_are_those_of_the_definition():
     task = Task(price=4, longest=9, noise=1)
     days = jnp.arange(1, 10, dtype=jnp.float32)[:, None]

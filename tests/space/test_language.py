@@ -243,6 +243,11 @@ def test_an_entry_that_a_setting_lacks_is_told_with_the_nearest():
     assert "'width'?" in refused("trial.steps={formula: trial.model.widht}").message
 
 
+@pytest.mark.parametrize("text", ["trial.steps={formula: 2 * sede}", "exclude=['16 % sede != 0']"])
+def test_a_word_is_no_number(text):
+    assert "sede is a word" in refused(text).message
+
+
 MODELS = "trial.model={choice: [{name: transformer, width: 8, heads: {choice: [1, 3]}}, {name: deep_sets, width: 8}]}"
 
 

@@ -165,6 +165,7 @@ MISTAKES = {
     "range without end": (RATE, "{uniform: [1, .inf]}", "trial.optimizer.learning_rate.uniform[1]", "inf"),
     "logarithm of 0": (RATE, "{log_uniform: [0, 1]}", "trial.optimizer.learning_rate.log_uniform[0]", "0"),
     "seeds where they do not fit": ("steps: 300", "steps: {seeds: 5}", "trial.steps", "'seeds'"),
+    "typo in the seeds": ("{seeds: 2}", "{seed: 2}", "trial.seed", "'seeds'?"),
     "no seeds": ("{seeds: 2}", "{seeds: 0}", "trial.seed.seeds", "0"),
     "far too many settings": ("{seeds: 2}", "{seeds: 999999}", "trial", "47,999,952"),
     "variant twice": ("  - {}", "  - {}\n  - {}", "variants[1]", "variants[0]"),

@@ -1,15 +1,12 @@
 """Notes and tags last, and go where their sweeps and trials go."""
 
-import shutil
-
 import pytest
 
-from sweeper.store.annotations import EARLIER, FOLDER, annotate, read_annotations, remove_annotations
+from sweeper.store.annotations import FOLDER, annotate, read_annotations, remove_annotations
 from sweeper.store.copying import copy
 from sweeper.store.deletion import delete, of_sweep
 from sweeper.store.store import Store, StoreError
 from tests.filled_stores import IDS
-from tests.store.test_store_0_1_0 import FIXTURE
 
 
 def annotated(store):
@@ -18,8 +15,8 @@ def annotated(store):
     annotate(store.files, "other", tags=["second"])
     annotate(store.files, "quick", note="too short")
     for number in range(2):
-        annotate(store.files, None, (IDS[number],), tags=["keep", "stuck"])
-    annotate(store.files, None, (IDS[4],), note="look here")
+        annotate(store.files, None, IDS[number], tags=["keep", "stuck"])
+    annotate(store.files, None, IDS[4], note="look here")
     return store
 
 
@@ -35,20 +32,20 @@ EVERYTHING = {"quick": "first too short", "other": "second", 0: "keep stuck", 1:
 
 def test_sweeps_and_trials_have_what_was_written_until_it_is_taken_away(local):
     assert said(annotated(local)) == EVERYTHING
-    annotate(local.files, None, (IDS[1],), tags=["keep"])
+    annotate(local.files, None, IDS[1], tags=["keep"])
     assert said(Store.open(local.url)) == EVERYTHING
-    gone = remove_annotations(local.files, lambda each: each.is_on(None, (IDS[1],)) and "keep" in each.tags)
+    gone = remove_annotations(local.files, lambda each: each.is_on(None, IDS[1]) and each.tag == "keep")
     assert gone == 2
     assert said(local) == EVERYTHING | {1: "stuck"}
 
 
 def test_notes_are_in_the_order_of_their_writing(local):
     for text in ("one", "two", "three"):
-        annotate(local.files, None, (IDS[0],), note=text)
+        annotate(local.files, None, IDS[0], note=text)
     assert read_annotations(local.files).trials[IDS[0]].texts == ["one", "two", "three"]
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"schema_version": 1, "annotations": [3]}', b"[" * 200_000])
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"schema_version": 1, "note": 3}', b"[" * 200_000])
 def test_a_broken_file_is_a_warning(local, caplog, data):
     name = f"{FOLDER}/{'0' * 20}.json"
     local.write_bytes(name, data)
@@ -61,15 +58,10 @@ def test_a_broken_file_is_a_warning(local, caplog, data):
     assert local.listing(FOLDER) == [name]
 
 
-def test_notes_of_an_earlier_store_are_read(tmp_path):
-    store = Store.open(shutil.copytree(FIXTURE, tmp_path / "store"))
-    sweeps, trials = read_annotations(store.files)
-    assert (sweeps["quick"].texts, {each.tags for each in trials.values()}) == (["the first"], {("keep",)})
-
-
 def test_a_newer_file_is_not_misread(local):
-    local.write_bytes(EARLIER, b'{"schema_version": 99}')
-    with pytest.raises(StoreError, match=EARLIER):
+    name = f"{FOLDER}/{'0' * 20}.json"
+    local.write_bytes(name, b'{"schema_version": 99}')
+    with pytest.raises(StoreError, match=name):
         read_annotations(local.files)
 
 

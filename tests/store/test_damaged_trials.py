@@ -207,10 +207,11 @@ def test_a_store_that_cannot_be_tidied_is_still_read(local, monkeypatch, caplog)
 
 def test_a_seal_is_json_in_the_footer_of_plain_parquet_with_page_checksums(local):
     local.commit(result())
+    (of_file,) = local.seals().values()
     assert json.loads(pq.read_metadata(file(local)).metadata[b"sweeper"]) == {
         "kind": "trial", "schema_version": 1, "trial_id": FINISHED, "task": "coloring", "baseline": "Aq_R",
-        "status": "finished", "steps": 300, "fingerprint": None, "outcomes": ["success", "loss"],
-        "network": next(iter(local.seals().values())).network,
+        "status": "finished", "steps": 300, "fingerprint": of_file.fingerprint, "outcomes": ["success", "loss"],
+        "network": of_file.network,
     }  # fmt: skip
 
     data = file(local).read_bytes()
@@ -240,11 +241,10 @@ def test_a_newer_store_is_refused_and_not_touched(local):
     assert file(local).read_bytes() == newer
 
 
-def test_columns_that_an_older_program_did_not_know_are_null(local):
-    place(local, resealed(whole_table().append_column("lock_hash", pa.array(["ab"])).drop_columns(["q", "programs"])))
-    assert local.trials().schema == schema.TRIALS
-    assert local.trials().select(["q", "m", "programs"]).to_pylist() == [{"q": None, "m": 2, "programs": None}]
-    assert sql.table("select success from trials", local).to_pylist() == [{"success": 0.75}]
+def test_a_file_that_lacks_a_column_is_damaged(local, caplog):
+    place(local, resealed(whole_table().drop_columns(["programs"])))
+    assert local.committed() == {}
+    assert "columns" in told(caplog)
 
 
 SENSELESS = {

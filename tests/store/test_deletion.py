@@ -44,7 +44,7 @@ def test_a_crash_at_every_operation_takes_nothing_else_and_is_carried_on(tmp_pat
     source.record_sweep(record("quick", [*IDS[:2], IDS[5]]))
     source.record_sweep(record("quick", [*IDS[:2]]))
     for trial_id in IDS:
-        annotate(source.files, None, (trial_id,), note="seen")
+        annotate(source.files, None, trial_id, note="seen")
     source.compact()
     chosen = of_sweep(source, "quick")
     left = sorted(set(source.committed()) - chosen.trials.keys())

@@ -1,6 +1,6 @@
 """DuckDB, pandas, polars and pyarrow read the folders of a store as they are, without options: each trial once, always.
 
-The snippets are those of docs/store.md.
+So they do with the shipped store. The snippets are those of docs/store.md.
 """
 
 import dataclasses
@@ -50,6 +50,23 @@ def test_the_snippets_of_the_page_agree(store, tmp_path, monkeypatch):
     exec(snippets(), names)
     for tool in ("by_duckdb", "by_pandas", "by_polars", "by_pyarrow"):
         assert dict(names[tool]) == {"Aq_R": 0.125, "AE_r0": 0.5}, tool
+
+
+@pytest.mark.slow  # 1,388 files by four tools
+def test_the_shipped_store_has_the_same_numbers_for_all():
+    trials = ROOT / "published" / "trials"
+    columns = ["trial_id", "success", "loss", "q", "learning_rate", "steps", "cpu_seconds"]
+    frames = {
+        "duckdb": duckdb.sql(f"select * from '{trials}/**/*.parquet'").select(*columns).df(),
+        "pandas": pd.read_parquet(trials, columns=columns),
+        "polars": pl.scan_parquet(f"{trials}/**/*.parquet").collect().select(columns).to_pandas(),
+        "pyarrow": ds.dataset(trials).to_table(columns=columns).to_pandas(),
+    }
+    expected = Store.existing(ROOT / "published").trials().select(columns).to_pandas()
+    assert len(expected) > 1000
+    for tool, frame in frames.items():
+        sorted_frame = frame.sort_values("trial_id", ignore_index=True)
+        pd.testing.assert_frame_equal(sorted_frame, expected, check_dtype=False, check_exact=True, obj=tool)
 
 
 def counts(path):

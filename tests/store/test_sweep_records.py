@@ -2,18 +2,15 @@
 
 import json
 import math
-import shutil
 
 import pytest
 
-from sweeper.store.deletion import delete, of_sweep
 from sweeper.store.store import Store, StoreError
 from sweeper.store.sweep_records import read_records, start_files
 from tests import results
 from tests.damage import flipped
 from tests.filled_stores import IDS
 from tests.store.meanwhile import before_next
-from tests.store.test_store_0_1_0 import FIXTURE
 
 
 def record(name="quick", ids=("a" * 20, "b" * 20), **origin):
@@ -80,16 +77,6 @@ def test_commands_lose_the_folders_of_absolute_paths(local):
     local.record_sweep(record(command="python -m sweeper.run /home/ada/space.yaml --results=/scratch/ada/runs"))
     (start,) = local.sweeps()
     assert start.provenance.command == "python -m sweeper.run space.yaml --results=runs"
-
-
-def test_a_start_follows_those_in_the_file_of_an_earlier_store(tmp_path):
-    store = Store.open(shutil.copytree(FIXTURE, tmp_path / "store"))
-    before = [each for each in store.sweeps() if each.name == "quick"]
-    assert len(before) == 2
-    store.record_sweep(record())
-    assert [each for each in store.sweeps() if each.name == "quick"] == [*before, record()]
-    delete(store, of_sweep(store, "quick"))
-    assert {each.name for each in store.sweeps()} == {"other"}
 
 
 BROKEN = {

@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Store:
     _commit(store, 0, code=CODE)
     _commit(store, 1, code=MENDED)
     store.record_sweep(record("mended", code=MENDED))
-    _commit(store, 2, code=None)
+    _commit(store, 2, code=fingerprint.Code())
     return store
 
 

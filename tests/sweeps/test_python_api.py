@@ -50,7 +50,7 @@ def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, c
     trials = result.trials
     assert sorted(trials["trial_id"]) == sorted(before.trials)
     assert set(trials["status"]) == {"finished"}
-    assert trials["command"][0] == f"sweeper.train {space}"
+    assert trials["command"][0] == "sweeper.train space.yaml"
     assert sweeper.sql("select count(*) as n from trials where success is not null", results)["n"].tolist() == [2]
     after = sweeper.plan(spec, results)
     assert (after.pending, set(after.committed.values())) == ([], {"finished"})
@@ -82,7 +82,7 @@ def test_a_plan_looks_again_at_a_store_that_has_changed(space, tmp_path):
 
     store = Store.open(results)
     (seal,) = store.seals().values()
-    other = PROVENANCE.model_copy(update={"code": None})
+    other = PROVENANCE
     store.supersede([seal.trial_id])
     store.commit(result({"steps": 20}, provenance=other))
     third, fourth = (sweeper.plan(spec, results, recompute_other_code=True) for _ in range(2))

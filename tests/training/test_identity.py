@@ -25,7 +25,7 @@ from sweeper.training.kind import kind_of, trainer_of
 from tests.experiments.toy import toy_trial
 trial = toy_trial(**json.loads(sys.argv[1]))
 state = trainer_of(trial).start(stack([trial]))
-made = identity.identity(trial, None)
+made = identity.identity(trial, "")
 print(json.dumps([made, identity.of_row(made, kind_of(trial).evaluate(trial, lane(state.network, 0), 1).program)]))
 """
 
@@ -58,7 +58,7 @@ def test_the_number_of_lanes_does_not_count(trial, monkeypatch):
         monkeypatch.setattr(identity, "_trainings", {})
         stacked = stack([trial.model_copy(update={"seed": seed}) for seed in range(lanes)])
         trainer_of(trial).start(stacked)
-        digests.add(identity.identity(trial, None))
+        digests.add(identity.identity(trial, ""))
     (found,) = digests
     assert found.data is None, "its arrays are constants of its programs"
 
@@ -78,7 +78,7 @@ def test_data_are_the_bytes_that_an_experiment_gives(tmp_path, monkeypatch):
 def test_what_differs_is_said():
     mine = Identity("code", "1-2", "3")
     assert mine.difference(mine) is None
-    others = [mine._replace(fingerprint=None), mine._replace(programs="1-4"), mine._replace(data="5")]
+    others = [mine._replace(fingerprint="6"), mine._replace(programs="1-4"), mine._replace(data="5")]
     assert [mine.difference(other) for other in others] == [
         "is of other code", "is of other programs", "was trained on other data"
     ]  # fmt: skip

@@ -10,7 +10,7 @@ from sweeper.trial import fingerprint, jax_settings, plugins
 from sweeper.trial.jax_settings import SettingsError
 from sweeper.trial.plugins import PluginError
 from tests.processes import python
-from tests.tiny_sweeps import start, with_seeds
+from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 
 
@@ -80,14 +80,6 @@ def test_a_plug_in_that_changes_a_setting_and_fails_is_told_by_its_failure_and_u
     with pytest.raises(PluginError, match="ZeroDivisionError"):
         plugins.load("task", "setter")
     assert not jax_settings.changed()
-
-
-@pytest.mark.slow
-def test_a_start_with_such_a_plug_in_says_where_it_is(setter, tmp_path, capsys):
-    setter(at_import="jax.config.update('jax_enable_x64', True)")
-    (tmp_path / "space.yaml").write_text(with_seeds(1).replace("name: coloring", "name: setter"))
-    assert start(tmp_path / "space.yaml", dry_run=True) == 2
-    assert "tasks/setter.py:theimportofthetask'setter'" in "".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.slow

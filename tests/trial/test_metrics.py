@@ -48,30 +48,6 @@ def test_the_held_out_worst_input_has_no_bias(high_is_good):
     assert sign * np.mean(naive) < sign * worst.over_inputs(true) <= sign * np.mean(drawn)
 
 
-def test_labels_are_words_for_tails():
-    cost = Metric("cost", high_is_good=False)
-    assert cost.tail.label() == "95th percentile"
-    assert cost.tail.label(flipped=True) == "5th percentile"
-    assert cost.label() == "cost"
-    assert metric_named("accuracy_worst_heldout").label() == "accuracy_worst_heldout", "not as the worst input itself"
-    assert {metric_named(f"accuracy_{end}").label() for end in ("worst", "worst5")} == {"worst input", "worst 5 %"}
-
-
-LABELS = {
-    "accuracy": "accuracy",
-    "accuracy_5_p5": "5th percentile of accuracy 5",
-    "cost_p95_pooled": "95th percentile of cost",
-    "train_loss_worst_heldout": "Train loss of the worst input",
-    "accuracy_worst_staged": "Accuracy of the worst input",
-}
-
-
-@pytest.mark.parametrize("name", LABELS)
-def test_an_axis_has_the_words_of_its_metric(name):
-    assert metric_named(name).axis_label() == LABELS[name]
-    assert metric_named(name).axis_label(percent=True) == f"{LABELS[name]} (%)"
-
-
 @pytest.mark.parametrize(
     ("name", "jumps"),
     [("success_p5", True), ("success_worst", True), ("success", False), ("success_worst5", False), ("loss_p95", False)],

@@ -1,13 +1,10 @@
 """Tasks and models of a project and of this package; mistakes of their authors in one line."""
 
 import re
-import sys
-import traceback
 
 import pytest
 
 from sweeper.trial import plugins
-from sweeper.trial.kinds import contract_of
 from sweeper.trial.plugins import PluginError
 
 pytestmark = pytest.mark.slow  # looks for plug-ins and loads them, dozens of times
@@ -20,20 +17,6 @@ from tasks import coloring
 
 class Task(coloring.Task):
     name: Literal["{name}"] = "{name}"
-"""
-
-
-OBJECTIVE = """
-from typing import Literal
-
-from sweeper.learned_algorithms import objective_contract
-
-
-class Objective(objective_contract.Objective):
-    name: Literal["mine"] = "mine"
-
-    def value(self, batch, state):
-        return batch.losses.mean()
 """
 
 
@@ -60,19 +43,6 @@ def test_a_task_of_the_project_is_found_beside_those_that_are_shipped(project):
         assert plugins.load("task", name)().name == name
         assert plugins.load("task", name).__module__ == f"tasks.{name}"
     assert issubclass(plugins.load("task", "mine"), plugins.load("task", "coloring"))
-
-
-def test_an_objective_of_the_project_is_found_beside_those_that_are_shipped(project):
-    (project / "objectives").mkdir()
-    shipped = plugins.names("objective")
-    (project / "objectives" / "mine.py").write_text(OBJECTIVE)
-    assert plugins.names("objective") == sorted([*shipped, "mine"])
-    assert plugins.load("objective", "mine")().m == 10
-    (project / "objectives" / "mine.py").write_text(OBJECTIVE.replace("def value", "def worth_of_all"))
-    plugins.load.cache_clear()
-    del sys.modules["objectives.mine"]
-    with pytest.raises(PluginError, match=r"'Objective' .* value"):
-        plugins.load("objective", "mine")
 
 
 def test_two_of_one_name_are_refused_with_both_places(project):
@@ -118,11 +88,6 @@ def test_a_mistake_is_one_line_that_begins_with_the_file(project, text, line, na
     assert re.search(named, message)
 
 
-def test_the_contract_of_every_kind_says_its_kind():
-    for kind in plugins.KINDS:
-        assert kind == contract_of(kind).KIND
-
-
 def test_an_unknown_name_lists_the_known_ones(project):
     (project / "tasks" / "maze.py").touch()
     message = _refusal("maz")
@@ -137,18 +102,6 @@ def test_a_file_whose_name_no_plug_in_can_have_is_in_nobodys_way(project, name):
     file.write_text(GOOD.format(name=name))
     assert plugins.load("task", "coloring").__module__ == "tasks.coloring"
     assert _refusal(name).startswith(f"{file}: {name!r} names no task")
-
-
-def test_errors_name_lines_of_plug_ins_and_of_this_package(project):
-    def place(file: str) -> str | None:
-        return plugins.line_of_ours(
-            [traceback.FrameSummary(file, 7, "f"), traceback.FrameSummary("/lib/jax.py", 9, "g")]
-        )
-
-    assert place(str(project / "tasks" / "mine.py")) == "tasks/mine.py, line 7"
-    assert place(str(plugins.PACKAGE / "packs" / "plan.py")) == "sweeper/packs/plan.py, line 7"
-    assert place(str(plugins.SHIPPED / "tasks" / "coloring.py")) == "tasks/coloring.py, line 7"
-    assert place("/lib/other.py") is None
 
 
 def test_a_field_whose_column_another_column_has_is_refused(project):

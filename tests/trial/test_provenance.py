@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import pickle
 import subprocess
 
 import pytest
@@ -116,10 +115,3 @@ def test_a_row_has_all_of_them(checkout, tmp_path):
 )
 def test_the_command_can_be_typed_again_and_holds_no_folder_and_no_key(argv, expected):
     assert provenance.command_line(argv) == expected
-
-
-def test_it_travels_and_cannot_be_changed(checkout):
-    origin = provenance.capture("", checkout)
-    assert pickle.loads(pickle.dumps(origin)) == origin
-    with pytest.raises(ValueError, match="frozen"):
-        origin.commit = "other"
