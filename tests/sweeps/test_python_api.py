@@ -89,7 +89,7 @@ def test_a_plan_looks_again_at_a_store_that_has_changed(space, tmp_path):
     third, fourth = (sweeper.plan(spec, results, recompute_other_code=True) for _ in range(2))
     assert third.superseded == fourth.superseded == [seal.trial_id]
     with pytest.raises(sweeper.SweepError), ThreadPoolExecutor() as pool:
-        pool.submit(sweeper.train, third).result()
+        pool.submit(sweeper.train, third, address="local").result()
     assert len(store.listing("superseded")) == 1, "nothing was done"
     assert sweeper.train(third, in_process=True).trials["fingerprint"][0] == seal.fingerprint
     assert sweeper.train(fourth, in_process=True).complete
