@@ -57,7 +57,8 @@ def _note(module: str, code: CodeFiles, files: Iterable[File]) -> None:
 
 def imported_files() -> frozenset[Path]:
     """The files of the modules that this process has imported."""
-    return frozenset(Path(each.__file__) for each in list(sys.modules.values()) if getattr(each, "__file__", None))
+    files = (getattr(each, "__file__", None) for each in list(sys.modules.values()))
+    return frozenset(Path(file) for file in files if isinstance(file, str))
 
 
 class LoadedCode:
