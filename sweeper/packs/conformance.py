@@ -138,8 +138,7 @@ def probe(trials: Iterable[Trial], code: Code, in_process: bool = False) -> Rehe
     for (_, *files), trial in {
         (trial.plugin_names, *(() if in_process else _files_named(canonical(trial)))): trial for trial in trials
     }.items():
-        forgotten = folder is None or bool(files)
-        mark = None if forgotten else folder / f"{code.fingerprint(trial)}{'' if in_process else '-copy'}"
+        mark = None if folder is None or files else folder / f"{code.fingerprint(trial)}{'' if in_process else '-copy'}"
         if mark is None or not _holds(mark, in_process and bool(sys.flags.hash_randomization)):
             new[trial] = mark
     if any(_mistakes_of_values(list(new))):

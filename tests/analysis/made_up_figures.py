@@ -22,7 +22,7 @@ def trial(baseline="Aq_R", q=1.0, seed=0, m=10, steps=20_000, status="finished",
     return {
         "trial_id": f"{baseline}-{q}-{m}-{steps}-{seed}", "status": status, "task": "coloring", "objective": "q_norm",
         "baseline": baseline, "q": q, "m": m, "seed": seed, "steps": steps, "optimizer": "adam",
-        "spec": json.dumps(spec), "extra_metrics": json.dumps(extra) if extra else None, **metrics,
+        "spec": json.dumps(spec), "extra_metrics": json.dumps(extra or {}), **metrics,
     }  # fmt: skip
 
 
