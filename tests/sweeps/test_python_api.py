@@ -16,6 +16,7 @@ from sweeper.listeners import heartbeat_writer, heartbeats
 from sweeper.packs import conformance, halving, pack_run
 from sweeper.packs.rehearsal import Rehearsal
 from sweeper.store.store import Store
+from sweeper.sweeps import training
 from sweeper.trial import plugins
 from tests.heartbeats import until
 from tests.processes import python
@@ -208,6 +209,22 @@ def test_what_a_task_raises_is_a_failed_row_and_the_other_packs_go_on(space, col
     assert result.trials["status"].value_counts().to_dict() == {"failed": 1, "finished": 1}
     (told,) = result.unfinished
     assert told.startswith("ZeroDivisionError: no such colour (tasks/broken.py, line ")
+
+
+@pytest.mark.slow  # plans
+def test_a_single_pack_for_one_core_needs_no_cluster(space, tmp_path, monkeypatch):
+    def alone(**changes):
+        return training._needs_no_cluster(sweeper.plan(sweeper.read_space(space, changes), tmp_path / "results"))
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    halving = {"method": "halving", "starts": 2, "rungs": [{"steps": 100, "keep": 1}]}
+    assert alone()
+    for path, value in (("gpus", 1), ("cpus", 2), ("population_workers", 2)):
+        assert not alone(**{f"resources.{path}": value})
+    assert not alone(**{"trial.objective.q": {"choice": [1, 3]}}), "two packs"
+    assert not alone(search=halving)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    assert not alone()
 
 
 PROGRAM = """
