@@ -137,11 +137,12 @@ def train(
     What is committed is not run again, and what was interrupted goes on from its checkpoint. Ctrl-C leaves checkpoints.
     Printed, the result is the table at the end of `python -m sweeper.run`; `result.trials` has a row for every trial of
     the plan, with the columns of the view `trials` (docs/store.md), and `result.unfinished` the reasons of the others.
+    What a plug-in raises is a failed row, and the other packs go on.
 
     Args:
         plan: What to train.
-        in_process: Train pack after pack in this process, without Ray. It starts at once, and an exception of a task or
-            model comes with its traceback; on Ray that would be a failed row.
+        in_process: Train pack after pack in this process, without Ray, which starts at once. A single pack that needs
+            one core and no GPU does so by itself, if no address is given, here or as `RAY_ADDRESS`.
         address: Ray cluster (`host:port`, `auto`, `local`); by default the running cluster, else a local one.
         concurrency: At most so many packs at once on Ray; by default as many as fit.
         on_event: Hears every event of the training (`sweeper.events`); without it progress is printed.
@@ -149,7 +150,7 @@ def train(
     Raises:
         OtherCodeError: code was edited after this process had loaded it.
         StoreError: the store cannot be read or written.
-        SweepError: there is no cluster that can run the sweep, or early stopping is asked for without Ray.
+        SweepError: there is no cluster that can run the sweep.
         KeyboardInterrupt: Ctrl-C came, or a request to stop (`sweeper stop`).
     """
     from sweeper.sweeps.training import train_plan

@@ -1,6 +1,6 @@
 """What happens to a sweep, as a stream of typed events that any number of listeners hear.
 
-`sweeps.on_cluster` and the driver's loop (`sweeper.launch`) emit events, and so does `sweeps.training`; the live view
+`sweeps.on_cluster` and the driver's loop (`sweeper.launch`) emit events, and so does `sweeps.in_process`; the live view
 is a listener like any other (`sweeper/listeners`). An event is plain data (numbers, strings, and mappings and tuples of
 these), so that a listener may store or send an event.
 
@@ -145,7 +145,7 @@ class PackFailed(Event):
     pack_id: str
     trial_ids: tuple[str, ...]
     reason: str  # one line
-    log: str | None  # host and file with the traceback; None where no worker is left that could have written one
+    log: str | None  # host and file with the traceback; None where no worker has written one
 
 
 @dataclass(frozen=True)

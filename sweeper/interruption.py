@@ -76,7 +76,7 @@ class Interruption:
             while (arrived := self.arrived()) is None:
                 select.select([self._woken], [], [])
             time.sleep(seconds)
-            last_words("interrupted, and Ray did not answer; the same command carries on")
+            last_words("interrupted, and nothing answered in time; the same command carries on")
             os._exit(128 + arrived)
 
         threading.Thread(target=watch, daemon=True).start()

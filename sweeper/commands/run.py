@@ -140,7 +140,9 @@ def start(
             output.say(f"  cost: {plan.cost()}")
             return 0
         from sweeper.sweeps.training import train_plan  # with pandas; the plan is told before
+        from sweeper.training import compilation
 
+        compilation.keep_on_this_machine()
         result = train_plan(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)
         result.tell(output, result.draw())
         if not (result.complete or result.goal_reached):

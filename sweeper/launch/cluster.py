@@ -27,8 +27,9 @@ from sweeper.interruption import Interruption, starting_deaf_processes
 from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.environment import WORKER_VARIABLE, worker_environment
-from sweeper.launch.job import LaunchError, SetupError, reason
+from sweeper.launch.job import LaunchError, SetupError
 from sweeper.messages import counted
+from sweeper.packs.failures import reason
 from sweeper.packs.rehearsal import Rehearsal
 from sweeper.space.resources import Resources
 from sweeper.trial.jax_settings import variables

@@ -1,4 +1,4 @@
-"""The job of a launch, the messages between the driver and its workers, and why a trial has a failed row or none.
+"""The job of a launch, the messages between the driver and its workers, and the errors that end a start.
 
 All that differs between training and the evaluation of stored networks is in a `WorkKind`, for the driver and for its
 workers, to which it is sent.
@@ -7,22 +7,17 @@ Work goes out as a Tune configuration. Reports come back as Tune results, about 
 (`sweeper.packs.orders`) wait with an actor that workers ask between two reports, because Tune's own way to stop a Tune
 trial cannot distinguish "leave a checkpoint" from "evaluate and commit now", and kills a worker that does not stop in
 time.
-
-A *failure* is a fact about a trial, and becomes its row. A *loss* has a reason outside the trial (a full disk, a store
-out of reach, a worker that cannot start): the trial gets no row and stays pending. A `LaunchError` ends the start.
 """
 
 import abc
 import dataclasses
-import datetime
 import json
-import traceback
 from collections.abc import Callable, Collection
 from typing import Any, ClassVar, NamedTuple
 
 from sweeper.events import PackProgressed, SweepPlanned, TrialsLost
-from sweeper.messages import message_of, one_line
 from sweeper.packs import pack_run
+from sweeper.packs.failures import Failed, Lost
 from sweeper.packs.network_evaluation import Changes, EvaluationRun
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack
@@ -30,11 +25,8 @@ from sweeper.packs.plan import Run, Segment, Work, WorkSource
 from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.seal import TrialSeal
-from sweeper.store.store import Status, Store, StoreError, TrialResult
+from sweeper.store.store import Status, Store
 from sweeper.training.trainer import Trainer
-from sweeper.trial import plugins
-from sweeper.trial.contract_checks import ContractError
-from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_of
@@ -134,29 +126,6 @@ class Launched(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Failed:
-    """The pack ended with an exception, here in one line, and these trials have a failed row, which had none.
-
-    The traceback is in the log, a file on the worker's host.
-    """
-
-    trial_ids: tuple[str, ...]
-    reason: str
-    log: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Lost:
-    """The pack ended, and its pending trials could not be committed, for a reason in one line.
-
-    If the reason is the store or the machine (`of_store`), the next pack will hardly do better.
-    """
-
-    reason: str
-    of_store: bool = True
-
-
-@dataclasses.dataclass(frozen=True)
 class Report:
     """The report of a worker, about once a second."""
 
@@ -188,43 +157,12 @@ def decoded(config: dict[str, Any]) -> Work:
     return Work(Pack(trials), tuple(json.loads(config["pending"])), None if segment is None else Segment(**segment))
 
 
-# Failures
+# Errors
 
 
 class LaunchError(RuntimeError):
     """The cluster cannot be reached; the message is for the user."""
 
 
-class PluginRaised(RuntimeError):
-    """An error of a plug-in in another process, in words: many cannot travel, and some would end that process."""
-
-
 class SetupError(LaunchError):
     """A pack, this machine or the project cannot be used as it is set up; the message says what to change."""
-
-
-def commit_failed(store: Store, provenance: Provenance, work: Work, error: dict[str, Any]) -> None:
-    """Commit a failed row for every pending trial. The checkpoint stays, so that a retry goes on from it."""
-    now = datetime.datetime.now(datetime.UTC)
-    for trial, key in zip(work.pack.trials, work.pack.trial_ids, strict=True):
-        if key in work.pending:
-            result = TrialResult(
-                trial=trial,
-                status="failed",
-                error=error,
-                provenance=provenance,
-                pack_id=work.pack.pack_id,
-                lanes=len(work.pack.trials),
-                device="",
-                started=now,
-                finished=now,
-            )
-            store.commit(result)
-
-
-def reason(error: BaseException) -> str:
-    """One line about an exception, with the line of a plug-in or of this package where it was raised."""
-    text = one_line(message_of(error))
-    place = plugins.line_of_ours(traceback.extract_tb(error.__traceback__))
-    explained = isinstance(error, StoreError | OtherCodeError | ContractError | PluginRaised)
-    return text if place is None or explained else f"{text} ({place})"

@@ -25,7 +25,7 @@ from jaxtyping import PyTree
 from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from sweeper.launch.job import PluginRaised, reason
+from sweeper.packs.failures import PluginRaised, reason
 from sweeper.packs.packing import stack
 from sweeper.training import arithmetic, trainer
 from sweeper.training.kind import trainer_of

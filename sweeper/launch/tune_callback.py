@@ -22,9 +22,10 @@ from ray.tune.experiment import Trial
 from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
-from sweeper.launch.job import Failed, Job, Lost, Report, commit_failed, decoded, encoded, reason
+from sweeper.launch.job import Job, Report, decoded, encoded
 from sweeper.launch.ray_internals import KilledForMemory, actor_of
 from sweeper.messages import duration
+from sweeper.packs.failures import LOST_IN_A_ROW, Failed, Lost, commit_failed, reason
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
@@ -37,8 +38,7 @@ class Patience:
     """How often the driver tries a pack, and how long it waits."""
 
     deaths: int = 3  # how often the worker of one pack may die before the pack counts as failed
-    # After this number of packs in a row that could not commit, nothing can be committed any more: the sweep ends
-    lost_in_a_row: int = 3
+    lost_in_a_row: int = LOST_IN_A_ROW  # packs that could not commit, before the sweep ends
     nodes_seconds: float = 2.0  # between two looks at the nodes of the cluster while nothing runs
     grace_seconds: float = 20.0  # that running packs have to leave a checkpoint when they are ordered to
     clock: Callable[[], float] = time.monotonic

@@ -16,9 +16,10 @@ from ray.tune.search import Searcher
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import ray_internals
-from sweeper.launch.job import Job, Launched, LaunchError, encoded, reason
+from sweeper.launch.job import Job, Launched, LaunchError, encoded
 from sweeper.launch.tune_callback import Ended, NotSaved, Patience, SweepCallback, TrialErrors
 from sweeper.launch.tune_worker import Pace, PackWorker
+from sweeper.packs.failures import reason
 from sweeper.packs.orders import Orders
 from sweeper.packs.plan import WorkSource
 

@@ -17,26 +17,25 @@ from ray.util import get_current_placement_group
 from sweeper.events import PackProgressed
 from sweeper.interruption import ignore_batch_systems
 from sweeper.launch.environment import worker_environment
-from sweeper.launch.job import Failed, Lost, PluginRaised, Report, WorkKind, commit_failed, decoded, reason
+from sweeper.launch.job import Report, WorkKind, decoded
 from sweeper.launch.population import Population
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
-from sweeper.packs.device_memory import out_of_memory, room_for_lanes
+from sweeper.packs.device_memory import room_for_lanes
+from sweeper.packs.failures import commit_failed, trouble
 from sweeper.packs.orders import Order
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Run, Work
+from sweeper.packs.progress_events import printed_lines
 from sweeper.space.resources import Resources
-from sweeper.store.store import Store, StoreError
+from sweeper.store.store import Store
 from sweeper.training import compilation
 from sweeper.training.kind import trainer_of
 from sweeper.training.trainer import Trainer
 from sweeper.trial import fingerprint, jax_settings, plugins
-from sweeper.trial.fingerprint import OtherCodeError
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial import used_plug_ins
-
-PRINTED_LINES = 20  # of what plug-ins have printed, the last lines that a report has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,10 +96,7 @@ class PackWorker(tune.Trainable):
         seconds = self._pace.until_report(0.0 if self._reported_at is None else clock() - self._reported_at)
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             report = self._reported(seconds)
-        lines = [line[:500] for line in printed.getvalue().splitlines() if line.strip()]
-        if (left_out := len(lines) - PRINTED_LINES) > 0:
-            lines = [f"… {left_out:,} lines, and then:", *lines[-PRINTED_LINES:]]
-        report = dataclasses.replace(report, printed=tuple(lines))
+        report = dataclasses.replace(report, printed=printed_lines(printed.getvalue()))
         self._reported_at = None if report.done else clock()
         return report.result()
 
@@ -117,7 +113,9 @@ class PackWorker(tune.Trainable):
             begun = self._begun() if self._run is None else None
             return self._further(order, seconds) if begun is None else begun
         except Exception as error:
-            return Report(done=True, progress=self._progress, trouble=self._trouble(error))
+            print(printable_lines(traceback.format_exc()), file=sys.stderr)  # Ray's log takes no half characters
+            found = trouble(error, self._progress, self._commit_failed, self._log())
+            return Report(done=True, progress=self._progress, trouble=found)
 
     def _begun(self) -> Report | None:
         """Take up the pack; None if there is something to report only after its first stride."""
@@ -148,18 +146,6 @@ class PackWorker(tune.Trainable):
             compared = self._progress.evaluated != (None if before is None else before.evaluated)
             if done or compared or self._pace.clock() >= until:
                 return Report(done=done, progress=self._progress, refused_checkpoint=refused)
-
-    def _trouble(self, error: Exception) -> Failed | Lost:
-        """What an exception means for the trials of the pack: their failure, or a loss that is no fault of theirs."""
-        if isinstance(error, StoreError | OtherCodeError):
-            # The disk, the network, the object store, or other code on this node
-            return Lost(reason(error), of_store=isinstance(error, StoreError))
-        # What a plug-in raises is a failure. Ray's log takes no half characters.
-        print(printable_lines(traceback.format_exc()), file=sys.stderr)
-        if out_of_memory(error):
-            # Of the evaluation, or of one lane: another device may have enough.
-            return Lost(f"the device has too little memory: {reason(error)}", of_store=False)
-        return self._failed(error)
 
     def _order(self, pack_id: str) -> Order:
         try:
@@ -197,20 +183,12 @@ class PackWorker(tune.Trainable):
             self._store = Store.open(self._store_url)
         return self._store
 
-    def _failed(self, error: Exception) -> Failed | Lost:
-        """Commit a failed row for every trial without a row, and report failure or loss."""
-        kind, message = type(error).__name__, reason(error)
-        if isinstance(error, PluginRaised):
-            kind, _, message = message.partition(": ")
+    def _commit_failed(self, error: dict[str, Any]) -> tuple[str, ...]:
+        """Commit a failed row for every trial without a row, where packs make rows; returns their ids."""
         if not self._work_kind.makes_rows:
-            return Failed((), f"{kind}: {message}", self._log())
-        step, rows = (0, {}) if self._progress is None else (self._progress.step, self._progress.rows)
-        try:
-            work = decoded(self._encoded)
-            commit_failed(self._opened(), self._provenance, work, {"kind": kind, "message": message, "step": step})
-        except Exception as second:  # a failure that cannot be committed must still reach the driver
-            return Lost(f"{kind}: {message}; and no row of it: {reason(second)}")
-        return Failed(tuple(name for name in work.pending if name not in rows), f"{kind}: {message}", self._log())
+            return ()
+        rows = () if self._progress is None else self._progress.rows
+        return commit_failed(self._opened(), self._provenance, decoded(self._encoded), error, rows)
 
     def _log(self) -> str:
         """Where this worker's error stream goes, on its node."""

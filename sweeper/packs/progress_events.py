@@ -13,6 +13,8 @@ from sweeper.trial.trial import Trial
 
 MOST_ENTRIES = 5  # in a label, beside those that every label has
 
+MOST_LINES = 20  # of what plug-ins have printed since the last report
+
 MOST = 3
 """A label lists at most this many values. Of more numbers it has the smallest and the largest, of others the count."""
 
@@ -47,6 +49,14 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def printed_lines(text: str) -> tuple[str, ...]:
+    """The lines that plug-ins have printed; of many the last."""
+    lines = [line[:500] for line in text.splitlines() if line.strip()]
+    if (left_out := len(lines) - MOST_LINES) > 0:
+        return f"… {left_out:,} lines, and then:", *lines[-MOST_LINES:]
+    return tuple(lines)
 
 
 class ProgressEvents:

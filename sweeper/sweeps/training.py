@@ -1,10 +1,14 @@
-"""Trains what a plan lacks: on a Ray cluster, or pack after pack in this process."""
+"""Trains what a plan lacks: on a Ray cluster, or pack after pack in this process.
+
+A single pack for one core trains in this process, unless the user has named a cluster.
+"""
 
 import contextlib
+import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from sweeper import events, listeners
@@ -13,25 +17,22 @@ from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
 from sweeper.messages import counted
 from sweeper.packs import conformance, start_from
-from sweeper.packs.device_memory import room_for_lanes
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack
-from sweeper.packs.plan import Work
-from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
+from sweeper.packs.plan import ListedWork
 from sweeper.packs.rehearsal import Rehearsal, here
 from sweeper.packs.trained_trial import current_trial
 from sweeper.progress import doing
-from sweeper.space.early_stopping import StoppingRule
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.sweeps import on_cluster
+from sweeper.sweeps.in_process import trained as trained_in_process
 from sweeper.sweeps.on_cluster import Interrupted, SweepError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan, plan_sweep
 from sweeper.sweeps.sweep_result import SweepResult, sweep_result
-from sweeper.trial import jax_settings, provenance
-from sweeper.trial.loaded_code import LoadedCode
-from sweeper.trial.trial import trial_id, used_plug_ins
+from sweeper.trial import jax_settings, provenance, vectorisation
+from sweeper.trial.trial import trial_id
 
 if TYPE_CHECKING:
     from sweeper import launch
@@ -90,6 +91,7 @@ def train_plan(
     that has its signals, and the output for progress; otherwise signals are answered as long as packs run.
     """
     plan = _fresh(plan)
+    in_process = in_process or (address is None and _needs_no_cluster(plan))
     store, command = plan.store, plan.origin.command
     jax_settings.require()
     with contextlib.ExitStack() as stack:
@@ -104,13 +106,25 @@ def train_plan(
         losses, refused = (), False
         if not (plan.source.exhausted or interruption.asked):
             if in_process:
-                _in_process(plan, hearing, output, interruption)
+                losses, refused = trained_in_process(plan, hearing, output, interruption)
             else:
                 job = _job(plan, concurrency)
                 losses, refused = on_cluster.launched(job, address, hearing, output, interruption, rehearsal)
         if interruption.signum is not None:
             raise Interrupted(interruption.signum, len(plan.lacking(store.committed())), command)
         return sweep_result(plan, losses, refused, address, interruption.limit, limits.goal_reached)
+
+
+def _needs_no_cluster(plan: SweepPlan) -> bool:
+    """Whether a plan is a single pack for one core, which starts sooner in this process than in a worker."""
+    resources, source = plan.spec.resources, plan.source
+    return (
+        "RAY_ADDRESS" not in os.environ
+        and isinstance(source, ListedWork)
+        and len(source.upcoming()) == 1
+        and (resources.cpus, resources.gpus, resources.population_workers) == (1, 0, 0)
+        and vectorisation.in_turns()  # which starts JAX, as the training would
+    )
 
 
 def _job(plan: SweepPlan, concurrency: int | None) -> "launch.Job":
@@ -199,56 +213,3 @@ def _record(plan: SweepPlan) -> None:
             provenance=plan.origin,
         )
     )
-
-
-def _in_process(plan: SweepPlan, hearing: Sequence[Listener], output: Output, interruption: Interruption) -> None:
-    """Train all packs, one after another.
-
-    An exception of a task or model passes through, so that its traceback is there to be read; the trials of its pack
-    stay pending. The first Ctrl-C is answered between two strides, in which the state is nowhere whole.
-    """
-    with events.Stream(hearing, warn=output.complain) as stream:
-        stream.emit(plan.event())
-        stream.emit(events.SweepStarted(address=None))
-        differing = distinguishing(plan.trials.values())
-        early_stopping = plan.spec.search.early_stopping
-        rule = None if early_stopping is None else StoppingRule(early_stopping)
-        # Without other packs under way the source always has the next pack, until it is exhausted.
-        while not interruption.asked and (work := plan.source.next()) is not None:
-            words, program = label(work.pack, differing), plan.source.program(work.pack)
-            stream.emit(events.PackStarted(work.pack.pack_id, words, work.pending, work.until, program))
-            _run_pack(plan, work, stream, interruption, rule)
-            plan.source.settle(work.pack.pack_id)
-            stream.emit(events.PackEnded(work.pack.pack_id))
-            stream.emit(plan.event())
-
-
-def _run_pack(
-    plan: SweepPlan, work: Work, stream: events.Stream, interruption: Interruption, rule: StoppingRule | None
-) -> None:
-    resources, early_stopping = plan.spec.resources, plan.spec.search.early_stopping
-    destination = Destination.of(plan.store, plan.origin, resources)
-    run = PackRun(
-        work.pack,
-        work.pending,
-        destination,
-        segment=work.segment,
-        room=room_for_lanes(resources.device_share),
-        early_stopping=early_stopping,
-    )
-    if run.refused_checkpoint is not None:
-        stream.emit(events.CheckpointRefused(work.pack.pack_id, work.pack.trial_ids, run.refused_checkpoint))
-    progress_events, loaded = ProgressEvents(stream), LoadedCode(used_plug_ins(work.pack.trials))
-    done = False
-    while not done:
-        if interruption.asked:
-            run.checkpoint()
-            return
-        loaded.require_unchanged()
-        progress = run.advance()
-        if rule is not None and rule.stops(progress):
-            run.stop_early()
-            progress = run.progress()
-        progress_events.tell(progress, lambda: work.pack.trial_ids)
-        stream.emit(events.Ticked())
-        done = progress.phase == "done"

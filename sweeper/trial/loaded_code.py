@@ -7,7 +7,7 @@ notebook has put it there, workers would not have it, and no fingerprint would t
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from sweeper.messages import UserError
@@ -55,6 +55,12 @@ def _note(module: str, code: CodeFiles, files: Iterable[File]) -> None:
     _loaded[module] = {file: _first.setdefault(file, code.content(file).digest) for file in files}
 
 
+def imported_files() -> frozenset[Path]:
+    """The files of the modules that this process has imported."""
+    files = (getattr(each, "__file__", None) for each in list(sys.modules.values()))
+    return frozenset(Path(file) for file in files if isinstance(file, str))
+
+
 class LoadedCode:
     """The code that this process has loaded for some plug-ins, which are given by kind and name."""
 
@@ -65,10 +71,11 @@ class LoadedCode:
         self._places = sorted(self._files | {path.parent for path in self._files})
         self._stamps: list[list[int]] = []
 
-    def require_unchanged(self) -> None:
+    def require_unchanged(self, imported: Collection[Path] = ()) -> None:
         """An `OtherCodeError` that says which files were changed, added or removed since this process loaded them.
 
-        Where no file was touched since the last look, the look is cheap.
+        Once programs are made, those that are `imported` may be edited: nothing will read them again. Where no file was
+        touched since the last look, the look is cheap.
         """
         stamps = [stamp(place) for place in self._places]
         if stamps == self._stamps:
@@ -76,8 +83,10 @@ class LoadedCode:
         self._require_as_written()
         code, different = CodeFiles(), set[str]()
         for module in self._modules:
-            before = _loaded[module]
-            files = code.reached([*NUMERICS, *LIBRARIES] if module == "sweeper" else [module]).files
+            before = {file: digest for file, digest in _loaded[module].items() if file.path not in imported}
+            files = (
+                before if imported else code.reached([*NUMERICS, *LIBRARIES] if module == "sweeper" else [module]).files
+            )
             now = {file: code.content(file).digest for file in files}
             different |= {file.name for file in before.keys() | now.keys() if before.get(file) != now.get(file)}
         if different:

@@ -14,9 +14,10 @@ from sweeper.interruption import SIGNALS, Interruption, starting_deaf_processes
 from sweeper.launch import cluster, ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.environment import worker_environment
-from sweeper.launch.job import LaunchError, SetupError, reason
+from sweeper.launch.job import LaunchError, SetupError
 from sweeper.listeners import heartbeat_writer
 from sweeper.packs import plan, rehearsal
+from sweeper.packs.failures import reason
 from sweeper.packs.rehearsal import Rehearsal
 from sweeper.space import search_space
 from sweeper.space.resources import Resources

@@ -14,9 +14,10 @@ from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import tune_callback
-from sweeper.launch.job import Failed, Job, Lost, Report, Training, WorkKind, decoded, encoded
+from sweeper.launch.job import Job, Report, Training, WorkKind, decoded, encoded
 from sweeper.launch.ray_internals import KilledForMemory
 from sweeper.packs import plan
+from sweeper.packs.failures import Failed, Lost
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance

@@ -8,9 +8,10 @@ import pytest
 from ray import cloudpickle
 
 from sweeper.events import PackProgressed
-from sweeper.launch.job import Failed, Lost, Report, Training, decoded, encoded
+from sweeper.launch.job import Report, Training, decoded, encoded
 from sweeper.launch.tune_worker import Pace
 from sweeper.packs import device_memory, pack_run, plan
+from sweeper.packs.failures import Failed, Lost
 from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.resources import Resources

@@ -11,10 +11,12 @@ from typer.testing import CliRunner
 import sweeper
 from sweeper import events
 from sweeper.__main__ import app
+from sweeper.commands import run
 from sweeper.listeners import heartbeat_writer, heartbeats
 from sweeper.packs import conformance, halving, pack_run
 from sweeper.packs.rehearsal import Rehearsal
 from sweeper.store.store import Store
+from sweeper.sweeps import training
 from sweeper.trial import plugins
 from tests.heartbeats import until
 from tests.processes import python
@@ -88,7 +90,7 @@ def test_a_plan_looks_again_at_a_store_that_has_changed(space, tmp_path):
     third, fourth = (sweeper.plan(spec, results, recompute_other_code=True) for _ in range(2))
     assert third.superseded == fourth.superseded == [seal.trial_id]
     with pytest.raises(sweeper.SweepError), ThreadPoolExecutor() as pool:
-        pool.submit(sweeper.train, third).result()
+        pool.submit(sweeper.train, third, address="local").result()
     assert len(store.listing("superseded")) == 1, "nothing was done"
     assert sweeper.train(third, in_process=True).trials["fingerprint"][0] == seal.fingerprint
     assert sweeper.train(fourth, in_process=True).complete
@@ -103,14 +105,15 @@ def test_a_plan_looks_again_at_a_store_that_has_changed(space, tmp_path):
 def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypatch):
     """Nothing is deleted beside it, and it stops when it is asked to."""
     spec, results = sweeper.read_space(space, {"trial.steps": 100_000}), str(tmp_path / "results")
-    store, advance, answers = Store.open(results), pack_run.PackRun.advance, []
+    store, advance = Store.open(results), pack_run.PackRun.advance
+    answers, stopped = [], []
     monkeypatch.setattr(heartbeat_writer, "SECONDS", 0.01)
     monkeypatch.setattr(heartbeats, "LOOK_SECONDS", 0.01)
 
     def said(*words):
         return CliRunner().invoke(app, [*words, "--results", results])
 
-    asking = threading.Thread(target=lambda: answers.append(said("stop", "space")))
+    asking = threading.Thread(target=lambda: stopped.append(run.stop_drivers(store, "space")))
 
     def watched(run):
         if not answers:
@@ -123,8 +126,8 @@ def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypa
     with pytest.raises(KeyboardInterrupt):
         sweeper.train(sweeper.plan(spec, results), in_process=True)
     asking.join()
-    deleted, shown, stopped = answers
-    assert (deleted.exit_code, stopped.exit_code) == (2, 0)
+    deleted, shown = answers
+    assert (deleted.exit_code, stopped) == (2, [0])
     assert all("space" in answer.output for answer in answers)
     assert "running" in shown.output
     assert store.listing("checkpoints")
@@ -194,16 +197,34 @@ def test_a_pack_that_falls_behind_is_stopped_also_without_ray(space, tmp_path, e
 
 
 @pytest.mark.slow
-def test_an_exception_of_a_task_passes_through_and_its_trials_stay_pending(space, coloring_like, tmp_path, monkeypatch):
+def test_what_a_task_raises_is_a_failed_row_and_the_other_packs_go_on(space, coloring_like, tmp_path, monkeypatch):
     coloring_like("broken", in_trace="raise ZeroDivisionError('no such colour')")
-    spec = sweeper.read_space(space, {"trial.task.name": "broken"})
+    task = {"variants": [{"task": {"name": "broken"}}, {"task": {"name": "coloring"}}], "trial.steps": 20}
+    spec = sweeper.read_space(space, task)
     with pytest.raises(sweeper.UserError, match=r"sample_inputs.* ZeroDivisionError: no such colour"):
         sweeper.plan(spec, tmp_path / "results")
     for check in ("check_shapes", "probe"):  # which do not see everything
         monkeypatch.setattr(conformance, check, lambda *_: Rehearsal())
-    with pytest.raises(ZeroDivisionError):
-        sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True)
-    assert len(sweeper.plan(spec, tmp_path / "results").pending) == 1
+    result = sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True)
+    assert result.trials["status"].value_counts().to_dict() == {"failed": 1, "finished": 1}
+    (told,) = result.unfinished
+    assert told.startswith("ZeroDivisionError: no such colour (tasks/broken.py, line ")
+
+
+@pytest.mark.slow  # plans
+def test_a_single_pack_for_one_core_needs_no_cluster(space, tmp_path, monkeypatch):
+    def alone(**changes):
+        return training._needs_no_cluster(sweeper.plan(sweeper.read_space(space, changes), tmp_path / "results"))
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    halving = {"method": "halving", "starts": 2, "rungs": [{"steps": 100, "keep": 1}]}
+    assert alone()
+    for path, value in (("gpus", 1), ("cpus", 2), ("population_workers", 2)):
+        assert not alone(**{f"resources.{path}": value})
+    assert not alone(**{"trial.objective.q": {"choice": [1, 3]}}), "two packs"
+    assert not alone(search=halving)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    assert not alone()
 
 
 PROGRAM = """

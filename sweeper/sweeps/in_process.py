@@ -1,0 +1,163 @@
+"""The packs of a sweep in this process, one after another, without Ray.
+
+What an exception means is said in `sweeper.packs.failures`, as for workers.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import io
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from sweeper import events
+from sweeper.events import Listener
+from sweeper.interruption import Interruption
+from sweeper.packs import failures
+from sweeper.packs.device_memory import room_for_lanes
+from sweeper.packs.failures import Failed, Lost
+from sweeper.packs.pack_run import Destination, PackRun
+from sweeper.packs.plan import Work
+from sweeper.packs.progress_events import ProgressEvents, distinguishing, label, printed_lines
+from sweeper.space.early_stopping import StoppingRule
+from sweeper.store.store import StoreError
+from sweeper.sweeps.output import Output
+from sweeper.sweeps.sweep_plan import SweepPlan
+from sweeper.trial import jax_settings
+from sweeper.trial.loaded_code import LoadedCode, imported_files
+from sweeper.trial.trial import used_plug_ins
+
+
+def trained(
+    plan: SweepPlan, listeners: Sequence[Listener], output: Output, interruption: Interruption
+) -> tuple[list[events.TrialsLost], bool]:
+    """Train all packs; returns the trials that could not be committed, and whether the store took no more commits.
+
+    The first Ctrl-C is answered between two strides, in which the state is nowhere whole. It is an `OtherCodeError` if
+    code was edited since this process has loaded it; once its programs are made, it may be edited.
+    """
+    LoadedCode(used_plug_ins(plan.trials.values())).require_unchanged()
+    with events.Stream(listeners, warn=output.complain) as stream, interruption.answered_by("note"):
+        return _Loop(plan, stream, interruption).run()
+
+
+class _Loop:
+    """Follows every pack from its start to its end."""
+
+    def __init__(self, plan: SweepPlan, stream: events.Stream, interruption: Interruption):
+        self._plan, self._stream, self._interruption = plan, stream, interruption
+        self._varying = distinguishing(plan.trials.values())
+        early_stopping = plan.spec.search.early_stopping
+        self._rule = None if early_stopping is None else StoppingRule(early_stopping)
+        self._destination = Destination.of(plan.store, plan.origin, plan.spec.resources)
+        self._progress_events = ProgressEvents(stream)
+        self._progress: events.PackProgressed | None = None  # of the pack that is trained
+        self._losses: list[events.TrialsLost] = []
+        self._lost_in_a_row = 0
+        self._refused = False  # whether nothing can be committed any more
+
+    def run(self) -> tuple[list[events.TrialsLost], bool]:
+        source = self._plan.source
+        self._stream.emit(self._plan.event())
+        self._stream.emit(events.SweepStarted(address=None))
+        # Without other packs under way the source always has the next pack, until it is exhausted.
+        while not (self._interruption.asked or self._refused) and (work := source.next()) is not None:
+            words, pack_id = label(work.pack, self._varying), work.pack.pack_id
+            self._stream.emit(events.PackStarted(pack_id, words, work.pending, work.until, source.program(work.pack)))
+            self._stream.emit(events.PackPlaced(pack_id, socket.gethostname()))
+            self._progress = None
+            try:
+                self._train(work)
+                self._lost_in_a_row = 0
+            except Exception as error:
+                self._tell_trouble(work, error)
+            self._settle(pack_id)
+            self._stream.emit(events.PackEnded(pack_id))
+            self._stream.emit(self._plan.event())
+        if self._refused:
+            self._stream.emit(events.SweepStopping("store refuses", packs=0))
+        return self._losses, self._refused
+
+    def _train(self, work: Work) -> None:
+        """Train, evaluate and commit a pack, or leave a checkpoint when the sweep is to stop."""
+        jax_settings.put_back()  # an earlier pack may have changed one
+        resources, pack_id = self._plan.spec.resources, work.pack.pack_id
+        loaded, imported = LoadedCode(used_plug_ins(work.pack.trials)), frozenset[Path]()
+        with self._prints_told(pack_id):
+            run = PackRun(
+                work.pack,
+                work.pending,
+                self._destination,
+                segment=work.segment,
+                room=room_for_lanes(resources.device_share),
+                early_stopping=self._plan.spec.search.early_stopping,
+            )
+        if run.refused_checkpoint is not None:
+            self._stream.emit(events.CheckpointRefused(pack_id, work.pack.trial_ids, run.refused_checkpoint))
+        progress = run.progress()
+        if progress.phase == "training":
+            self._tell(work, dataclasses.replace(progress, phase="compiling"))
+        while progress.phase != "done":
+            if self._interruption.asked:
+                self._leave(run)
+                return
+            loaded.require_unchanged(imported)
+            with self._prints_told(pack_id):
+                progress = run.advance()
+                if self._rule is not None and self._rule.stops(progress):
+                    run.stop_early()
+                    progress = run.progress()
+            imported = imported or imported_files()
+            self._tell(work, progress)
+
+    def _leave(self, run: PackRun) -> None:
+        limit = self._interruption.limit or ""
+        self._stream.emit(events.SweepStopping("limit" if limit else "interrupted", 1, limit))
+        run.checkpoint()
+        with contextlib.suppress(OSError, StoreError):
+            saved = [PurePosixPath(name).stem for name in self._plan.store.listing("checkpoints")]
+            self._stream.emit(events.SweepStopped(1, saved.count(run.pack_id), 0))
+
+    @contextlib.contextmanager
+    def _prints_told(self, pack_id: str) -> Iterator[None]:
+        """Tell what plug-ins print in this block."""
+        printed = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(printed):
+                yield
+        finally:
+            if lines := printed_lines(printed.getvalue()):
+                self._stream.emit(events.PluginPrinted(pack_id, lines))
+
+    def _tell(self, work: Work, progress: events.PackProgressed) -> None:
+        self._progress = progress
+        self._progress_events.tell(progress, lambda: work.pack.trial_ids)
+        self._stream.emit(events.Ticked())
+
+    def _tell_trouble(self, work: Work, error: Exception) -> None:
+        rows = {} if self._progress is None else self._progress.rows
+        store, pack_id = self._plan.store, work.pack.pack_id
+        commit = functools.partial(failures.commit_failed, store, self._plan.origin, work, committed=rows)
+        match failures.trouble(error, self._progress, commit):
+            case Failed(trial_ids, reason, log):
+                self._lost_in_a_row = 0
+                self._progress_events.tell_commits(pack_id, dict.fromkeys(trial_ids, "failed"))
+                self._stream.emit(events.PackFailed(pack_id, work.pending, reason, log))
+            case Lost(reason, of_store):
+                self._lost_in_a_row = self._lost_in_a_row + 1 if of_store else 0
+                self._refused |= self._lost_in_a_row >= failures.LOST_IN_A_ROW
+                self._lose(work, reason)
+
+    def _settle(self, pack_id: str) -> None:
+        try:
+            self._plan.source.settle(pack_id, self._progress is not None and self._progress.phase == "done")
+        except (OSError, StoreError) as error:  # trials that no record names could be deleted while they run
+            self._refused = True
+            for work in self._plan.source.upcoming():
+                self._lose(work, f"the sweep's plan cannot be recorded: {failures.reason(error)}")
+
+    def _lose(self, work: Work, reason: str) -> None:
+        loss = events.TrialsLost(work.pack.pack_id, work.pending, reason)
+        self._losses.append(loss)
+        self._stream.emit(loss)

@@ -1,0 +1,119 @@
+"""A sweep that is a single pack trains in the driver, and its bits are those of Ray."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from sweeper.store.store import Store
+from tests.end_to_end.sweep_process import Command, curves, science
+from tests.experiments.toy import TOY
+
+SPACE = """
+trial:
+  experiment: {name: toy, rate: {choice: [0.1, 0.2, 0.05]}}
+  steps: 400
+resources: {lanes: 8, checkpoint_seconds: 0.01}
+"""
+
+RAISES = """
+        def check(walked):
+            if walked == 300:
+                raise ValueError("the point is lost,\\nand the walk with it")
+            return walked
+
+        jax.debug.callback(check, state["walked"])
+"""
+
+STEP = "    def step(self, state: Any, at: Any) -> Any:\n"
+
+WITHOUT_RAY = """
+import sys
+from sweeper import run
+sys.argv[0] = run.__file__
+try:
+    run.app()
+finally:
+    assert "ray" not in sys.modules
+"""
+
+LONG = ("--set", "trial.steps=4000000")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with two experiments, one of which raises, and a search space of three trials in one pack."""
+    made = tmp_path_factory.mktemp("folder")
+    (made / "experiments").mkdir()
+    (made / "experiments" / "toy.py").write_text(TOY)
+    raising = TOY.replace('"toy"', '"raising"').replace(STEP, STEP + RAISES)
+    (made / "experiments" / "raising.py").write_text(raising)
+    (made / "space.yaml").write_text(SPACE)
+    (made / "raising.yaml").write_text(SPACE.replace("name: toy", "name: raising"))
+    return made
+
+
+def ended(folder: Path, *arguments: str, code: int = 0, program: tuple[str, ...] = ("-m", "sweeper.run")) -> str:
+    """What a start has printed, which ended with this exit code."""
+    found, text = Command(folder, *arguments, program=program).wait()
+    assert found == code, text
+    return text
+
+
+def everything(store: Path) -> tuple[object, ...]:
+    """All numbers of a store."""
+    opened = Store.open(store)
+    networks = {key: {n: w.tobytes() for n, w in opened.weights(seal).items()} for key, seal in opened.seals().items()}
+    rows = sorted(science(store).to_pylist(), key=lambda row: row["trial_id"])
+    return [str(row) for row in rows], curves(store).to_pylist(), networks
+
+
+@pytest.mark.slow
+def test_a_single_pack_needs_no_ray_and_what_is_missing_is_found(folder):
+    start = ("space.yaml", "--results", "alone")
+    assert "3 of 3 trials committed" in ended(folder, *start, program=("-c", WITHOUT_RAY))
+    missing = next((folder / "alone" / "trials").glob("*/*/*.parquet"))
+    missing.unlink()
+    assert "2 done · 1 to run" in ended(folder, *start, program=("-c", WITHOUT_RAY))
+    assert missing.exists()
+
+
+@pytest.mark.slow
+def test_what_a_plug_in_raises_is_a_failed_row_with_the_sentence_of_its_author(folder):
+    text = ended(folder, "raising.yaml", "--results", "raising", code=1, program=("-c", WITHOUT_RAY))
+    assert "3 x ValueError: the point is lost,; and the walk with it (experiments/raising.py, line" in text
+    assert re.search(r"trial \w+ and 2 more of its pack failed: ValueError: the point is lost", text)
+    assert "INTERNAL" not in text
+    assert "3 of 3 trials are not finished" in text
+    rows = Store.open(folder / "raising").trials().to_pylist()
+    assert {(row["status"], row["error_kind"], row["error_step"]) for row in rows} == {("failed", "ValueError", 300)}
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_carry_on(folder):
+    command = Command(folder, "space.yaml", "--results", "left", *LONG, program=("-c", WITHOUT_RAY))
+    command.until(lambda: list(folder.glob("left/checkpoints/*.ckpt")))
+    os.killpg(command.process.pid, signal.SIGINT)
+    code, text = command.wait()
+    assert code == 130, text
+    assert "interrupted: 1 running pack asked to leave a checkpoint" in text
+    assert "1 of 1 pack left a checkpoint" in text
+    assert "interrupted with 3 trials to go; this command carries on" in text
+    assert not list(folder.glob("left/drivers/*/*"))
+
+
+@pytest.mark.long
+def test_a_pack_has_the_same_bits_in_the_driver_and_on_ray_also_when_one_goes_on_where_the_other_left(folder):
+    start = ("space.yaml", "--set", "trial.steps=200000", "--results")
+    ended(folder, *start, "driver", program=("-c", WITHOUT_RAY))
+    ended(folder, *start, "ray", "--address", "local")
+    assert everything(folder / "driver") == everything(folder / "ray")
+
+    command = Command(folder, *start, "both", program=("-c", WITHOUT_RAY))
+    command.until(lambda: list(folder.glob("both/checkpoints/*.ckpt")))
+    os.killpg(command.process.pid, signal.SIGINT)
+    assert command.wait()[0] == 130, command.text()
+    assert "starts anew" not in ended(folder, *start, "both", "--address", "local")
+    assert everything(folder / "both") == everything(folder / "ray")
