@@ -11,6 +11,7 @@ with every curve and network, and a table. Linux only.
 """
 
 import argparse
+import contextlib
 import ctypes
 import os
 import statistics
@@ -46,6 +47,9 @@ trial:
   seed: {{seeds: 4}}
 """
 
+LOOK_SECONDS = 0.1
+"""Time between two looks at the processes of a run; what a process computes after the last one is missed."""
+
 SUBREAPER = 36
 """`PR_SET_CHILD_SUBREAPER` of prctl(2): processes whose parents have ended become children of this one."""
 
@@ -76,31 +80,51 @@ def measured(rival: str, work: str, trials: int) -> Cost:
         own = {"TMPDIR": made, "HOME": made, "XDG_CACHE_HOME": made, "PYTHONPATH": str(REPOSITORY)}
         own |= {"JAX_PLATFORMS": "cpu", "SWEEPER_PROJECT": str(Path(__file__).parent)}
         command = command_of(rival, work, trials, folder)
-        begun, before = time.monotonic(), _seconds_of_children()
+        seconds: dict[tuple[int, str], float] = {}
+        begun = time.monotonic()
         with (folder / "output").open("w+") as output:
-            done = subprocess.run(command, env=os.environ | own, stdout=output, stderr=subprocess.STDOUT, check=False)
+            process = subprocess.Popen(command, env=os.environ | own, stdout=output, stderr=subprocess.STDOUT)
+            while process.poll() is None:
+                seconds |= _of_descendants()
+                time.sleep(LOOK_SECONDS)
             wall = time.monotonic() - begun
+            while alive := _of_descendants():  # Ray's processes end a moment later
+                seconds |= alive
+                _reap()
             output.seek(0)
             text = output.read()
-        _wait_for_orphans()
         found = len(list(folder.glob("results/trials/*/*/*.parquet"))) if rival == OURS else int(text.split()[-1])
-        if done.returncode != 0 or found != trials:
+        if process.returncode != 0 or found != trials:
             sys.exit(f"{rival}: {found} of {trials} results\n{text}")
-        return Cost(_seconds_of_children() - before, wall)
+        return Cost(sum(seconds.values()), wall)
 
 
-def _seconds_of_children() -> float:
-    times = os.times()
-    return times.children_user + times.children_system
+def _of_descendants() -> dict[tuple[int, str], float]:
+    """CPU seconds so far of every process below this one, by its number and the time of its birth."""
+    parents, spent = dict[int, int](), dict[int, tuple[str, float]]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            ticks = int(fields[11]) + int(fields[12])
+            parents[int(folder.name)] = int(fields[1])
+            spent[int(folder.name)] = fields[19], ticks / os.sysconf("SC_CLK_TCK")
+
+    def is_below(pid: int) -> bool:
+        while pid in parents:
+            pid = parents[pid]
+            if pid == os.getpid():
+                return True
+        return False
+
+    return {(pid, born): own for pid, (born, own) in spent.items() if is_below(pid)}
 
 
-def _wait_for_orphans() -> None:
-    """Wait for what a run has left, which this process has become the parent of, so that it counts."""
-    while True:
-        try:
-            os.wait()
-        except ChildProcessError:
-            return
+def _reap() -> None:
+    """Take notice of processes that have ended, of which this one has become the parent."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    time.sleep(LOOK_SECONDS)
 
 
 def main() -> None:
