@@ -1,5 +1,7 @@
 """`python -m sweeper stop` asks through the store, and waits for the answer."""
 
+import pytest
+
 from sweeper.commands import run
 from sweeper.listeners import heartbeats
 from tests.heartbeats import DEAD, ELSEWHERE, heartbeat
@@ -32,6 +34,9 @@ def test_where_nothing_runs_there_is_nothing_to_stop(store, tmp_path):
     assert not heartbeats.is_asked_to_stop(store.files, "other", other.driver)
 
 
+# Python may hear the signal after it has opened a file, and before it is in the block that closes it.
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_ends_the_wait_alone(store):
     running = heartbeat()
     heartbeats.write_heartbeat(store.files, "quick", running)
