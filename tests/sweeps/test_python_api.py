@@ -260,6 +260,8 @@ from typing import Literal
 from lib.util import SIZE
 from tasks import coloring
 
+DOORS = "doors.json"
+
 
 class Task(coloring.Task):
     name: Literal["mine"] = "mine"
