@@ -144,7 +144,8 @@ def test_an_order_of_sets_that_the_first_start_has_by_chance_does_not_pass_for_g
     order = "len(next(iter({'one', 'loss'}))) *"
     with project(tmp_path, toy=TOY.replace("0.01 *", order)):
         said = [started(tmp_path, seed) for seed in "223"]
-    assert [each[:22] for each in said] == ["1\n", "0\n", "experiments/toy.py, li"], said
+    assert said[:2] == ["1\n", "0\n"], said
+    assert "experiments/toy.py, line " in said[-1]
     assert "PYTHONHASHSEED=0" in said[-1]
 
 
