@@ -67,7 +67,7 @@ def test_at_the_first_finished_trial_that_is_good_enough_a_start_ends(tmp_path, 
 
 
 @pytest.mark.long  # trains
-def test_a_start_that_comes_to_a_limit_leaves_checkpoints_and_the_next_one_goes_on(tmp_path):
+def test_a_start_that_comes_to_a_limit_ends_and_the_next_one_goes_on(tmp_path):
     results = tmp_path / "results"
     spec = sweeper.read_space(space(tmp_path, "{hours: 1e-9}"))
     ended = sweeper.train(sweeper.plan(spec, results), in_process=True)
@@ -75,7 +75,6 @@ def test_a_start_that_comes_to_a_limit_leaves_checkpoints_and_the_next_one_goes_
     assert (ended.complete, ended.goal_reached, len(ended.trials)) == (False, False, 0)
     ((reason, left),) = ended.unfinished.items()
     assert (len(left), ended.limit in reason) == (3, True)
-    assert len(Store.open(results).listing("checkpoints")) == 1
     assert "limits.hours" in str(ended)
 
     goal = sweeper.read_space(space(tmp_path, "{goal: {metric: success, at_least: 0}}"))

@@ -1,18 +1,23 @@
 """A fourth kind of trial is two modules and a name in the registry: it is planned, trained, stored and read."""
 
 import json
+import os
 
 import pytest
 
 from sweeper.trial import plugins
 from tests.processes import python
 
-SWEEP = """
-import json
-from pathlib import Path
+REGISTERED = """
 from sweeper.trial import kinds
 
 kinds.KINDS = {"walk": "tests.training.random_walk_declared", **kinds.KINDS}
+"""
+"""What each process of the test does first."""
+
+SWEEP = """
+import json
+from pathlib import Path
 import sweeper
 
 Path("space.yaml").write_text(
@@ -28,7 +33,9 @@ print(json.dumps([frame.to_dict("list"), kept]))
 
 @pytest.mark.long  # 17 CPU seconds, most of them to import and to fingerprint code
 def test_a_kind_of_its_own_is_trained_stored_and_read(tmp_path):
-    done = python("-c", SWEEP, cwd=tmp_path, PYTHONPATH=str(plugins.ROOT), JAX_PLATFORMS="cpu")
+    (tmp_path / "sitecustomize.py").write_text(REGISTERED)
+    path = f"{tmp_path}{os.pathsep}{plugins.ROOT}"
+    done = python("-c", SWEEP, cwd=tmp_path, PYTHONPATH=path, JAX_PLATFORMS="cpu")
     assert done.returncode == 0, done.stderr
     table, kept = json.loads(done.stdout.splitlines()[-1])
     assert table["task"] == ["walk"] * 4
