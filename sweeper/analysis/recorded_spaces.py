@@ -33,23 +33,33 @@ class Asked(NamedTuple):
     goal: Goal | None = None  # what settings are ranked by; None if the kind of trial says it
     metrics: tuple[str, ...] = ()  # further columns
     resources: Mapping[str, Any] = {}  # for its packs, where they are not the defaults
+    entries: tuple[str, ...] = ()  # of its trials, by dotted path: those left open, and then the others that it writes
+    logarithmic: tuple[str, ...] = ()  # those among them that are even on a logarithmic scale
+
+
+def asked_by(space: "SweepSpec") -> Asked:
+    """What a space asks for."""
+    written = space.entries
+    paths = dict.fromkeys("start_from" if path.startswith("start_from.") else path for path, _ in written)
+    logarithmic = dict.fromkeys(path for path, node in written if getattr(node.value, "logarithmic", False))
+    resources = space.resources.model_dump(exclude_defaults=True)
+    return Asked(space.search.goal, space.metrics, resources, tuple(paths), tuple(logarithmic))
 
 
 def asked_of(record: SweepRecord) -> Asked:
     """What the space of a start asks for; nothing if this checkout cannot read it."""
     try:
-        goal, metrics, resources = _asked(record.name, record.text, json.dumps(record.overrides))
+        goal, metrics, resources, *paths = _asked(record.name, record.text, json.dumps(record.overrides))
     except SearchSpaceError:
         return Asked()
-    return Asked(goal and Goal(*goal), tuple(metrics), resources)
+    return Asked(goal and Goal(*goal), tuple(metrics), resources, *map(tuple, paths))
 
 
 @remembered
 def _asked(name: str, text: str, overrides: str) -> list[Any]:
     from sweeper.space import search_space
 
-    space = search_space.of_text(f"{name}.yaml", text, json.loads(overrides))
-    return [space.search.goal, space.metrics, space.resources.model_dump(exclude_defaults=True)]
+    return list(asked_by(search_space.of_text(f"{name}.yaml", text, json.loads(overrides))))
 
 
 def has_halving(record: SweepRecord) -> bool:

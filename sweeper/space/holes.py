@@ -60,6 +60,9 @@ class Hole(BaseModel):
     DRAWN: ClassVar[bool] = True
     """Whether a search that draws settings draws this hole, and does not take it in full."""
 
+    LOGARITHMIC: ClassVar[bool] = False
+    """Whether numbers of this kind are even on a logarithmic scale."""
+
     _content: Node = PrivateAttr()  # what stands under the key of the hole
 
     def model_post_init(self, context: Any) -> None:
@@ -74,6 +77,11 @@ class Hole(BaseModel):
     def options(self) -> Sequence[Node]:
         """Every tree that may stand in place of the hole, for a grid; they may have holes. Empty if there is no end."""
         return ()
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether its numbers are even on a logarithmic scale."""
+        return self.LOGARITHMIC
 
     @property
     def probed(self) -> Sequence[Node]:
@@ -190,6 +198,8 @@ class Logspace(Hole):
     They are integers if both ends and all numbers are whole.
     """
 
+    LOGARITHMIC = True
+
     spacing: Annotated[tuple[Positive, Positive, Annotated[int, Field(ge=2, le=MAX_VALUES)]], Field(strict=False)] = (
         Field(alias="logspace")
     )
@@ -210,9 +220,6 @@ WholeEnd = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 class _Range(Hole):
     """A number between two ends, which a setting holds."""
-
-    LOGARITHMIC: ClassVar[bool] = False
-    """Whether it is uniform on a logarithmic scale."""
 
     ends: Annotated[list[float], TWO]
 
@@ -306,6 +313,10 @@ class Int(Uniform):
     ends: Annotated[list[WholeEnd], TWO] = Field(alias="int")
     step: Count | None = None
     log: bool = False
+
+    @property
+    def logarithmic(self) -> bool:
+        return self.log
 
     @model_validator(mode="after")
     def _on_one_scale(self) -> Self:

@@ -135,7 +135,8 @@ def by_entries(trials: "pd.DataFrame") -> "list[tuple[dict[str, Any], pd.DataFra
 def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """The entries by which specifications differ: those with several values, and those that only some have.
 
-    The entries of a plug-in depend on its name. Such an entry differs if a specification with the same name lacks it.
+    The entries of a plug-in, and of a choice inside it, depend on its name. Such an entry differs if a specification
+    with the same name lacks it.
     """
     paths = dict.fromkeys(path for record in records for path in record)
 
@@ -165,9 +166,10 @@ def most_telling(paths: Sequence[str], records: Sequence[Mapping[str, Any]], mos
 
 
 def _owner(record: Mapping[str, Any], path: str) -> Any:
-    """The name of the plug-in that an entry is of; None for its name, and others."""
-    name = f"{path.partition('.')[0]}.name"
-    return None if path == name else record.get(name)
+    """The innermost name above an entry, such as that of an optimiser inside an experiment; None if there is none."""
+    above = path.removesuffix(".name").split(".")[:-1]
+    names = (f"{'.'.join(above[:depth])}.name" for depth in range(len(above), 0, -1))
+    return next(((name, record[name]) for name in names if name in record), None)
 
 
 def _rank(path: str) -> tuple[int, int]:
