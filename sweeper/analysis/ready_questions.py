@@ -28,7 +28,7 @@ def best(store: Store, sweep: str | None = None) -> Answer:
     A `QueryError` if no sweep is named and there are several, or if none of its settings has finished.
     """
     name, ranked, asked = _ranked(store, sweep)
-    every = ranked_settings(name, ranked, asked.metrics, most=None)
+    every = ranked_settings(name, ranked, asked, most=None)
     columns: dict[str, pa.Array] = {}
     for head, cells in every.items():
         if format_of(every, head) == "mean":  # a mean and its deviation are two columns
@@ -36,7 +36,7 @@ def best(store: Store, sweep: str | None = None) -> Answer:
             columns[f"{head}_deviation"] = column([mean and mean.deviation for mean in cells])
         else:
             columns[str(head)] = column(list(cells))
-    return ranked_settings(name, ranked, asked.metrics), pa.table(columns)
+    return ranked_settings(name, ranked, asked), pa.table(columns)
 
 
 def best_as_space(store: Store, sweep: str | None = None) -> str:

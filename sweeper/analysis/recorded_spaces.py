@@ -37,6 +37,9 @@ class Asked(NamedTuple):
     logarithmic: tuple[str, ...] = ()  # those among them that are even on a logarithmic scale
 
 
+NOTHING = Asked()
+
+
 def asked_by(space: "SweepSpec") -> Asked:
     """What a space asks for."""
     written = space.entries
@@ -51,7 +54,7 @@ def asked_of(record: SweepRecord) -> Asked:
     try:
         goal, metrics, resources, *paths = _asked(record.name, record.text, json.dumps(record.overrides))
     except SearchSpaceError:
-        return Asked()
+        return NOTHING
     return Asked(goal and Goal(*goal), tuple(metrics), resources, *map(tuple, paths))
 
 

@@ -100,9 +100,12 @@ class SweepSpec:
     @functools.cached_property
     def names(self) -> TrialNames:
         """The names that the trials will have."""
+        return TrialNames(self.probes())
+
+    def probes(self) -> Iterator[Trial]:
+        """Trials that together have every value of every axis."""
         # A probe with a mistake is a combination that the space leaves out; there may be any number of them.
-        probes = Settings(self.tree).trials([holes.probes(self.tree)], failures=math.inf)
-        return TrialNames(trial for _, _, trial in probes)
+        return (trial for _, _, trial in Settings(self.tree).trials([holes.probes(self.tree)], failures=math.inf))
 
     @property
     def pack_lanes(self) -> int | None:

@@ -11,7 +11,7 @@ A setting is what trials share that are equal in all entries but the training se
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
@@ -148,21 +148,51 @@ def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
                 return True
         return len({record[path] for record in having}) > 1
 
-    return sorted(filter(differs, paths), key=lambda path: (*_rank(path), not path.endswith(".name")))
+    return sorted(filter(differs, paths), key=_order)
 
 
-def most_telling(paths: Sequence[str], records: Sequence[Mapping[str, Any]], most: int) -> list[str]:
-    """So many of the paths, in their order; first of all those without which more specifications would look alike."""
-    groups, count = [0] * len(records), 1
-    telling, further = [], []
+def shown_entries(
+    records: Sequence[Mapping[str, Any]],
+    written: Sequence[str] = (),
+    most: int | None = None,
+    among: Collection[str] | None = None,
+) -> list[str]:
+    """The entries of specifications that differ, in the order in which tables and legends show them.
+
+    `written` are the entries of a space, those left open first: they come in this order after those of `LEADING`.
+    Without `most` all follow that differ. With it, entries that nobody wrote, such as the defaults of an optimiser that
+    is chosen, are shown only if specifications would look alike without them; and of too many entries the first go
+    without which more would look alike. `among` chooses from other entries than those that differ.
+    """
+    places = {path: place for place, path in enumerate(written)}
+
+    def place(path: str) -> int:
+        """That of the entry, or of the one above it that is written, such as a name in place of a record."""
+        while path and path not in places:
+            path = path.rpartition(".")[0]
+        return places.get(path, len(places))
+
+    differing = varying(records) if among is None else sorted(sorted(among), key=_order)
+    paths = sorted(differing, key=lambda path: (path not in LEADING, place(path)))
+    if most is None:
+        return paths
+    telling = _telling(paths, records)
+    chosen = [path for path in paths if not places or path in LEADING or place(path) < len(places) or path in telling]
+    kept = {*[*telling, *(path for path in chosen if path not in telling)][:most]}
+    return [path for path in chosen if path in kept]
+
+
+def _telling(paths: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Those of the paths that tell specifications apart that look alike in the paths before."""
+    groups, count, telling = [0] * len(records), 1, []
     for path in paths:
         number: dict[Any, int] = {}
         for place, record in enumerate(records):
             groups[place] = number.setdefault((groups[place], record.get(path)), len(number))
-        (telling if len(number) > count else further).append(path)
+        if len(number) > count:
+            telling.append(path)
         count = len(number)
-    kept = {*[*telling, *further][:most]}
-    return [path for path in paths if path in kept]
+    return telling
 
 
 def _owner(record: Mapping[str, Any], path: str) -> Any:
@@ -172,7 +202,7 @@ def _owner(record: Mapping[str, Any], path: str) -> Any:
     return next(((name, record[name]) for name in names if name in record), None)
 
 
-def _rank(path: str) -> tuple[int, int]:
+def _order(path: str) -> tuple[int, int, bool]:
     if path in LEADING:
-        return 0, LEADING.index(path)
-    return (1, 0) if path.startswith(FIRST_PARTS) else (2, 0)
+        return 0, LEADING.index(path), False
+    return 2 - path.startswith(FIRST_PARTS), 0, not path.endswith(".name")

@@ -57,6 +57,16 @@ def test_a_start_draws_what_it_has_changed_or_what_is_gone(results, drawn):
 
 
 @pytest.mark.slow
+def test_a_notebook_shows_the_figures_and_the_remarks(results):
+    panels = f"{PANELS}  - {{kind: history, name: loss, metric: mean_loss, split: q}}\n"
+    drawn = sweeper.train(planned(results, panels), in_process=True).draw()
+    page = drawn._repr_html_()
+    assert page.count('<img src="data:image/png;base64,') == len(drawn.files) == 1
+    assert "mean_loss" in page
+    assert sweeper.train(planned(results, ""), in_process=True).draw() == []
+
+
+@pytest.mark.slow
 def test_what_cannot_be_drawn_ends_no_sweep(results):
     (results / "figures").write_text("a file in the way")
     (line,) = sweeper.train(planned(results), in_process=True).draw()

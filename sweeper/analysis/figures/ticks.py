@@ -22,7 +22,10 @@ Scale = Literal["linear", "log"]
 MOST = {"linear": 6, "log": 8}
 """Largest number of intervals between ticks, or of ticks of a logarithmic axis."""
 
-FEW = 3  # ticks at 1, 2, 5 of decades that show the scale of an axis; one with fewer has even steps
+PARTS = (range(1, 10), (1, 2, 3, 5), (1, 2, 5), (1, 3))
+"""Ticks in each decade, the finest first."""
+
+FEW = 3  # ticks of the finest parts that show a logarithmic scale; an axis with fewer has even steps
 GAP = 1.0  # least distance between two labels, in heights of the font
 
 
@@ -120,12 +123,11 @@ def _in_decades(low: float, high: float) -> Iterator[Sequence[float]]:
     if not 0 < low < high:
         return
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    fine = [factor * 10.0**decade for decade in decades for factor in (1, 2, 5)]
-    if sum(low <= tick <= high for tick in fine) < FEW:
+    parts = [[factor * 10.0**decade for decade in decades for factor in factors] for factors in PARTS]
+    if sum(low <= tick <= high for tick in parts[0]) < FEW:
         yield from _even(low, high)
         return
-    yield fine
-    yield [factor * 10.0**decade for decade in decades for factor in (1, 3)]
+    yield from parts
     for every in range(1, len(decades) + 1):
         offsets = ([10.0**decade for decade in decades if decade % every == offset] for offset in range(every))
         yield max(offsets, key=lambda places: sum(low <= place <= high for place in places))
