@@ -90,7 +90,7 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> SweepSpec:
     with _refusals(path):
         root, text = document(Path(path))
         spec = _sweep(Path(path), text, tuple(overrides), root)
-        if problems := list(wrong_names(spec)):
+        if problems := list(wrong_names(spec, traced=False)):
             raise SearchSpaceError(str(path), problems)
         return spec
 

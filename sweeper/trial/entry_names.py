@@ -173,7 +173,7 @@ def shown_entries(
         return places.get(path, len(places))
 
     differing = varying(records) if among is None else sorted(sorted(among), key=_order)
-    paths = sorted(differing, key=lambda path: (path not in LEADING, place(path)))
+    paths = sorted(differing, key=lambda path: -1 if path in LEADING else place(path))
     if most is None:
         return paths
     telling = _telling(paths, records)
