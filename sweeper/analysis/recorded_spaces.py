@@ -43,7 +43,7 @@ NOTHING = Asked()
 def asked_by(space: "SweepSpec") -> Asked:
     """What a space asks for."""
     written = space.entries
-    paths = dict.fromkeys("start_from" if path.startswith("start_from.") else path for path, _ in written)
+    paths = dict.fromkeys("start_from.setting" if path.startswith("start_from") else path for path, _ in written)
     logarithmic = dict.fromkeys(path for path, node in written if getattr(node.value, "logarithmic", False))
     resources = space.resources.model_dump(exclude_defaults=True)
     return Asked(space.search.goal, space.metrics, resources, tuple(paths), tuple(logarithmic))

@@ -167,10 +167,8 @@ def shown_entries(
     places = {path: place for place, path in enumerate(written)}
 
     def place(path: str) -> int:
-        """That of the entry, or of the one above it that is written, such as a name in place of a record."""
-        while path and path not in places:
-            path = path.rpartition(".")[0]
-        return places.get(path, len(places))
+        """That of the entry; a name may be written in place of its record."""
+        return places.get(path, places.get(path.removesuffix(".name"), len(places)))
 
     differing = varying(records) if among is None else sorted(sorted(among), key=_order)
     paths = sorted(differing, key=lambda path: -1 if path in LEADING else place(path))
