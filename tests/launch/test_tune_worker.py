@@ -86,7 +86,7 @@ def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path):
             return run
 
     worker = Running(PAIR, tmp_path, pace=Pace(clock=run.monotonic))
-    assert worker.step()["report"].progress.phase == "compiling"
+    assert [worker.step()["report"].progress.phase for _ in range(2)] == ["preparing", "compiling"]
     strides = []
     for waited in (0.0, 0.05, 0.3, 60.0, 0.0):
         run.now += waited

@@ -16,6 +16,8 @@ from sweeper.trial import provenance
 from sweeper.trial.trial import Trial
 from tests.trials import coloring_trial
 
+EARLY = ("preparing", "compiling")
+
 AFTER_EVERY_STRIDE = Pace(seconds=0.0, idle_share=math.inf)
 
 
@@ -38,7 +40,7 @@ class Worker(tune_worker.PackWorker):
         self.setup(encoded(work), **context, work_kind=work_kind, resources=resources, pace=pace)
 
     def _order(self, pack_id: str) -> Order:
-        if self._progress is None or self._progress.phase != "compiling":
+        if self._progress is None or self._progress.phase not in EARLY:
             self.latest = next(self.given, "carry on")
         return self.latest
 
@@ -49,11 +51,13 @@ class Worker(tune_worker.PackWorker):
         return "worker.err"
 
     def report(self) -> Report:
-        """The report of the next step that does more than to say that a program is compiled."""
-        report = self.step()["report"]
-        if report.progress is None or report.progress.phase != "compiling":
-            return report
-        return dataclasses.replace(self.step()["report"], refused_checkpoint=report.refused_checkpoint)
+        """The report of the next step that does more than to say what is prepared or compiled."""
+        refused = None
+        while True:
+            report = self.step()["report"]
+            refused = report.refused_checkpoint or refused
+            if report.progress is None or report.progress.phase not in EARLY:
+                return dataclasses.replace(report, refused_checkpoint=refused)
 
 
 def ended(worker: Worker) -> Report:
