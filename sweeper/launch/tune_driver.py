@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import ray_internals
 from sweeper.launch.job import Job, Launched, LaunchError, encoded
+from sweeper.launch.temporary_folders import temporary_folder
 from sweeper.launch.tune_callback import Ended, NotSaved, Patience, SweepCallback, TrialErrors
 from sweeper.launch.tune_worker import Pace, PackWorker
 from sweeper.packs.failures import reason
@@ -140,8 +140,7 @@ def scratch() -> Iterator[Path]:
     """A private folder for all files that Tune writes on this machine during a launch; deleted at the end."""
     context = ray.get_runtime_context()
     artifacts = Path(context.get_temp_dir(), context.get_session_name(), "artifacts")
-    with tempfile.TemporaryDirectory(prefix="sweeper-tune-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    with temporary_folder("tune") as folder:
         try:
             with ray_internals.staged_in(folder / "staging"):
                 yield folder
