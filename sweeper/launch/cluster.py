@@ -193,6 +193,13 @@ def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) 
         given = {"env_vars": environment, **code}
         ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, runtime_env=given)
     except (TimeoutError, ConnectionError, RuntimeError, ValueError) as error:
+        if "exceeds the maximum size" in str(error):
+            sizes = sorted((path.stat().st_size, path) for path in snapshot.project.rglob("*") if path.is_file())
+            files = (f"{path.relative_to(snapshot.project)} ({size / 2**20:,.0f} MiB)" for size, path in sizes[:-4:-1])
+            raise SetupError(
+                "the copy of the project is too large to be sent to the cluster; its largest files are "
+                f"{', '.join(files)}: let plug-ins read them by their full paths, on a disk that all nodes have"
+            ) from error
         raise LaunchError(
             f"the Ray cluster at {address} does not let this driver in ({error or 'no answer'}). If it was started "
             f"with RAY_AUTH_MODE=token, the driver needs RAY_AUTH_MODE=token and the same token"

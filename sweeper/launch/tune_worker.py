@@ -128,8 +128,7 @@ class PackWorker(tune.Trainable):
         if self._cell != (cell := (structure(work.pack.trials[0]),)):
             # Data may take minutes to make: the driver learns before where the worker is.
             self._cell = cell
-            self._progress = preparing(work)
-            return Report(done=False, progress=self._progress)
+            return Report(done=False, progress=preparing(work))
         self._run = self._started(work)
         now = self._run.progress()
         if now.phase != "training":
@@ -144,7 +143,7 @@ class PackWorker(tune.Trainable):
         if order == "stop early" and self._progress is not None and self._progress.phase == "training":
             self._run.stop_early()
         until, before = self._pace.clock() + seconds, self._progress
-        refused = self._run.refused_checkpoint if before is None or before.phase == "preparing" else None
+        refused = self._run.refused_checkpoint if before is None else None
         while True:
             self._progress = self._run.advance()
             done = self._progress.phase == "done"

@@ -336,6 +336,17 @@ def test_a_project_that_cannot_be_copied_is_one_sentence(monkeypatch, tmp_path):
         pass
 
 
+def test_a_copy_too_large_for_a_cluster_is_refused_with_its_largest_files(monkeypatch, tmp_path):
+    def refused(**_):
+        raise ValueError("Package size (700MiB) exceeds the maximum size of 512MiB. To exclude")
+
+    for name, size in {"small.npy": 1, "large.npy": 3 * 2**20}.items():
+        (tmp_path / name).write_bytes(b"0" * size)
+    monkeypatch.setattr(cluster.ray, "init", refused)
+    with pytest.raises(SetupError, match=r"largest files are large\.npy \(3 MiB\), small\.npy"):
+        cluster._connect("127.0.0.1:1", {}, CodeSnapshot(tmp_path, tmp_path))
+
+
 def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):
     monkeypatch.setattr(cluster.ray, "cluster_resources", lambda: {"CPU": 2.0})
     for fits in (Resources(cpus=2), Resources(population_workers=2)):

@@ -10,13 +10,11 @@ from sweeper.launch.job import NetworkEvaluation, Report, Training, WorkKind, en
 from sweeper.launch.tune_worker import Pace
 from sweeper.packs import plan
 from sweeper.packs.orders import Order
-from sweeper.packs.packing import Pack
+from sweeper.packs.packing import Pack, structure
 from sweeper.space.resources import Resources
 from sweeper.trial import provenance
 from sweeper.trial.trial import Trial
 from tests.trials import coloring_trial
-
-EARLY = ("preparing", "compiling")
 
 AFTER_EVERY_STRIDE = Pace(seconds=0.0, idle_share=math.inf)
 
@@ -38,9 +36,10 @@ class Worker(tune_worker.PackWorker):
         origin = origin or provenance.capture("test")
         context = {"orders": None, "store": str(store), "provenance": origin}
         self.setup(encoded(work), **context, work_kind=work_kind, resources=resources, pace=pace)
+        self._cell = (structure(work.pack.trials[0]),)  # as if it had said that it makes the data
 
     def _order(self, pack_id: str) -> Order:
-        if self._progress is None or self._progress.phase not in EARLY:
+        if self._progress is None or self._progress.phase != "compiling":
             self.latest = next(self.given, "carry on")
         return self.latest
 
@@ -51,13 +50,11 @@ class Worker(tune_worker.PackWorker):
         return "worker.err"
 
     def report(self) -> Report:
-        """The report of the next step that does more than to say what is prepared or compiled."""
-        refused = None
-        while True:
-            report = self.step()["report"]
-            refused = report.refused_checkpoint or refused
-            if report.progress is None or report.progress.phase not in EARLY:
-                return dataclasses.replace(report, refused_checkpoint=refused)
+        """The report of the next step that does more than to say that a program is compiled."""
+        report = self.step()["report"]
+        if report.progress is None or report.progress.phase != "compiling":
+            return report
+        return dataclasses.replace(self.step()["report"], refused_checkpoint=report.refused_checkpoint)
 
 
 def ended(worker: Worker) -> Report:
