@@ -25,7 +25,7 @@ from sweeper.packs.plan import WorkSource
 
 
 class Waves(NamedTuple):
-    """The sizes of Tune runs. Tune keeps 90 kB of every pack it has seen, so long lists run in waves."""
+    """The sizes of Tune runs. Tune and Ray keep 65 kB of every pack they have seen, so long lists run in waves."""
 
     packs: int = 2000  # of a Tune run with few workers
     # Packs of a Tune run for each worker, if that is more: workers wait at the end of a wave, and are started anew

@@ -467,6 +467,7 @@ class Experiments(Kind[ExperimentTrial]):
         return _made[_key(trial)].digest
 
     def forget_data(self) -> None:
+        _made.clear()  # until it is made again, a file of data may be edited
         _forget()
 
     def final(self, curves: Mapping[str, float]) -> dict[str, float]:

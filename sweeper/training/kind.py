@@ -69,7 +69,7 @@ class Kind(abc.ABC, Generic[T]):
         return None
 
     def forget_data(self) -> None:
-        """Free the arrays of `data` of all trials; a later call makes them anew."""
+        """Free the arrays of `data` of all trials, and make them anew when they are next needed."""
 
     @abc.abstractmethod
     def final(self, curves: Mapping[str, float]) -> dict[str, float]:

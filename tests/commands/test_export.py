@@ -27,7 +27,7 @@ def results(tmp_path_factory):
     ("command", "file"),
     [
         (["export", "full.safetensors", "--trial", KEY], "full.safetensors"),
-        (["plot", "seed", "loss", "--out", "full.png"], "full.png"),
+        (["plot", "seed", "steps_done", "--out", "full.png"], "full.png"),
         (["report", "--html", "page.html"], "page.html"),
     ],
 )

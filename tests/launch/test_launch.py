@@ -41,7 +41,7 @@ AS_USER = [] if os.geteuid() else ["setpriv", "--bounding-set=-dac_override,-dac
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["quickstart", "gridworld_small", "recall"])
+@pytest.mark.parametrize("name", ["quickstart", "gridworld_small", "recall", "classification"])
 def test_the_driver_never_starts_jax(name):
     """Jax in the driver would hold a GPU that a trial needs, and warn of its threads when the driver starts Ray.
 
