@@ -28,12 +28,12 @@ from sweeper.launch import ray_internals
 from sweeper.launch.code_snapshot import CodeSnapshot, code_snapshot
 from sweeper.launch.environment import WORKER_VARIABLE, worker_environment
 from sweeper.launch.job import LaunchError, SetupError
-from sweeper.launch.temporary_folders import SHORT, remove_those_of_the_dead, temporary_folder
 from sweeper.messages import counted
 from sweeper.packs.failures import reason
 from sweeper.packs.rehearsal import Rehearsal
 from sweeper.progress import doing
 from sweeper.space.resources import Resources
+from sweeper.temporary_folders import SHORT, remove_those_of_the_dead, temporary_folder
 from sweeper.trial.jax_settings import variables
 from sweeper.trial.trial import Trial
 

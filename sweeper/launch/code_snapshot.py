@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sweeper.launch.job import SetupError
-from sweeper.launch.temporary_folders import temporary_folder
+from sweeper.temporary_folders import temporary_folder
 from sweeper.trial import plugins
 from sweeper.trial.code_files import CodeFiles
 from sweeper.trial.project_files import ProjectFiles

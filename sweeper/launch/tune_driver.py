@@ -16,12 +16,12 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import ray_internals
 from sweeper.launch.job import Job, Launched, LaunchError, encoded
-from sweeper.launch.temporary_folders import temporary_folder
 from sweeper.launch.tune_callback import Ended, NotSaved, Patience, SweepCallback, TrialErrors
 from sweeper.launch.tune_worker import Pace, PackWorker
 from sweeper.packs.failures import reason
 from sweeper.packs.orders import Orders
 from sweeper.packs.plan import WorkSource
+from sweeper.temporary_folders import temporary_folder
 
 
 class Waves(NamedTuple):

@@ -24,6 +24,7 @@ from sweeper.space.early_stopping import StoppingRule
 from sweeper.store.store import StoreError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan
+from sweeper.temporary_folders import remove_those_of_the_dead
 from sweeper.training.kind import kind_of
 from sweeper.trial import jax_settings
 from sweeper.trial.loaded_code import LoadedCode, imported_files
@@ -39,6 +40,7 @@ def trained(
     code was edited since this process has loaded it; once its programs are made, it may be edited.
     """
     LoadedCode(used_plug_ins(plan.trials.values())).require_unchanged()
+    remove_those_of_the_dead()
     with events.Stream(listeners, warn=output.complain) as stream, interruption.answered_by("note"):
         return _Loop(plan, stream, interruption).run()
 

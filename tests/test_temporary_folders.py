@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.launch.temporary_folders import remove_those_of_the_dead, temporary_folder
+from sweeper.temporary_folders import remove_those_of_the_dead, temporary_folder
 from sweeper.trial import plugins
 
 START = """
 import sys
-from sweeper.launch.temporary_folders import temporary_folder
+from sweeper.temporary_folders import temporary_folder
 with temporary_folder("code") as folder:
     (folder / "project").mkdir()
     (folder / "project" / "a.py").touch()
