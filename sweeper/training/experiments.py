@@ -180,8 +180,10 @@ def _placed(leaves: list[Any]) -> Array:
     leaf, shape = leaves.pop(0), ()
     if vectorisation.in_turns() and _is_large(leaf):
         shape = leaf.shape
-        if isinstance(leaf.base, np.ndarray) and leaf.base.size == leaf.size:  # as `numpy.load` gives it
-            leaf = leaf.base
+        whole = leaf.base  # as `numpy.load` gives it: the same bytes in another shape
+        if isinstance(whole, np.ndarray) and (whole.dtype, whole.size) == (leaf.dtype, leaf.size):
+            leaf = whole
+        del whole
     dtype = jax.dtypes.canonicalize_dtype(leaf.dtype) if shape else None
     if dtype is None or not leaf.flags.owndata:
         return jnp.asarray(leaf)
@@ -202,7 +204,7 @@ def _placed(leaves: list[Any]) -> Array:
 
 def _is_large(leaf: Any) -> bool:
     """Whether a leaf is a large array of numpy that may be written, with its bytes in the order of JAX."""
-    numbers = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biuf" and leaf.dtype.itemsize <= 8
+    numbers = type(leaf) is np.ndarray and leaf.dtype.kind in "biuf" and leaf.dtype.itemsize <= 8
     return numbers and leaf.nbytes >= LARGE and leaf.flags.carray and leaf.dtype.isnative
 
 

@@ -201,18 +201,22 @@ def test_a_file_of_data_takes_its_size_and_no_more(tmp_path, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int64", "bool", "float16", "uint8"])
-@pytest.mark.parametrize("form", ["own", "shared", "columns", "read-only"])
+@pytest.mark.parametrize("form", ["own", "shared", "columns", "read-only", "view"])
 def test_data_that_are_not_copied_are_those_that_jax_would_copy(dtype, form):
     numbers = (np.random.default_rng(0).normal(size=(3 * 2**19 + 1, 3)) * 100).astype(dtype)
-    expected, keeper = jnp.asarray(numbers.copy()), [numbers] if form == "shared" else []
+    if form == "view":
+        numbers = numbers.view(f"uint{8 * numbers.itemsize}")
     if form == "columns":
         numbers = np.asfortranarray(numbers)
+    expected, keeper = jnp.asarray(numbers.copy()), [numbers] if form == "shared" else []
     numbers.flags.writeable = form != "read-only"
     leaves = [numbers]
     del numbers
-    np.testing.assert_array_equal(experiments._placed(leaves), expected)
-    for kept in keeper:
-        np.testing.assert_array_equal(jnp.asarray(kept), expected), "the array of somebody else stays as it was"
+    placed = experiments._placed(leaves)
+    assert placed.dtype == expected.dtype
+    np.testing.assert_array_equal(placed, expected)
+    for kept in keeper:  # the array of somebody else stays as it was
+        np.testing.assert_array_equal(jnp.asarray(kept), expected)
 
 
 def test_lanes_together_agree_with_lanes_in_turns(undisturbed, pack):
