@@ -214,7 +214,7 @@ def _digest(data: PyTree) -> str | None:
     for path, leaf in leaves:
         array = np.asarray(leaf)
         digest.update(f"{jax.tree_util.keystr(path)} {array.dtype} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest() if leaves else None
 
 
