@@ -155,7 +155,7 @@ def start_local(environment: Mapping[str, str], folder: Path, meanwhile: Callabl
     for options, last in ((ray_internals.QUICK_START, False), ({}, True)):
         try:
             with (
-                doing("starting Ray once more" if last else "starting Ray's processes"),
+                doing("starting Ray once more") if last else contextlib.nullcontext(),
                 starting_deaf_processes(),
                 ray_internals.on_loopback(),
                 variables({**environment, "RAY_TMPDIR": str(folder)}),
