@@ -269,11 +269,11 @@ def _wrong_metrics(spec: SweepSpec) -> Iterator[Problem]:
     if "metric" in written:
         known = [TRAIN_LOSS, *names.metrics]
         asked += [(("search", "metric", place), metric, known) for place, metric in enumerate(search.metric)]
-    if search.halving is not None:
+    if search.halving is not None and names.curves_known:
         asked.append((("search", "curve"), search.halving.curve, names.curves))
     if goal is not None:
         asked.append((("limits", "goal", "metric"), goal.metric, names.metrics))
-    if stopping is not None and stopping.metric not in names.training_curves:
+    if stopping is not None and names.curves_known and stopping.metric not in names.training_curves:
         asked.append(
             (("search", "early_stopping", "metric"), stopping.metric, [*names.training_curves, *names.metrics])
         )
