@@ -216,7 +216,8 @@ class _Search:
             return f"trial {name} cannot be started from: {error}"
         if (difference := first_difference(named_leaves(wanted), named_leaves(kept))) is not None:
             weight, must, is_now = difference
-            return f"the network of trial {name} does not fit: its weight {weight} is {is_now}, must be {must}"
+            fits = "a field of the type Trained takes a network of any shapes"
+            return f"the network of trial {name} does not fit: its weight {weight} is {is_now}, must be {must}; {fits}"
         return None
 
 

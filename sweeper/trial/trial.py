@@ -68,9 +68,8 @@ class Trial(Spec, abc.ABC):
 
         Those of trials whose networks it uses are the last.
         """
-        own = [(kind, plugin) for _, kind, plugin in _plug_ins(self)]
-        of_others = (_plug_ins(start) for _, start in starts_in(self))
-        return (*own, *((kind, plugin) for each in of_others for _, kind, plugin in each))
+        records = (self, *(start for _, start in starts_in(self)))
+        return tuple((kind, plugin) for record in records for _, kind, plugin in _plug_ins(record))
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
