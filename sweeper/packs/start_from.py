@@ -139,7 +139,8 @@ class _Search:
 
     def _row_of(self, start: StartFrom, trial: Trial) -> Row:
         """The row of the trial of a sweep that is meant by a field of a trial."""
-        own = dict(leaf_values(canonical(trial)))
+        named = tuple(f"{path}." for path, _ in starts_in(trial))
+        own = {path: value for path, value in leaf_values(canonical(trial)) if not path.startswith(named)}
         if unknown := [path for path in start.same if path not in own]:
             raise StartError(f"same: no entry of this trial is called {unknown[0]!r}{instead(unknown[0], list(own))}")
         wanted = {path: own[path] for path in start.same}
@@ -216,8 +217,8 @@ class _Search:
             return f"trial {name} cannot be started from: {error}"
         if (difference := first_difference(named_leaves(wanted), named_leaves(kept))) is not None:
             weight, must, is_now = difference
-            fits = "a field of the type Trained takes a network of any shapes"
-            return f"the network of trial {name} does not fit: its weight {weight} is {is_now}, must be {must}; {fits}"
+            fits = isinstance(starting, ExperimentTrial) * "; a field of the type Trained takes one of any shapes"
+            return f"the network of trial {name} does not fit: its weight {weight} is {is_now}, must be {must}{fits}"
         return None
 
 
