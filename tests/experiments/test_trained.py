@@ -11,7 +11,7 @@ from sweeper.analysis.settings_table import settings
 from sweeper.packs import start_from
 from sweeper.packs.network_evaluation import EvaluationRun, evaluation_plan
 from sweeper.packs.pack_run import Destination, PackRun
-from sweeper.packs.packing import Pack, cells
+from sweeper.packs.packing import Pack, cells, packs
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import NoNetworkError, Store
 from sweeper.trial import plugins, provenance
@@ -89,7 +89,7 @@ def test_a_file_whose_field_has_no_default_is_checked_with_a_space(students):
 
 
 def test_each_student_has_learnt_from_the_teacher_of_its_seed(students):
-    assert len(cells(students.trials.values())) == 1
+    assert len(cells(students.trials.values())) == len(packs(students.trials.values(), None)) == 1
     for key, trial in students.trials.items():
         teacher = sweeper.load(trial.experiment.teacher.trial, "results")
         assert (teacher.trial.seed, teacher.trial.experiment.points) == (trial.seed, 60)
