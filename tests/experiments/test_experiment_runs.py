@@ -198,7 +198,7 @@ def test_a_training_starts_from_what_another_has_kept_whatever_interrupts_it(pac
     whole, killed = (Store.open(tmp_path / name) for name in ("whole", "killed"))
     for store in (whole, killed):
         for trial in trials:
-            start_from.copy_start(trial, undisturbed, store)
+            start_from.copy_networks(trial, undisturbed, store)
     for trial in trials:
         run_pack(Pack((trial,)), destination(whole))
     continued = Pack(tuple(trials))
