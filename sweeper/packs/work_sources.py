@@ -88,7 +88,7 @@ class AdaptiveWork(WorkSource):
         holders: Mapping[str, str] | None = None,
     ):
         super().__init__(done)
-        self._study = spec.search.study(spec.tree)
+        self._study = spec.search.study(spec.tree, spec.first)
         self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
         self._settings = spec.search.draws
         self._asked: list[_Asked] = []
