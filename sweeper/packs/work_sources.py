@@ -8,23 +8,29 @@ Invariants:
     - An adaptive search proposes setting n when exactly the values of the settings up to n - WINDOW have been given to
       it, in order. So the settings depend on the space and on the results alone, never on the number of workers or on
       interruptions.
+    - What is added to `search.first` at a later start comes after the settings that earlier starts have planned, which
+      the records of these starts say. So what they have run stays a part of the search.
     - The value of a setting is the mean over all of its trials. A setting with a trial that was stopped early has been
       pruned; one with a trial that failed or has no finite value has failed.
 """
 
 import itertools
 import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sweeper.messages import counted
 from sweeper.packs.checkpointed_trials import holders
 from sweeper.packs.halving import HalvingWork
 from sweeper.packs.packing import cells
 from sweeper.packs.plan import ListedWork, WorkSource, plan
+from sweeper.space.known_settings import recorded_settings
 from sweeper.space.problems import SearchSpaceError
+from sweeper.space.search_methods import Search, Setting
+from sweeper.space.search_space import search_of
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.store.store import Status, Store
+from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial.trial import Trial, trial_id
 
 WINDOW = 8
@@ -49,7 +55,9 @@ def work_source(
     """
     search = spec.search
     if search.ADAPTS:
-        study = AdaptiveWork(spec, committed, done, values, holders(store, (), None))
+        earlier = [record for record in store.sweeps() if record.name == spec.name] if spec.first else ()
+        began, added = _additions(spec, earlier)
+        study = AdaptiveWork(spec, committed, done, values, holders(store, (), None), began, added)
         return study, search.title(len(study.planned))
     if search.halving is not None:
         halving = HalvingWork(spec, search.halving, store, committed, done, fingerprint)
@@ -72,11 +80,41 @@ class _Asked(NamedTuple):
     packs: set[str]  # ids of those that have not ended
 
 
+class _Addition(NamedTuple):
+    """Settings that were added to `search.first` at a later start."""
+
+    settings: tuple[Setting, ...]
+    after: frozenset[str]  # ids of the trials that were planned before
+
+
+def _additions(spec: SweepSpec, earlier: Sequence[SweepRecord]) -> tuple[tuple[Setting, ...], list[_Addition]]:
+    """What a search tried first when it began, and what was added since; where an entry was removed, it begins anew."""
+    known: list[Setting] = []
+    planned: frozenset[str] = frozenset()
+    added: list[_Addition] = []
+    for record in earlier:
+        search = search_of(record.text, record.overrides)
+        if _but_first(search) != _but_first(spec.search):
+            continue  # was another search, of which this one takes nothing up
+        had = recorded_settings(spec.tree, search)
+        if any(setting not in had for setting in known) or any(setting not in spec.first for setting in had):
+            return spec.first, []
+        added.append(_Addition(tuple(setting for setting in had if setting not in known), planned))
+        known, planned = had, frozenset(record.trial_ids)
+    added.append(_Addition(tuple(setting for setting in spec.first if setting not in known), planned))
+    return added[0].settings, [each for each in added[1:] if each.settings]
+
+
+def _but_first(search: Search) -> Mapping[str, Any]:
+    return search.model_dump(exclude={"first", "trials", "mode"})  # a mode may be that of the plug-in
+
+
 class AdaptiveWork(WorkSource):
     """The work of an adaptive search: its settings so far are asked for again, then further ones.
 
     `metric` gives the values of a metric for trials, without those that are not finished or have no finite value; None
-    if one was stopped early. For the other arguments see `plan.plan`.
+    if one was stopped early. The search began with the settings `began`, and others were `added`. For the other
+    arguments see `plan.plan`.
     """
 
     def __init__(
@@ -86,11 +124,15 @@ class AdaptiveWork(WorkSource):
         done: frozenset[Status],
         metric: Callable[[Iterable[Trial], str], list[float] | None],
         holders: Mapping[str, str] | None = None,
+        began: Sequence[Setting] = (),
+        added: Sequence[_Addition] = (),
     ):
         super().__init__(done)
-        self._study = spec.search.study(spec.tree, spec.first)
+        self._study = spec.search.study(spec.tree, began)
+        self._known, self._added = len(began), deque(added)
+        self._beyond = False  # whether the start before the next addition had not planned the latest setting
         self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
-        self._settings = spec.search.draws
+        self._settings = (spec.search.trials or 0) + self._known + sum(len(each.settings) for each in added)
         self._asked: list[_Asked] = []
         self._told = 0
         self._advance()
@@ -133,11 +175,16 @@ class AdaptiveWork(WorkSource):
                 return
 
     def _ask(self) -> _Asked:
+        if self._added and (self._beyond or len(self._asked) - self._known == self._spec.search.trials):
+            addition = self._added.popleft()
+            self._study.enqueue(addition.settings)
+            self._known += len(addition.settings)
         try:
             asked = self._spec.trials_of(self._study.ask())
         except SearchSpaceError as error:
             self.impossible.append(str(error))
             return _Asked((), False, set())
+        self._beyond = bool(self._added) and not self._added[0].after.issuperset(asked.trial_ids)
         self.note(asked)
         # A trial that an earlier setting has planned is under way or done already.
         new = (trial for trial in asked.trials if trial_id(trial) not in self.planned)

@@ -21,7 +21,7 @@ from sweeper.space import holes
 from sweeper.space.formulas import Formula
 from sweeper.space.holes import Choice, Hole, holes_in
 from sweeper.space.problems import Problem, shown
-from sweeper.space.search_methods import Setting
+from sweeper.space.search_methods import Search, Setting
 from sweeper.space.yaml_tree import Node, document_tree, joined, plain, signature
 from sweeper.trial.field_types import infinity
 from sweeper.trial.record import canonical
@@ -57,6 +57,16 @@ def known_settings(tree: Node, entries: Sequence[Node], seed: int, problems: lis
         problems += reading.problems
         settings.append(reading.setting)
     return tuple(settings)
+
+
+def recorded_settings(tree: Node, search: Search) -> list[Setting]:
+    """What the entries of an earlier search mean in the tree of a space, those that it has."""
+    settings: list[Setting] = []
+    for entry in document_tree(json.dumps(canonical(search.first))).children:
+        problems: list[Problem] = []
+        read = known_settings(tree, [entry], search.seed, problems)
+        settings += [] if problems else read
+    return settings
 
 
 def written_setting(tree: Node, spec: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:

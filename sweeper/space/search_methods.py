@@ -250,11 +250,15 @@ class OptunaStudy:
             sampler=search.sampler.made(search.seed),
             directions=["maximize" if mode == "max" else "minimize" for mode in search.mode],
         )
-        holes_by_path = open_holes(tree)
-        for setting in first:
-            self._study.enqueue_trial({path: holes_by_path[path].parameter(held) for path, held in setting.items()})
         self._tree = tree
         self._asked: list[OptunaTrial] = []
+        self.enqueue(first)
+
+    def enqueue(self, settings: Sequence[Setting]) -> None:
+        """Ask for these settings next; holes that they leave out are the sampler's."""
+        open_to_draw = open_holes(self._tree)
+        for setting in settings:
+            self._study.enqueue_trial({path: open_to_draw[path].parameter(held) for path, held in setting.items()})
 
     def ask(self) -> Mapping[str, Any]:
         """The next setting: for every path in `open_holes` a value, or the index of an entry of a choice."""

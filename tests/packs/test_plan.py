@@ -16,6 +16,7 @@ from sweeper.space import search_methods, search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial import trial_id
+from tests.results import record
 from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 
@@ -118,6 +119,43 @@ def run(study: AdaptiveWork, results: Results, workers: int, rng: random.Random,
         results.commit(work)
         study.settle(work.pack.pack_id)
         packs -= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("packs", [7, 1000])
+def test_a_setting_that_is_added_first_later_adds_its_trials_alone(spec, packs):
+    results, records = Results(), []
+
+    def started(*first: str) -> tuple[AdaptiveWork, set[str]]:
+        overrides = [f"search.first=[{', '.join(first)}]"]
+        now = search_space.read(spec.path, overrides)
+        began, added = work_sources._additions(now, records)
+        committed = dict.fromkeys(results.losses, "finished")
+        source = AdaptiveWork(now, committed, DONE, results.values, None, began, added)
+        return source, {key for key in source.planned if key not in results.losses}, overrides
+
+    def ended(source: AdaptiveWork, overrides: list[str], packs: int = 1000) -> None:
+        run(source, results, 3, random.Random(0), packs)
+        records.append(record("adaptive", source.planned, spec.text, tuple(overrides)))
+
+    guess, other = "{objective: {q: 2}}", "{optimizer: {learning_rate: 1e-3}, objective: {q: 3}}"
+    source, _, overrides = started(guess)
+    ended(source, overrides, packs)
+    before = list(source.planned)
+    source, lacking, overrides = started(other, guess)
+    assert set(before) <= set(source.planned)
+    ended(source, overrides)
+    for whole in (started(other, guess), started(guess, other)):
+        assert (list(whole[0].planned), whole[1]) == (list(source.planned), set())
+    tried = [(trial.objective.q, trial.optimizer.learning_rate) for trial in source.planned.values()]
+    assert tried[0][0] == 2
+    assert (3.0, 1e-3) in tried
+    assert len(tried) == 2 * 22
+    if packs == 1000:
+        assert lacking == set(source.planned) - set(before)
+        assert len(lacking) == 2
+    anew, _, _ = started(other)
+    assert next(iter(anew.planned.values())).objective.q == 3, "without an entry it is another search"
 
 
 @pytest.mark.slow
