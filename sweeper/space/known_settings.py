@@ -52,7 +52,7 @@ def known_settings(tree: Node, entries: Sequence[Node], seed: int, problems: lis
     """
     settings = []
     for entry in entries:
-        drawn = random.Random(f"{seed}/{signature_text(entry)}")
+        drawn = random.Random(f"{seed}/{_text(entry)}")
         reading = _Reader(drawn.choice, strict=True).read(tree, _sections(entry))
         problems += reading.problems
         settings.append(reading.setting)
@@ -86,13 +86,13 @@ def written_setting(tree: Node, spec: Mapping[str, Any], variables: Mapping[str,
     return own | {"variables": sections["variables"]} if "variables" in sections else own
 
 
-def signature_text(entry: Node) -> str:
+def _text(entry: Node) -> str:
     """A text that is equal for equal values, in whatever order."""
     match entry.value:
         case dict() as entries:
-            return str(sorted((str(key), signature_text(child)) for key, child in entries.items()))
+            return str(sorted((str(key), _text(child)) for key, child in entries.items()))
         case list() as items:
-            return str(list(map(signature_text, items)))
+            return str(list(map(_text, items)))
         case value:
             return str(value)
 
@@ -121,8 +121,8 @@ class _Reader:
                     return _Reading(problems=(entry.problem(str(error)),))
             case dict() as entries if isinstance(entry.value, dict):
                 return self._mapping(entries, entry, place, chosen)
-            case list() as items if isinstance(entry.value, list) and len(items) == len(entry.value):
-                pairs = zip(items, entry.value, strict=True)
+            case list() as items if any(holes_in(node)) and len(entry.children) == len(items):
+                pairs = zip(items, entry.children, strict=True)
                 return _joined([self.read(item, written, place, True) for item, written in pairs])
             case Hole() | Formula():
                 why = "every setting has all of its seeds" if isinstance(node.value, Hole) else "a formula computes it"
@@ -168,8 +168,8 @@ class _Reader:
 
 def _same(one: Node, other: Node) -> bool:
     """Whether two values are equal; `inf` is the number."""
-    if isinstance(one.value, dict) or isinstance(other.value, dict):
-        return False  # of a choice, whose entries are read one by one
+    if any(isinstance(each.value, dict) or any(holes_in(each)) for each in (one, other)):
+        return False
     first, second = (replace(each, value=infinity(each.value)) for each in (one, other))
     return signature(first) == signature(second)
 
@@ -190,7 +190,7 @@ def _constants(node: Node, place: _Place) -> Iterator[_Constant]:
         for key, entry in node.value.items():
             yield from _constants(entry, (*place, key))
     elif not isinstance(node.value, Hole | Formula):
-        yield place, signature_text(node)
+        yield place, _text(node)
 
 
 def _written(node: Node, setting: Setting, place: _Place, shared: Set[_Constant] | None) -> Any:
@@ -211,5 +211,5 @@ def _written(node: Node, setting: Setting, place: _Place, shared: Set[_Constant]
             return {key: part for key, part in parts.items() if part is not _NOTHING} or _NOTHING
         case list() if any(holes_in(node)):
             return plain(holes.filled(node, setting))
-    told = shared is not None and (place, signature_text(node)) not in shared
+    told = shared is not None and (place, _text(node)) not in shared
     return plain(node) if told else _NOTHING

@@ -8,7 +8,6 @@ import pytest
 from sweeper.space import holes, search_space
 from sweeper.space.known_settings import written_setting
 from sweeper.space.problems import SearchSpaceError
-from sweeper.space.search_methods import Sampler
 from sweeper.trial.entry_names import decoded
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import trial_id, with_unwritten
@@ -58,22 +57,15 @@ def test_an_entry_that_is_added_later_brings_its_own_trials_alone():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampler", ["TPESampler", "RandomSampler", "NSGAIISampler", "QMCSampler", "BruteForceSampler"])
+@pytest.mark.parametrize("sampler", ["TPESampler", "RandomSampler", "NSGAIISampler", "QMCSampler"])
 def test_optuna_is_asked_for_them_first(sampler):
-    if sampler == "BruteForceSampler":
-        text = SPACE.replace("{log_uniform: [1, 30]}", "5").replace("{uniform: [0, 0.9]}", "0.5")
-        first = f"[{FULL.replace('objective: {q: 5}, ', '').replace(', momentum: 0.5', '')}, {PARTIAL}]"
-    else:
-        text, first = SPACE, f"[{FULL}, {PARTIAL}]"
-    space = read(first, text, method="optuna", metric="loss", mode="min", sampler=f"{{name: {sampler}}}")
-    assert isinstance(space.search.sampler, Sampler)  # pyright: ignore
-    study = space.search.study(space.tree, space.first)
-    trials = [space.trials_of(study.ask()).trials[0] for _ in range(4)]
-    assert told(trials[0]) == (8, 5.0, "sgd", 0.5, 12)
-    assert (trials[1].optimizer.name, trials[1].optimizer.beta1) == ("adam", 0.5)
+    search = {"method": "optuna", "metric": "loss", "mode": "min", "sampler": f"{{name: {sampler}}}"}
+    space = read(f"[{FULL}, {PARTIAL}]", **search)
     assert space.search.draws == 8
-    study.tell(0, [1.0])
-    study.tell(1, [2.0])
+    study = space.search.study(space.tree, space.first)
+    full, partial, *_ = [space.trials_of(study.ask()).trials[0] for _ in range(4)]
+    assert told(full) == (8, 5.0, "sgd", 0.5, 12)
+    assert (partial.optimizer.name, partial.optimizer.beta1) == ("adam", 0.5)
 
 
 def test_a_grid_and_a_halving_begin_with_them_and_have_no_more_trials():

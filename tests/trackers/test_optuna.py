@@ -67,17 +67,6 @@ def test_a_parameter_that_some_trials_lack_is_a_range_and_true_is_not_one(made, 
     assert len(trials[0].distributions["mixed"].choices) == 3  # pyright: ignore
 
 
-def test_a_variable_of_the_space_is_a_parameter(store):
-    values = {key: {"variables.x": 0.1 * place, "variables.far": "inf"} for place, key in enumerate(IDS)}
-    store.record_sweep(record("cycles", IDS, SPACE).model_copy(update={"variables": values}))
-    store.commit(result(trial(1), metrics=METRICS))
-    params = {each.user_attrs["trial_ids"]: each.params for each in optuna_study.study(store, "cycles").get_trials()}
-    assert params == {
-        key: {"objective.q": q, "variables.x": 0.1 * place}
-        for place, (key, q) in enumerate(zip(IDS[:2], (1.0, 3.0), strict=True))
-    }
-
-
 def test_a_study_is_minimised_where_the_sweep_is(store):
     text = SPACE + "search: {method: random, trials: 3, metric: loss, mode: min}\n"
     store.record_sweep(record("cycles", IDS, text))
