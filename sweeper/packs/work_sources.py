@@ -16,7 +16,6 @@ Invariants:
 
 import itertools
 import statistics
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -57,7 +56,11 @@ def work_source(
     if search.ADAPTS:
         earlier = [record for record in store.sweeps() if record.name == spec.name] if spec.first else ()
         began, added = _additions(spec, earlier)
-        study = AdaptiveWork(spec, committed, done, values, holders(store, (), None), began, added)
+        held = holders(store, (), None)
+        study, placed = AdaptiveWork(spec, committed, done, values, held, began), []
+        for addition in added:
+            placed.append((study.turns_within(addition.after), addition.settings))
+            study = AdaptiveWork(spec, committed, done, values, held, began, [*placed])
         return study, search.title(len(study.planned))
     if search.halving is not None:
         halving = HalvingWork(spec, search.halving, store, committed, done, fingerprint)
@@ -113,8 +116,8 @@ class AdaptiveWork(WorkSource):
     """The work of an adaptive search: its settings so far are asked for again, then further ones.
 
     `metric` gives the values of a metric for trials, without those that are not finished or have no finite value; None
-    if one was stopped early. The search began with the settings `began`, and others were `added`. For the other
-    arguments see `plan.plan`.
+    if one was stopped early. The search begins with the settings `began`, and those of `placed` come after so many
+    others. For the other arguments see `plan.plan`.
     """
 
     def __init__(
@@ -125,14 +128,13 @@ class AdaptiveWork(WorkSource):
         metric: Callable[[Iterable[Trial], str], list[float] | None],
         holders: Mapping[str, str] | None = None,
         began: Sequence[Setting] = (),
-        added: Sequence[_Addition] = (),
+        placed: Sequence[tuple[int, Sequence[Setting]]] = (),
     ):
         super().__init__(done)
         self._study = spec.search.study(spec.tree, began)
-        self._known, self._added = len(began), deque(added)
-        self._beyond = False  # whether the start before the next addition had not planned the latest setting
+        self._placed = placed
         self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
-        self._settings = (spec.search.trials or 0) + self._known + sum(len(each.settings) for each in added)
+        self._settings = (spec.search.trials or 0) + len(began) + sum(len(settings) for _, settings in placed)
         self._asked: list[_Asked] = []
         self._told = 0
         self._advance()
@@ -148,6 +150,11 @@ class AdaptiveWork(WorkSource):
         known = list(self.planned.values())
         later = len(known) * (self._settings - len(self._asked)) / len(self._asked)
         return [*super().expected(pending), *itertools.islice(itertools.cycle(known), round(later))]
+
+    def turns_within(self, trial_ids: frozenset[str]) -> int:
+        """How many settings were asked for before the first of which some trial is none of these."""
+        within = (trial_ids.issuperset(map(trial_id, asked.trials)) for asked in self._asked)
+        return sum(1 for _ in itertools.takewhile(bool, within))
 
     def settle(self, pack_id: str, whole: bool = True) -> None:
         for asked in self._asked:
@@ -175,16 +182,14 @@ class AdaptiveWork(WorkSource):
                 return
 
     def _ask(self) -> _Asked:
-        if self._added and (self._beyond or len(self._asked) - self._known == self._spec.search.trials):
-            addition = self._added.popleft()
-            self._study.enqueue(addition.settings)
-            self._known += len(addition.settings)
+        for turn, settings in self._placed:
+            if turn == len(self._asked):
+                self._study.enqueue(settings)
         try:
             asked = self._spec.trials_of(self._study.ask())
         except SearchSpaceError as error:
             self.impossible.append(str(error))
             return _Asked((), False, set())
-        self._beyond = bool(self._added) and not self._added[0].after.issuperset(asked.trial_ids)
         self.note(asked)
         # A trial that an earlier setting has planned is under way or done already.
         new = (trial for trial in asked.trials if trial_id(trial) not in self.planned)

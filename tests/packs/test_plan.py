@@ -123,38 +123,37 @@ def run(study: AdaptiveWork, results: Results, workers: int, rng: random.Random,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("packs", [7, 1000])
-def test_a_setting_that_is_added_first_later_adds_its_trials_alone(spec, packs):
-    results, records = Results(), []
+def test_a_setting_that_is_added_first_later_adds_its_trials_alone(spec, packs, local):
+    results = Results()
 
-    def started(*first: str) -> tuple[AdaptiveWork, set[str]]:
-        overrides = [f"search.first=[{', '.join(first)}]"]
-        now = search_space.read(spec.path, overrides)
-        began, added = work_sources._additions(now, records)
+    def planned(*first: str, trials: int = 20) -> tuple[AdaptiveWork, tuple[str, ...]]:
+        overrides = (f"search.first=[{', '.join(first)}]", f"search.trials={trials}")
         committed = dict.fromkeys(results.losses, "finished")
-        source = AdaptiveWork(now, committed, DONE, results.values, None, began, added)
-        return source, {key for key in source.planned if key not in results.losses}, overrides
+        now = search_space.read(spec.path, overrides)
+        source, _ = work_sources.work_source(now, local, committed, DONE, results.values, str)
+        return source, overrides
 
-    def ended(source: AdaptiveWork, overrides: list[str], packs: int = 1000) -> None:
+    def ended(source: AdaptiveWork, overrides: tuple[str, ...], packs: int = 1000) -> None:
         run(source, results, 3, random.Random(0), packs)
-        records.append(record("adaptive", source.planned, spec.text, tuple(overrides)))
+        local.record_sweep(record("adaptive", source.planned, spec.text, overrides))
 
-    guess, other = "{objective: {q: 2}}", "{optimizer: {learning_rate: 1e-3}, objective: {q: 3}}"
-    source, _, overrides = started(guess)
+    guess, other = "{objective: {q: 2}}", "{objective: {q: 3}}"
+    source, overrides = planned(guess)
     ended(source, overrides, packs)
     before = list(source.planned)
-    source, lacking, overrides = started(other, guess)
-    assert set(before) <= set(source.planned)
-    ended(source, overrides)
-    for whole in (started(other, guess), started(guess, other)):
-        assert (list(whole[0].planned), whole[1]) == (list(source.planned), set())
-    tried = [(trial.objective.q, trial.optimizer.learning_rate) for trial in source.planned.values()]
-    assert tried[0][0] == 2
-    assert (3.0, 1e-3) in tried
-    assert len(tried) == 2 * 22
+    source, overrides = planned(other, guess)
+    assert set(before) <= set(source.planned), "what was planned stays"
     if packs == 1000:
-        assert lacking == set(source.planned) - set(before)
-        assert len(lacking) == 2
-    anew, _, _ = started(other)
+        assert len(source.planned) == len(before) + 2
+    ended(source, overrides)
+    assert len(source.planned) == 2 * 22
+    tried = [trial.objective.q for trial in source.planned.values()]
+    assert (tried[0], tried.count(3)) == (2, 2)
+    for again, _ in (planned(other, guess), planned(guess, other)):
+        assert list(again.planned) == list(source.planned)
+    more, _ = planned(other, guess, trials=25)
+    assert list(more.planned)[: len(tried)] == list(source.planned)
+    anew, _ = planned(other)
     assert next(iter(anew.planned.values())).objective.q == 3, "without an entry it is another search"
 
 

@@ -86,6 +86,9 @@ def test_an_entry_means_the_variant_that_has_it_or_else_a_drawn_one():
         assert (first.baseline, first.objective.q if baseline == "Aq_R" else 5) == (baseline, 5)
     drawn = {read("[{objective: {q: 5}}]", text, seed=seed).expand().trials[0].baseline for seed in range(12)}
     assert drawn == {"AE_R", "Aq_R"}
+    more = SPACE + "variants: [{model: {mlp: true}}, {}]\n"
+    plain = {read("[{objective: {q: 5}}]", more, seed=seed).expand().trials[0].model.mlp for seed in range(6)}
+    assert plain == {False}, "what a variant adds was not asked for"
 
 
 @pytest.mark.parametrize(
