@@ -20,7 +20,7 @@ from sweeper.space import holes
 from sweeper.space.limits import Limits
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
-from sweeper.space.search_methods import Search
+from sweeper.space.search_methods import Search, Setting
 from sweeper.space.settings import Settings
 from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import Node, plain
@@ -81,6 +81,7 @@ class SweepSpec:
     # Variables and the whole trial, with their holes; of several variants the choice among such trees
     tree: Node = field(repr=False)
     exclusions: tuple[Node, ...] = field(repr=False)  # conditions that leave settings out
+    first: tuple[Setting, ...] = ()  # what the search tries before all else
     # The same trial with the ids of those whose networks it needs, or a `StartError` (`sweeper.packs.start_from`)
     found: Callable[[Trial], Trial] = field(default=_without_store, repr=False)
 
@@ -125,7 +126,7 @@ class SweepSpec:
 
         Values that are legal one by one and exclude each other are a `SearchSpaceError`.
         """
-        expansion = self._expansion(self.search.settings(self.tree))
+        expansion = self._expansion(self.search.settings(self.tree, self.first))
         self.refuse_empty(expansion.settings, expansion.trials)
         return expansion
 
