@@ -106,6 +106,8 @@ def test_a_worker_told_to_stop_early_commits_what_it_has(tmp_path):
 
 
 def test_a_broken_store_is_nobodys_failure(tmp_path, monkeypatch):
+    monkeypatch.setattr(pack_run, "SHORT", 0.0)
+
     def full(store: Store, result: Any) -> bool:
         raise StoreError("no space left")
 
@@ -141,6 +143,7 @@ def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(tmp_path, 
 
 def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(tmp_path, monkeypatch):
     work = PAIR
+    monkeypatch.setattr(pack_run, "SHORT", 0.0)
 
     def too_large(*arguments: Any) -> Any:
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 17 bytes")
