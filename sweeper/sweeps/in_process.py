@@ -7,7 +7,9 @@ import contextlib
 import dataclasses
 import functools
 import io
+import math
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -27,6 +29,8 @@ from sweeper.sweeps.sweep_plan import SweepPlan
 from sweeper.trial import jax_settings
 from sweeper.trial.loaded_code import LoadedCode, imported_files
 from sweeper.trial.trial import used_plug_ins
+
+LOOK_SECONDS = 1.0  # between two looks at the files of the code
 
 
 def trained(
@@ -50,6 +54,8 @@ class _Loop:
         self._varying = distinguishing(plan.trials.values())
         early_stopping = plan.spec.search.early_stopping
         self._rule = None if early_stopping is None else StoppingRule(early_stopping)
+        self._code, self._imported = LoadedCode(used_plug_ins(plan.trials.values())), frozenset[Path]()
+        self._looked = -math.inf  # when the files of the code were looked at
         self._destination = Destination.of(plan.store, plan.origin, plan.spec.resources)
         self._progress_events = ProgressEvents(stream)
         self._progress: events.PackProgressed | None = None  # of the pack that is trained
@@ -83,7 +89,6 @@ class _Loop:
         """Train, evaluate and commit a pack, or leave a checkpoint when the sweep is to stop."""
         jax_settings.put_back()  # an earlier pack may have changed one
         resources, pack_id = self._plan.spec.resources, work.pack.pack_id
-        loaded, imported = LoadedCode(used_plug_ins(work.pack.trials)), frozenset[Path]()
         with self._prints_told(pack_id):
             run = PackRun(
                 work.pack,
@@ -102,14 +107,20 @@ class _Loop:
             if self._interruption.asked:
                 self._leave(run)
                 return
-            loaded.require_unchanged(imported)
+            self._require_unchanged()
             with self._prints_told(pack_id):
                 progress = run.advance()
                 if self._rule is not None and self._rule.stops(progress):
                     run.stop_early()
                     progress = run.progress()
-            imported = imported or imported_files()
+            self._imported = self._imported or imported_files()
             self._tell(work, progress)
+
+    def _require_unchanged(self) -> None:
+        """Look once a second whether files were edited that this process may still read."""
+        if time.monotonic() >= self._looked + LOOK_SECONDS:
+            self._code.require_unchanged(self._imported)
+            self._looked = time.monotonic()
 
     def _leave(self, run: PackRun) -> None:
         limit = self._interruption.limit or ""
