@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import io
 import math
+import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from sweeper.packs import failures
 from sweeper.packs.device_memory import room_for_lanes
 from sweeper.packs.failures import Failed, Lost
 from sweeper.packs.pack_run import Destination, PackRun
-from sweeper.packs.plan import Work
+from sweeper.packs.plan import ListedWork, Work
 from sweeper.packs.progress_events import ProgressEvents, distinguishing, label, printed_lines
 from sweeper.space.early_stopping import StoppingRule
 from sweeper.store.store import StoreError
@@ -31,6 +32,7 @@ from sweeper.trial.loaded_code import LoadedCode, imported_files
 from sweeper.trial.trial import used_plug_ins
 
 LOOK_SECONDS = 1.0  # between two looks at the files of the code
+LONG_SECONDS = 120.0  # of training by one pack, from which on idle cores are told
 
 
 def trained(
@@ -60,11 +62,12 @@ class _Loop:
         self._progress_events = ProgressEvents(stream)
         self._progress: events.PackProgressed | None = None  # of the pack that is trained
         self._losses: list[events.TrialsLost] = []
+        self._is_alone = len(plan.source.upcoming()) == 1 and isinstance(plan.source, ListedWork)  # the pack
         self._lost_in_a_row = 0
         self._refused = False  # whether nothing can be committed any more
 
     def run(self) -> tuple[list[events.TrialsLost], bool]:
-        source = self._plan.source
+        source, planned = self._plan.source, len(self._plan.source.planned)
         self._stream.emit(self._plan.event())
         self._stream.emit(events.SweepStarted(address=None))
         # Without other packs under way the source always has the next pack, until it is exhausted.
@@ -80,7 +83,9 @@ class _Loop:
                 self._tell_trouble(work, error)
             self._settle(pack_id)
             self._stream.emit(events.PackEnded(pack_id))
-            self._stream.emit(self._plan.event())
+            if len(source.planned) > planned:
+                planned = len(source.planned)
+                self._stream.emit(self._plan.event())
         if self._refused:
             self._stream.emit(events.SweepStopping("store refuses", packs=0))
         return self._losses, self._refused
@@ -115,6 +120,21 @@ class _Loop:
                     progress = run.progress()
             self._imported = self._imported or imported_files()
             self._tell(work, progress)
+            self._tell_of_idle_cores(work, progress)
+
+    def _tell_of_idle_cores(self, work: Work, progress: events.PackProgressed) -> None:
+        """Tell once that a long training of one pack could use more cores.
+
+        Packs are not cut by what they cost: they would be others at the next start, which knows the cost. Lanes that
+        train together stay together, as their number counts.
+        """
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        lanes, rate = len(work.pending), progress.steps_per_second
+        seconds = (progress.steps - progress.step) * lanes / rate if rate else 0.0
+        if self._is_alone and min(cores, lanes) > 1 and seconds >= LONG_SECONDS and progress.phase == "training":
+            self._is_alone = False
+            if not work.pack.trials[0].lanes_together:
+                self._stream.emit(events.CoresIdle(work.pack.pack_id, cores, seconds, -(-lanes // cores)))
 
     def _require_unchanged(self) -> None:
         """Look once a second whether files were edited that this process may still read."""

@@ -57,7 +57,7 @@ class Driver:
         assert self.source.next() == work
         self.errors = tune_callback.TrialErrors()
         self.errors.latest = ActorDiedError()
-        planned = events.SweepPlanned("test", trials=2, done=0, failed=0, steps=0, programs=0)
+        planned = events.SweepPlanned("test", trials=2, done=0, failed=0, steps={}, programs=0)
         origin = provenance.capture("test")
         job = Job(self.source, lambda: planned, self.store, origin, Resources(), work_kind)
         stream = Stream([self.heard.hear], warn=print)
