@@ -75,14 +75,6 @@ def test_time_left_goes_by_the_rate_now(progress, clock):
     assert progress.line().endswith("30 s so far · 70 s left")
 
 
-def test_time_left_is_at_least_what_a_slow_pack_needs(progress):
-    progress.hear(events.PackStarted("quick", "coloring", ("e", "f", "g", "h"), 250))
-    progress.hear(progressed(step=50, steps_per_second=0.5))
-    progress.hear(dataclasses.replace(progressed(step=0, steps_per_second=400.0), pack_id="quick"))
-    progress.hear(events.PackEnded("quick"))
-    assert progress.seconds_left == 4 * (250 - 50) / 0.5
-
-
 def test_trials_whose_pack_has_ended_are_left_out_until_another_pack_has_them(progress, clock):
     clock.now = 40.0
     progress.hear(progressed(step=100, steps_per_second=10.0))
