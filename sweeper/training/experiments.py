@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -26,9 +26,11 @@ from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
 from sweeper.training.named_weights import first_difference, named_leaves
 from sweeper.training.trainer import Failure, Trainer, over_lanes
 from sweeper.trial import jax_settings, plugins, vectorisation
-from sweeper.trial.contract_checks import attributed, broken, check_array, check_name, shapes
+from sweeper.trial.contract_checks import ContractError, attributed, broken, check_array, check_name, place, shapes
 from sweeper.trial.experiment_contract import Evaluated, Experiment, Step
 from sweeper.trial.experiment_trial import ExperimentTrial
+from sweeper.trial.start_from import replaced, starts_in
+from sweeper.trial.trained import Trained
 
 STRIDE = 100
 """Largest number of steps of one program."""
@@ -79,6 +81,45 @@ def _is_key(node: Any) -> bool:
     return isinstance(node, KeyData)
 
 
+# Networks of other trials, in fields of an experiment
+
+
+def _trained(trial: ExperimentTrial) -> Iterator[tuple[str, Trained]]:
+    return ((path, start) for path, start in starts_in(trial) if isinstance(start, Trained))
+
+
+def _bare(trial: ExperimentTrial) -> ExperimentTrial:
+    """The trial as programs see it, but for the networks that its fields name."""
+    seen = trial.for_programs()
+    for path, start in _trained(seen):
+        seen = replaced(seen, path, start.model_copy(update={"kept": None}))
+    return seen
+
+
+def _by_shapes(trial: ExperimentTrial) -> ExperimentTrial:
+    """The trial, or stacked trials, as programs see it, with shapes in place of the networks that its fields name.
+
+    It is a `ContractError` if a plan has not found one of them.
+    """
+    seen, lanes = trial.for_programs(), np.shape(trial.seed)
+    for path, start in _trained(seen):
+        if start.experiment is None:
+            field = path.removeprefix("experiment.")
+            raise ContractError(
+                f"{place(trial.experiment, 'init')}: the field {field} names a trial of a store, which a plan finds: "
+                "sweeper run SPACE --dry-run checks this experiment"
+            )
+        kept = form_of(start.as_trial.model_copy(update={"seed": trial.seed})).kept
+        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((*lanes, *leaf.shape), leaf.dtype), kept)
+        seen = replaced(seen, path, start.model_copy(update={"kept": shapes}))
+    return seen
+
+
+def _own(trial: ExperimentTrial) -> Experiment:
+    """The experiment of a trial in a program, with the networks that its fields name as their authors know them."""
+    return _typed(trial.experiment)
+
+
 # Data
 
 
@@ -97,9 +138,9 @@ class _OutOfReach:
     __float__ = __int__ = __bool__ = __index__ = __array__ = __neg__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse
 
 
-def _without_leaves(experiment: Experiment) -> tuple[Any, Experiment]:
+def _without_leaves(trial: ExperimentTrial) -> tuple[Any, Experiment]:
     """The structure of an experiment, and a record of that structure whose traced fields cannot be used."""
-    leaves, structure = jax.tree_util.tree_flatten_with_path(experiment)
+    leaves, structure = jax.tree_util.tree_flatten_with_path(_bare(trial).experiment)
     out_of_reach = [_OutOfReach(jax.tree_util.keystr(path, simple=True, separator=".")) for path, _ in leaves]
     return structure, structure.unflatten(out_of_reach)
 
@@ -114,7 +155,7 @@ def data_of(trial: ExperimentTrial) -> PyTree:
 
 
 def _data_of(trial: ExperimentTrial) -> tuple[PyTree, str | None]:
-    structure, experiment = _without_leaves(trial.experiment)
+    structure, experiment = _without_leaves(trial)
     if structure not in _data:
         one = jax_settings.one_thread if vectorisation.in_turns() else contextlib.nullcontext
         with attributed(experiment, "data"), one():
@@ -135,7 +176,7 @@ def _digest(data: PyTree) -> str | None:
 
 def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
     """The data with shapes in place of arrays; no device is needed."""
-    _, experiment = _without_leaves(trial.experiment)
+    _, experiment = _without_leaves(trial)
     with attributed(experiment, "data"):
         return jax.eval_shape(lambda: jax.tree.map(jnp.asarray, experiment.data()))
 
@@ -145,14 +186,14 @@ def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
 
 def _init(trial: ExperimentTrial, data: PyTree, network: PyTree = None) -> ExperimentState:
     at = Step(trial.keys().start, jnp.int32(0), trial.steps, data)
-    state = trial.experiment.init(at) if network is None else trial.experiment.start_from(_typed(network), at)
+    state = _own(trial).init(at) if network is None else _own(trial).start_from(_typed(network), at)
     return ExperimentState(_plain(state), jnp.int32(0), jnp.int32(0))
 
 
 def _numbers(trial: ExperimentTrial, data: PyTree, now: ExperimentState) -> tuple[PyTree, dict[str, Float[Array, ""]]]:
     """The next state of the experiment, and the numbers of the step in float32, in the order of their names."""
     key = jax.random.fold_in(trial.keys().training, now.step)
-    after, numbers = trial.experiment.step(_typed(now.network), Step(key, now.step, trial.steps, data))
+    after, numbers = _own(trial).step(_typed(now.network), Step(key, now.step, trial.steps, data))
     return _plain(after), {name: jnp.asarray(numbers[name], jnp.float32) for name in sorted(numbers)}
 
 
@@ -200,7 +241,7 @@ def _stride(trials: ExperimentTrial, state: ExperimentState, length: int) -> tup
 
 
 def _programs(trials: ExperimentTrial) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
-    made = data_of(trials)
+    made, trials = data_of(trials), _by_shapes(trials)
     data = jax.eval_shape(lambda: made)
     state = jax.eval_shape(init, trials, data)
     programs = [(init, (trials, data)), (functools.partial(advance, length=1), (trials, state, data))]
@@ -213,6 +254,7 @@ def _programs(trials: ExperimentTrial) -> list[tuple[Callable[..., Any], tuple[A
 
 def _memory(trials: ExperimentTrial) -> int:
     data, length = _shapes_of_data(trials), min(STRIDE, trials.steps)
+    trials = _by_shapes(trials)
     state = jax.eval_shape(init, trials, data)
     return compilation.kept(advance, trials, state, data, static=(length,), donate_argnums=1).memory_bytes()
 
@@ -245,20 +287,20 @@ def form_of(trial: ExperimentTrial) -> Form:
 
     Every method is traced by shapes: nothing is computed, and no device is needed.
     """
-    structure = jax.tree.structure(trial.for_programs())
+    bare = _bare(trial)
+    structure = jax.tree.structure(bare)
     if structure not in _forms:
         lanes = np.ndim(trial.seed)
         one = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf)[lanes:], np.int32 if _whole(leaf) else np.float32),
-            trial.for_programs(),
+            lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf)[lanes:], np.int32 if _whole(leaf) else np.float32), bare
         )
         with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX, also in a driver
-            _forms[structure] = _form(one, trial)
+            _forms[structure] = _form(_by_shapes(one), trial)
     return _forms[structure]
 
 
 def _whole(leaf: Any) -> bool:
-    return np.issubdtype(np.asarray(leaf).dtype, np.integer)
+    return np.issubdtype(jnp.result_type(leaf), np.integer)
 
 
 def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
@@ -277,7 +319,7 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
 
     def step(trial: ExperimentTrial, now: ExperimentState, data: PyTree) -> PyTree:
         key = jax.random.fold_in(trial.keys().training, now.step)
-        returned = trial.experiment.step(_typed(now.network), Step(key, now.step, trial.steps, data))
+        returned = _own(trial).step(_typed(now.network), Step(key, now.step, trial.steps, data))
         if not isinstance(returned, tuple) or len(returned) != 2 or not isinstance(returned[1], Mapping):
             raise broken(experiment, "step", _described(returned), "a tuple of the next state and a mapping of numbers")
         for name, value in returned[1].items():
@@ -286,8 +328,7 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
         return _plain(returned[0])
 
     after = traced("step", step, start, data)
-    if shapes(after) != shapes(start.network):
-        raise broken(experiment, "step", f"the state {shapes(after)}", f"like that of init, {shapes(start.network)}")
+    _require_alike(experiment, "step", "a state", after, start.network)
     if not seen["curves"]:
         raise broken(experiment, "step", "no number", "at least one for the training curves, such as the loss")
     for name in seen["curves"]:
@@ -314,11 +355,23 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
         raise broken(experiment, "evaluate", "outcomes of different lengths", "one entry for every input")
     kept = traced("network", _kept, start.network)
     if _can_start(experiment):
-        begun = traced("start_from", _init, data, kept).network
-        if shapes(begun) != shapes(start.network):
-            like = f"like that of init, {shapes(start.network)}"
-            raise broken(experiment, "start_from", f"the state {shapes(begun)}", like)
+        tried = "from the network that this experiment keeps itself"
+        try:
+            begun = traced("start_from", _init, data, kept).network
+        except ContractError as error:
+            raise ContractError(f"{error} (tried {tried}: a trial starts from one of the same shapes)") from None
+        _require_alike(experiment, "start_from", f"{tried}, a state", begun, start.network)
     return Form(seen["curves"], tuple(outcomes), kept)
+
+
+def _require_alike(experiment: Experiment, method: str, what: str, state: PyTree, first: PyTree) -> None:
+    """Refuse a state that is not of the form of the first one, with the first leaf that differs."""
+    if shapes(state) == shapes(first):
+        return
+    if (difference := first_difference(named_leaves(first), named_leaves(state))) is None:
+        raise broken(experiment, method, f"{what} {shapes(state)}", f"like that of init, {shapes(first)}")
+    leaf, must, is_now = difference
+    raise broken(experiment, method, f"{what} whose leaf {leaf or 'alone'} is {is_now}", f"{must}, as in that of init")
 
 
 def _can_start(experiment: Experiment) -> bool:
@@ -346,7 +399,7 @@ def _described(value: Any) -> str:
 
 def _evaluated(trial: ExperimentTrial, network: PyTree, step: Int[Array, ""], data: PyTree) -> Evaluated:
     at = Step(trial.keys().evaluation, step, trial.steps, data)
-    found = trial.experiment.evaluate(_typed(network), at)
+    found = _own(trial).evaluate(_typed(network), at)
     if isinstance(found, Evaluated):
         return found
     if not isinstance(found, Mapping):
@@ -362,7 +415,7 @@ def _evaluation(trial: ExperimentTrial, network: PyTree, step: Int[Array, ""], d
 
 
 def _kept(trial: ExperimentTrial, network: PyTree) -> PyTree:
-    return _plain(trial.experiment.network(_typed(network)))
+    return _plain(_own(trial).network(_typed(network)))
 
 
 class Experiments(Kind[ExperimentTrial]):
@@ -408,8 +461,12 @@ class Experiments(Kind[ExperimentTrial]):
             raise broken(trial.experiment, "network", "a part of the state", must)
         return form_of(trial).kept
 
+    def by_shapes(self, trial: ExperimentTrial) -> ExperimentTrial:
+        return _by_shapes(trial)
+
     def names(self, trial: ExperimentTrial) -> Names:
-        return Names(list(trial.experiment.metrics), list(form_of(trial).outcomes))
+        known = all(start.found for _, start in _trained(trial))  # while a space is read, a store is not at hand
+        return Names(list(trial.experiment.metrics), list(form_of(trial).outcomes) if known else [])
 
     def directions(self, trial: ExperimentTrial) -> Mapping[str, bool]:
         return {name: mode == "max" for name, mode in trial.experiment.metrics.items()}
@@ -419,7 +476,7 @@ class Experiments(Kind[ExperimentTrial]):
 
     def trace_programs(self, trial: ExperimentTrial, traced: Traced) -> None:
         experiment = trial.experiment
-        data = traced(experiment, "data", lambda _: jax.tree.map(jnp.asarray, _without_leaves(experiment)[1].data()))
+        data = traced(experiment, "data", lambda _: jax.tree.map(jnp.asarray, _without_leaves(trial)[1].data()))
         state = traced(experiment, "init", _init, data)
         traced(experiment, "step", _step, data, state)
         traced(experiment, "evaluate", _evaluation, state.network, state.step, data)
