@@ -118,7 +118,8 @@ def _logarithmic(store: Store, sweeps: Iterable[str]) -> set[str]:
     """The columns of entries that the spaces of these sweeps search on a logarithmic scale."""
     names = {name for sharing in sweeps for name in sharing.split(", ")}
     records = [record for name, record in latest_starts(store.sweeps()).items() if name in names]
-    return {column_name(path) for record in records for path in asked_of(record).logarithmic}
+    scales = {path: varied.scale for record in records for path, varied in asked_of(record).varied.items()}
+    return {column_name(path) for path, scale in scales.items() if scale is not None and scale.log}
 
 
 def _series(rows: pd.DataFrame, y: str, split: str | None, sweeps: dict[str, frozenset[str]]) -> list[dict[str, Any]]:

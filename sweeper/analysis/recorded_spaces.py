@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sweeper.space.problems import SearchSpaceError
+from sweeper.space.scales import Scale, Varied
 from sweeper.store.store import Store, SweepRecord
+from sweeper.trial.entry_names import decoded
 from sweeper.trial.kinds import Goal
 from sweeper.trial.remembered import remembered
 
@@ -33,8 +35,8 @@ class Asked(NamedTuple):
     goal: Goal | None = None  # what settings are ranked by; None if the kind of trial says it
     metrics: tuple[str, ...] = ()  # further columns
     resources: Mapping[str, Any] = {}  # for its packs, where they are not the defaults
+    varied: Mapping[str, Varied] = {}  # the entries that it varies
     entries: tuple[str, ...] = ()  # of its trials, by dotted path: those left open, and then the others that it writes
-    logarithmic: tuple[str, ...] = ()  # those among them that are even on a logarithmic scale
 
 
 NOTHING = Asked()
@@ -42,20 +44,20 @@ NOTHING = Asked()
 
 def asked_by(space: "SweepSpec") -> Asked:
     """What a space asks for."""
-    written = space.entries
-    paths = dict.fromkeys("start_from.setting" if path.startswith("start_from") else path for path, _ in written)
-    logarithmic = dict.fromkeys(path for path, node in written if getattr(node.value, "logarithmic", False))
+    from sweeper.space.varied_entries import varied_entries
+
     resources = space.resources.model_dump(exclude_defaults=True)
-    return Asked(space.search.goal, space.metrics, resources, tuple(paths), tuple(logarithmic))
+    return Asked(space.search.goal, space.metrics, resources, varied_entries(space.tree), space.entries)
 
 
 def asked_of(record: SweepRecord) -> Asked:
     """What the space of a start asks for; nothing if this checkout cannot read it."""
     try:
-        goal, metrics, resources, *paths = _asked(record.name, record.text, json.dumps(record.overrides))
+        goal, metrics, resources, varied, entries = _asked(record.name, record.text, json.dumps(record.overrides))
     except SearchSpaceError:
         return NOTHING
-    return Asked(goal and Goal(*goal), tuple(metrics), resources, *map(tuple, paths))
+    scales = {path: Varied(scale and Scale(*scale), decoded(values)) for path, (scale, values) in varied.items()}
+    return Asked(goal and Goal(*goal), tuple(metrics), resources, scales, tuple(entries))
 
 
 @remembered

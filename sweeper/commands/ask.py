@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told, opened, with_home
-from sweeper.messages import UserError, printable, printable_lines
+from sweeper.messages import UserError, printable, printable_lines, writing
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -157,6 +157,7 @@ def query(
 
 def _print_sql(question: str, results: str, form: str) -> None:
     from sweeper.analysis import sql
+    from sweeper.analysis.ready_questions import other_versions
     from sweeper.analysis.table import SHOWN, console, first_rows, terminal
 
     if form != "table":
@@ -165,6 +166,8 @@ def _print_sql(question: str, results: str, form: str) -> None:
     shown = first_rows(sql.table(question, results, rows=SHOWN + 1))
     if len(shown) and re.search(r"(select|,|\.)\s*\*", question, re.IGNORECASE):
         shown = shown.dropna(axis="columns", how="all")  # most of what a `*` brings belongs to trials of other kinds
+    if not len(shown) and re.search(r"\btrials\b", question, re.IGNORECASE):
+        shown.attrs["note"] = other_versions(results)
     screen = console()
     if 12 * len(shown.columns) > screen.width:  # no room to fold cells: the terminal wraps the lines
         screen.width = 100_000
@@ -182,7 +185,8 @@ def _print_ready(name: str, names: list[str], results: str, form: str, yaml: boo
         return
     people, programs = ready_questions.QUESTIONS[name](store, *names)
     if form == "table":
-        console().print(terminal(people, rule=False))
+        for number, table in enumerate(people):
+            console().print(*[""] * bool(number), terminal(table, rule=False), sep="\n")
     else:
         sql.print_table(programs, form)
 
@@ -262,7 +266,7 @@ def plot(
         figure, remarks = plotted(store, x, y, split, where, rows, logx=logx, logy=logy, points=points)
         if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
             raise PlotError(f"{out}: a picture ends in .png, .pdf or .svg")
-        with style.settings():
+        with style.settings(), writing(out):
             figure.savefig(out)
         for line in (*remarks, f"figure: {out}"):
             print(printable_lines(line))

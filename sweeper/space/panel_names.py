@@ -71,7 +71,7 @@ def _sources(spec: SweepSpec, source: str, traced: bool) -> tuple[list[Callable[
 
     def columns() -> Iterator[str]:
         yield from (*COLUMNS, *FURTHER)
-        yield from (column_name(path) for path, _ in spec.entries)
+        yield from map(column_name, spec.entries)
 
     def entries() -> Iterator[str]:
         return (column_name(path) for trial in spec.probes() for path in entries_of(canonical(trial)))

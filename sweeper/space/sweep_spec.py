@@ -8,6 +8,7 @@ value names its place in the author's file.
 import functools
 import itertools
 import math
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,12 +22,12 @@ from sweeper.space.holes import Choice, Hole
 from sweeper.space.limits import Limits
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
-from sweeper.space.search_methods import Search
+from sweeper.space.search_methods import Search, Setting
 from sweeper.space.settings import Settings
 from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import Node, joined, plain
 from sweeper.trial.record import canonical
-from sweeper.trial.start_from import StartError
+from sweeper.trial.start_from import StartError, starts_in
 from sweeper.trial.trial import Trial, leaf_values, trial_id
 
 
@@ -59,7 +60,7 @@ class Expansion:
         return ", ".join([*parts, counted(len(self.trials), "trial")])
 
 
-def _entries(node: Node, path: str, is_open: bool) -> Iterator[tuple[str, Node, bool]]:
+def _entries(node: Node, path: str, is_open: bool) -> Iterator[tuple[str, bool]]:
     """The entries of a tree with holes, and whether they are left open; a choice among records leaves theirs open."""
     if isinstance(node.value, dict):
         for key, entry in node.value.items():
@@ -68,12 +69,12 @@ def _entries(node: Node, path: str, is_open: bool) -> Iterator[tuple[str, Node, 
         for option in node.value.entries:
             yield from _entries(option, path, True)
     else:
-        yield path, node, is_open or isinstance(node.value, Hole)
+        yield path, is_open or isinstance(node.value, Hole)
 
 
 def _without_store(trial: Trial) -> Trial:
-    if trial.start_from is not None:
-        raise StartError("which trial this is, a plan finds in a store")
+    for path, _ in starts_in(trial):
+        raise StartError("which trial this is, a plan finds in a store", path)
     return trial
 
 
@@ -94,7 +95,8 @@ class SweepSpec:
     # Variables and the whole trial, with their holes; of several variants the choice among such trees
     tree: Node = field(repr=False)
     exclusions: tuple[Node, ...] = field(repr=False)  # conditions that leave settings out
-    # The same trial with the id of the trial that it starts from, or a `StartError` (`sweeper.packs.start_from`)
+    first: tuple[Setting, ...] = ()  # what the search tries before all else
+    # The same trial with the ids of those whose networks it needs, or a `StartError` (`sweeper.packs.start_from`)
     found: Callable[[Trial], Trial] = field(default=_without_store, repr=False)
 
     @functools.cached_property
@@ -105,7 +107,15 @@ class SweepSpec:
     def probes(self) -> Iterator[Trial]:
         """Trials that together have every value of every axis."""
         # A probe with a mistake is a combination that the space leaves out; there may be any number of them.
-        return (trial for _, _, trial in Settings(self.tree).trials([holes.probes(self.tree)], failures=math.inf))
+        trials = Settings(self.tree).trials([holes.probes(self.tree)], failures=math.inf)
+        return (self._known(trial) for _, _, trial in trials)
+
+    def _known(self, trial: Trial) -> Trial:
+        """The trial as `found`, or as it is where nothing is found, such as without a store."""
+        try:
+            return self.found(trial)
+        except StartError:
+            return trial
 
     @property
     def pack_lanes(self) -> int | None:
@@ -129,23 +139,18 @@ class SweepSpec:
         drawn = (panel.metrics(series) for panel in panels for series in panel.series or (None,))
         return tuple(dict.fromkeys(filter(None, (*ranked, *itertools.chain.from_iterable(drawn)))))
 
-    @property
-    def entries(self) -> list[tuple[str, Node]]:
-        """What the file says of its trials: every dotted path with what stands there, those left open first."""
-        found = list(_entries(self.tree, "", False))
-        return [
-            (path.removeprefix("trial."), node)
-            for wanted in (True, False)
-            for path, node, is_open in found
-            if is_open == wanted
-        ]
+    @functools.cached_property
+    def entries(self) -> tuple[str, ...]:
+        """What the file says of its trials, by dotted path: entries left open, and then the others that it writes."""
+        found = sorted(_entries(self.tree, "", False), key=operator.itemgetter(1), reverse=True)
+        return tuple(dict.fromkeys(path.removeprefix("trial.") for path, _ in found))
 
     def expand(self) -> Expansion:
         """All trials of a search; a `ValueError` if it adapts, so that its settings are not known before it runs.
 
         Values that are legal one by one and exclude each other are a `SearchSpaceError`.
         """
-        expansion = self._expansion(self.search.settings(self.tree))
+        expansion = self._expansion(self.search.settings(self.tree, self.first))
         self.refuse_empty(expansion.settings, expansion.trials)
         return expansion
 
