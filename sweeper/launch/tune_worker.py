@@ -32,7 +32,7 @@ from sweeper.packs.orders import Order
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack, structure
 from sweeper.packs.plan import Run, Work
-from sweeper.packs.progress_events import printed_lines
+from sweeper.packs.progress_events import preparing, printed_lines
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.training import compilation
@@ -82,6 +82,7 @@ class PackWorker(tune.Trainable):
         self._loaded = set[tuple[plugins.Kind, str]]()  # plug-ins of the packs so far
         self._structures = set[Any]()  # of the packs so far, which need no further program
         self._is_short = False  # whether the latest pack was
+        self._cell: tuple[Any, ...] = ()  # the structure of the trials of the latest pack, once there is one
         self._reported_at: float | None = None
         self._keep_programs()
         self.reset_config(config)
@@ -154,6 +155,10 @@ class PackWorker(tune.Trainable):
             if self._work_kind.makes_rows:
                 checkpoint.remove(self._opened(), work.pack.pack_id)
             return Report(done=True)
+        if self._cell != (cell := (structure(work.pack.trials[0]),)):
+            # Data may take minutes to make: the driver learns before where the worker is.
+            self._cell = cell
+            return Report(done=False, progress=preparing(work))
         self._run = self._started(work)
         now, program = self._run.progress(), structure(work.pack.trials[0])
         if now.phase != "training" or (self._is_short and program in self._structures):

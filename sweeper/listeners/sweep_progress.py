@@ -20,7 +20,10 @@ from sweeper.messages import counted, duration, speed
 
 MOST_IN_TURNS = 100  # workers whose waiting packs are dealt out one by one, for the time left
 WORKER_SECONDS = 60.0  # after which a worker without a pack does not count any more
+EARLY = ("waiting", "preparing", "compiling")  # phases before a pack trains
 STILL = 60.0  # seconds without news of a pack from which on people are told for how long there were none
+
+PREPARING = "making data and looking for a checkpoint"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,10 +52,10 @@ class RunningPack:
     def after(self, event: PackProgressed, now: float) -> "RunningPack":
         """The pack at this progress of it."""
         pack = dataclasses.replace(self, progress=event, moved=self.moved if self.progress.news == event.news else now)
-        if event.phase in ("waiting", "compiling"):
+        if event.phase in EARLY:
             return dataclasses.replace(pack, first=event.step)
         if self.prepared is None:
-            rate, compiled = event.steps_per_second, self.progress.phase == "compiling"
+            rate, compiled = event.steps_per_second, self.progress.phase in EARLY[1:]
             seconds = pack.steps_done / rate if compiled and rate else 0.0  # of training
             pack = dataclasses.replace(pack, prepared=max(self.begun, now - seconds) if compiled else self.begun)
         if self.trained is None and event.phase == "evaluating" and event.step >= self.started.steps:
@@ -106,7 +109,7 @@ class SweepProgress:
                 self._spent.setdefault(event.program, _Spent())
             case PackProgressed() if event.pack_id in self.packs:
                 self.packs[event.pack_id] = self.packs[event.pack_id].after(event, self._clock())
-                self._has_trained |= event.phase not in ("waiting", "compiling")
+                self._has_trained |= event.phase not in EARLY
             case PackPlaced() if event.pack_id in self.packs:
                 self.packs[event.pack_id] = dataclasses.replace(self.packs[event.pack_id], node=event.node)
             case events.TrialCommitted():
@@ -129,17 +132,21 @@ class SweepProgress:
         if not phases:
             return "waiting for a worker"
         if "compiling" not in phases:
-            return "workers start and import"
-        compiling = {pack.started.program for pack in self.packs.values() if pack.progress.phase != "waiting"}
+            return PREPARING if "preparing" in phases else "workers start and import"
+        compiling = {pack.started.program for pack in self.packs.values() if pack.progress.phase == "compiling"}
         known = max(self.plan.programs, *compiling)
         return f"compiling {', '.join(map(str, sorted(compiling)))} of {counted(known, 'program')}"
 
     @property
+    def phase(self) -> tuple[str, float]:
+        """What is done while no pack trains, and its seconds; empty while one does, or nothing is to be done."""
+        return self._doing, self._clock() - self._doing_since
+
+    @property
     def doing(self) -> str:
-        """What is done while no pack trains, with its seconds; empty while one does, or nothing is to be done."""
-        if not self._doing:
-            return ""
-        return f"{self._doing} for {duration(self._clock() - self._doing_since)}"
+        """The `phase` in words."""
+        doing, seconds = self.phase
+        return f"{doing} for {duration(seconds)}" if doing else ""
 
     @property
     def done(self) -> int:

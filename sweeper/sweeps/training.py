@@ -135,7 +135,8 @@ def _job(plan: SweepPlan, concurrency: int | None) -> "launch.Job":
         from sweeper import launch
 
     kind, resources = launch.Training(plan.spec.search.early_stopping), plan.spec.resources
-    return launch.Job(plan.source, plan.event, plan.store, plan.origin, resources, kind, concurrency)
+    trials, text = plan.spec.names.trials, "\n".join([plan.spec.text, *plan.spec.overrides])
+    return launch.Job(plan.source, plan.event, plan.store, plan.origin, resources, kind, concurrency, trials, text)
 
 
 def _fresh(plan: SweepPlan) -> SweepPlan:
