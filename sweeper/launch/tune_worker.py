@@ -80,9 +80,9 @@ class PackWorker(tune.Trainable):
         self._population: Population | None = None
         jax_settings.put_back()  # before a plug-in is imported: the environment of this node may have changed one
         self._loaded = set[tuple[plugins.Kind, str]]()  # plug-ins of the packs so far
+        self._cell: tuple[Any, ...] = ()  # the structure of the trials of the latest pack, once there is one
         self._structures = set[Any]()  # of the packs so far, which need no further program
         self._is_short = False  # whether the latest pack was
-        self._cell: tuple[Any, ...] = ()  # the structure of the trials of the latest pack, once there is one
         self._reported_at: float | None = None
         self._keep_programs()
         self.reset_config(config)
@@ -155,13 +155,15 @@ class PackWorker(tune.Trainable):
             if self._work_kind.makes_rows:
                 checkpoint.remove(self._opened(), work.pack.pack_id)
             return Report(done=True)
-        if self._cell != (cell := (structure(work.pack.trials[0]),)):
-            # Data may take minutes to make: the driver learns before where the worker is.
-            self._cell = cell
-            return Report(done=False, progress=preparing(work))
+        program = structure(work.pack.trials[0])
+        is_quick = self._is_short and program in self._structures
+        if self._cell != (program,):
+            self._cell = (program,)
+            if not is_quick:  # Data may take minutes to make: the driver learns before where the worker is.
+                return Report(done=False, progress=preparing(work))
         self._run = self._started(work)
-        now, program = self._run.progress(), structure(work.pack.trials[0])
-        if now.phase != "training" or (self._is_short and program in self._structures):
+        now = self._run.progress()
+        if now.phase != "training" or is_quick:
             return None
         self._structures.add(program)
         # The first steps may compile for minutes: the driver learns before them where the worker is.
