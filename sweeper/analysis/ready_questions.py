@@ -3,8 +3,11 @@
 An answer is a table for people, and the same values as Arrow columns for programs.
 """
 
+from collections.abc import Iterable
+
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic_core import from_json
 
 from sweeper.analysis.ranking import Ranking, goal_of, ranked_settings, ranking, repetition, trials_of
@@ -15,7 +18,6 @@ from sweeper.analysis.table import first_rows, format_of
 from sweeper.analysis.views import TEXTS, annotated
 from sweeper.messages import counted
 from sweeper.store.store import Store
-from sweeper.store.sweep_records import latest_starts
 from sweeper.tables import table
 from sweeper.trial.trial import traits_of
 
@@ -46,7 +48,7 @@ def best_as_space(store: Store, sweep: str | None = None) -> str:
 
 
 def _ranked(store: Store, sweep: str | None) -> tuple[str, Ranking, Asked]:
-    latest = latest_starts(store.sweeps(), () if sweep is None else (sweep,))
+    latest = store.latest_starts(() if sweep is None else (sweep,))
     if sweep is None and len(latest) != 1:
         raise QueryError(f"name a sweep: best NAME (known: {', '.join(latest) or 'none'})")
     record = latest[sweep or next(iter(latest))]
@@ -69,7 +71,11 @@ def _ranked(store: Store, sweep: str | None) -> tuple[str, Ranking, Asked]:
 
 def trial_with_prefix(store: Store, prefix: str) -> str:
     """The id of the one committed trial that begins with the prefix; raises `QueryError` unless there is one."""
-    matching = sorted(trial_id for trial_id in store.committed() if trial_id.startswith(prefix))
+    return _with_prefix(store.committed(), prefix)
+
+
+def _with_prefix(trial_ids: Iterable[str], prefix: str) -> str:
+    matching = sorted(trial_id for trial_id in trial_ids if trial_id.startswith(prefix))
     if not matching:
         raise QueryError(f"no committed trial has an id that begins with '{prefix}'")
     if len(matching) > 1:
@@ -79,9 +85,11 @@ def trial_with_prefix(store: Store, prefix: str) -> str:
 
 def show(store: Store, prefix: str) -> Answer:
     """All that the store has about the one trial whose id begins with the prefix, and the sweeps that plan it."""
-    trial_id = trial_with_prefix(store, prefix)
-    sweeps = [name for name, record in latest_starts(store.sweeps()).items() if trial_id in record.trial_ids]
-    programs = annotated(store, named(store.trials([trial_id]))).append_column("sweeps", pa.array([sweeps], TEXTS))
+    rows = store.trials()
+    trial_id = _with_prefix(rows["trial_id"].to_pylist(), prefix)
+    sweeps = [name for name, record in store.latest_starts().items() if trial_id in record.trial_ids]
+    of_trial = annotated(store, named(rows.filter(pc.field("trial_id") == trial_id)))
+    programs = of_trial.append_column("sweeps", pa.array([sweeps], TEXTS))
     (values,) = programs.to_pylist()
     values |= {name: "not finite" for name, value in from_json(values["extra_metrics"]).items() if value is None}
     shown = {name: value for name, value in values.items() if name not in ("spec", "extra_metrics")}

@@ -7,6 +7,7 @@ the nodes of a cluster when the driver connects: both have the same files, in th
 """
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import sys
@@ -44,11 +45,20 @@ def code_snapshot() -> Iterator[CodeSnapshot]:
         try:
             snapshot.project.mkdir()
             for name, file in _files().items():
-                (snapshot.packages / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(file, snapshot.packages / name)
+                _copy(file, snapshot.packages / name)
         except OSError as error:
             raise SetupError(f"the project cannot be copied for the workers: {error}") from error
         yield snapshot
+
+
+def _copy(file: Path, copy: Path) -> None:
+    """Copy a file; a module with what Python has compiled of it, or each worker would compile it at once."""
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(file, copy)  # with its time, by which Python knows whether what it has compiled is of this file
+    if file.suffix == ".py" and (compiled := Path(importlib.util.cache_from_source(str(file)))).is_file():
+        target = Path(importlib.util.cache_from_source(str(copy)))
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(compiled, target)
 
 
 def _files() -> dict[str, Path]:

@@ -4,9 +4,9 @@ All that differs between training and the evaluation of stored networks is in a 
 workers, to which it is sent.
 
 Work goes out as a Tune configuration. Reports come back as Tune results, about one a second. Orders
-(`sweeper.packs.orders`) wait with an actor that workers ask between two reports, because Tune's own way to stop a Tune
-trial cannot distinguish "leave a checkpoint" from "evaluate and commit now", and kills a worker that does not stop in
-time.
+(`sweeper.launch.orders`) wait on the cluster until workers ask between two reports, because Tune's own way to stop a
+Tune trial cannot distinguish "leave a checkpoint" from "evaluate and commit now", and kills a worker that does not stop
+in time.
 """
 
 import abc

@@ -17,10 +17,10 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import ray_internals
 from sweeper.launch.job import Job, Launched, LaunchError, encoded
+from sweeper.launch.orders import Orders
 from sweeper.launch.tune_callback import Ended, NotSaved, Patience, SweepCallback, TrialErrors
 from sweeper.launch.tune_worker import Pace, PackWorker
 from sweeper.packs.failures import reason
-from sweeper.packs.orders import Orders
 from sweeper.packs.plan import WorkSource
 
 
@@ -88,7 +88,7 @@ def launch(
     Signals are looked for about ten times a second; the first makes running packs leave a checkpoint.
     """
     os.environ.update(_TUNE)
-    orders = ray.remote(num_cpus=0, max_restarts=-1)(Orders).remote()
+    orders = Orders()
     errors = TrialErrors()
     callback = SweepCallback(job, stream, interruption, orders, errors, patience)
     worker = tune.with_parameters(
@@ -132,6 +132,8 @@ def launch(
         pass
     except TuneError as error:
         raise LaunchError(f"Ray Tune gave up: {reason(error)}") from error
+    finally:
+        orders.forget()
     return Launched(callback.losses, callback.refused)
 
 

@@ -25,7 +25,7 @@ from sweeper.packs.plan import ListedWork, WorkSource, plan
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store
-from sweeper.trial.trial import Trial, trial_id
+from sweeper.trial.trial import Trial
 
 WINDOW = 8
 """Settings of an adaptive search under way at once."""
@@ -56,8 +56,8 @@ def work_source(
         structures = cells(halving.planned.values())
         return halving, f"{search.title(len(halving.planned))} · {counted(len(structures), 'cell')}"
     expansion = spec.expand()
-    trials = tuple(expansion.trials)
-    planned = plan(trials, spec.pack_lanes, committed, done, holders(store, trials, spec.pack_lanes))
+    held = holders(store, expansion.trials, spec.pack_lanes)
+    planned = plan(expansion.by_id, spec.pack_lanes, committed, done, held)
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
     listed = ListedWork(planned)
     listed.note(expansion)
@@ -140,7 +140,7 @@ class AdaptiveWork(WorkSource):
             return _Asked((), False, set())
         self.note(asked)
         # A trial that an earlier setting has planned is under way or done already.
-        new = (trial for trial in asked.trials if trial_id(trial) not in self.planned)
+        new = {key: trial for key, trial in asked.by_id.items() if key not in self.planned}
         part = plan(new, self._spec.pack_lanes, self._committed, self.done, self._holders)
         self._extend(part)
         return _Asked(asked.trials, not asked.trials, {work.pack.pack_id for work in part.work})

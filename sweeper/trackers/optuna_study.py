@@ -17,7 +17,6 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from sweeper.store.store import Store
-from sweeper.store.sweep_records import latest_starts
 from sweeper.trackers.runs import ExportError, Run, sweep_of, with_curves
 
 WIDE = 100  # a range of positive numbers with this ratio of its ends is drawn on a logarithmic axis
@@ -29,7 +28,7 @@ def study(store: Store, name: str, storage: str | BaseStorage | None = None) -> 
     A study of this name in the storage is replaced. An `ExportError` if no trial is committed.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sweep = sweep_of(store, latest_starts(store.sweeps(), [name])[name])
+    sweep = sweep_of(store, store.latest_starts([name])[name])
     if sweep is None:
         raise ExportError(f"no trial of {name} is committed")
     params: dict[str, dict[str, Any]] = {run.trial_id: {} for run in sweep.runs}
