@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import py_compile
 import re
 import signal
 import time
@@ -235,6 +236,13 @@ def test_the_copy_is_what_is_rehearsed():
     assert not snapshot.packages.exists()
     with code_snapshot() as snapshot:
         rehearse(snapshot, coloring_trial())
+
+
+def test_no_process_compiles_a_module_again():
+    py_compile.compile(str(plugins.PACKAGE / "messages.py"))
+    with code_snapshot() as snapshot:
+        ran = python("-P", "-v", "-c", "import sweeper.messages", cwd=snapshot.project, **snapshot.environment())
+    assert re.search(rf"code object from '{snapshot.packages}/sweeper/__pycache__/messages\.", ran.stderr)
 
 
 def test_a_start_that_fails_meanwhile_ends_the_rehearsal():
