@@ -68,7 +68,7 @@ def cells(trials: Iterable[Trial]) -> list[list[Trial]]:
 
 
 def packs(
-    trials: Sequence[Trial],
+    trials: Collection[Trial],
     lanes: int | None,
     holders: Mapping[str, str] | None = None,
     trial_ids: Sequence[str] | None = None,
