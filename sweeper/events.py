@@ -75,8 +75,9 @@ class PackProgressed(Event):
     """How far a pack is; comes about once a second while a worker has it."""
 
     pack_id: str
-    # `waiting` until the worker says something; `compiling`: the first steps, which need a program
-    phase: Literal["waiting", "compiling", "training", "evaluating", "done"]
+    # `waiting` until the worker says something; `preparing`: data and checkpoint of the first pack of a cell;
+    # `compiling`: the first steps, which need a program
+    phase: Literal["waiting", "preparing", "compiling", "training", "evaluating", "done"]
     step: int  # training steps done of each trial, those of earlier workers included
     steps: int  # training steps of each trial
     lanes: int  # trials that are trained at once

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told, opened, with_home
-from sweeper.messages import UserError, printable, printable_lines
+from sweeper.messages import UserError, printable, printable_lines, writing
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -156,6 +156,7 @@ def query(
 
 def _print_sql(question: str, results: str, form: str) -> None:
     from sweeper.analysis import sql
+    from sweeper.analysis.ready_questions import other_versions
     from sweeper.analysis.table import SHOWN, console, first_rows, terminal
 
     if form != "table":
@@ -164,6 +165,8 @@ def _print_sql(question: str, results: str, form: str) -> None:
     shown = first_rows(sql.table(question, results, rows=SHOWN + 1))
     if len(shown) and re.search(r"(select|,|\.)\s*\*", question, re.IGNORECASE):
         shown = shown.dropna(axis="columns", how="all")  # most of what a `*` brings belongs to trials of other kinds
+    if not len(shown) and re.search(r"\btrials\b", question, re.IGNORECASE):
+        shown.attrs["note"] = other_versions(results)
     screen = console()
     if 12 * len(shown.columns) > screen.width:  # no room to fold cells: the terminal wraps the lines
         screen.width = 100_000
@@ -181,7 +184,8 @@ def _print_ready(name: str, names: list[str], results: str, form: str, yaml: boo
         return
     people, programs = ready_questions.QUESTIONS[name](store, *names)
     if form == "table":
-        console().print(terminal(people, rule=False))
+        for number, table in enumerate(people):
+            console().print(*[""] * bool(number), terminal(table, rule=False), sep="\n")
     else:
         sql.print_table(programs, form)
 
@@ -258,7 +262,7 @@ def plot(
         figure, remarks = plotted(store, x, y, split, where, rows)
         if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
             raise PlotError(f"{out}: a picture ends in .png, .pdf or .svg")
-        with style.settings():
+        with style.settings(), writing(out):
             figure.savefig(out)
         for line in (*remarks, f"figure: {out}"):
             print(printable_lines(line))

@@ -29,7 +29,7 @@ from sweeper.store.store import Status, Store
 from sweeper.training.trainer import Trainer
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import canonical
-from sweeper.trial.trial import trial_of
+from sweeper.trial.trial import Trial, trial_of
 
 
 class WorkKind(abc.ABC):
@@ -112,6 +112,8 @@ class Job:
     resources: Resources  # the resources of one pack
     work_kind: WorkKind  # what workers do with the packs
     concurrency: int | None = None  # largest number of packs at once; None for as many as fit
+    trials: Collection[Trial] = ()  # one of each combination of plug-ins; workers get the files that these name
+    text: str = ""  # of the search space; workers get the files that it names
 
 
 class Launched(NamedTuple):

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,10 +21,11 @@ from sweeper.launch.tune_callback import Ended, NotSaved, Patience, SweepCallbac
 from sweeper.launch.tune_worker import Pace, PackWorker
 from sweeper.packs.failures import reason
 from sweeper.packs.plan import WorkSource
+from sweeper.temporary_folders import temporary_folder
 
 
 class Waves(NamedTuple):
-    """The sizes of Tune runs. Tune keeps 90 kB of every pack it has seen, so long lists run in waves."""
+    """The sizes of Tune runs. Tune and Ray keep 65 kB of every pack they have seen, so long lists run in waves."""
 
     packs: int = 2000  # of a Tune run with few workers
     # Packs of a Tune run for each worker, if that is more: workers wait at the end of a wave, and are started anew
@@ -142,8 +142,7 @@ def scratch() -> Iterator[Path]:
     """A private folder for all files that Tune writes on this machine during a launch; deleted at the end."""
     context = ray.get_runtime_context()
     artifacts = Path(context.get_temp_dir(), context.get_session_name(), "artifacts")
-    with tempfile.TemporaryDirectory(prefix="sweeper-tune-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    with temporary_folder("tune") as folder:
         try:
             with ray_internals.staged_in(folder / "staging"):
                 yield folder

@@ -24,9 +24,9 @@ from sweeper.packs import checkpoint
 from sweeper.packs.device_memory import room_for_lanes
 from sweeper.packs.failures import commit_failed, trouble
 from sweeper.packs.pack_run import Destination
-from sweeper.packs.packing import Pack
+from sweeper.packs.packing import Pack, structure
 from sweeper.packs.plan import Run, Work
-from sweeper.packs.progress_events import printed_lines
+from sweeper.packs.progress_events import preparing, printed_lines
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.training import compilation
@@ -74,6 +74,7 @@ class PackWorker(tune.Trainable):
         self._population: Population | None = None
         jax_settings.put_back()  # before a plug-in is imported: the environment of this node may have changed one
         self._loaded = set[tuple[plugins.Kind, str]]()  # plug-ins of the packs so far
+        self._cell: tuple[Any, ...] = ()  # the structure of the trials of the latest pack, once there is one
         self._reported_at: float | None = None
         self._keep_programs()
         self.reset_config(config)
@@ -123,6 +124,10 @@ class PackWorker(tune.Trainable):
             if self._work_kind.makes_rows:
                 checkpoint.remove(self._opened(), work.pack.pack_id)
             return Report(done=True)
+        if self._cell != (cell := (structure(work.pack.trials[0]),)):
+            # Data may take minutes to make: the driver learns before where the worker is.
+            self._cell = cell
+            return Report(done=False, progress=preparing(work))
         self._run = self._started(work)
         now = self._run.progress()
         if now.phase != "training":

@@ -16,6 +16,8 @@ from sweeper.messages import counted, duration, speed
 
 STILL = 60.0  # seconds without news of a pack from which on people are told for how long there were none
 
+PREPARING = "making data and looking for a checkpoint"
+
 
 @dataclasses.dataclass(frozen=True)
 class RunningPack:
@@ -72,7 +74,7 @@ class SweepProgress:
                 pack = self.packs[event.pack_id]
                 moved = pack.moved if pack.progress.news == event.news else self._clock()
                 self.packs[event.pack_id] = dataclasses.replace(pack, progress=event, moved=moved)
-                self._has_trained |= event.phase not in ("waiting", "compiling")
+                self._has_trained |= event.phase not in ("waiting", "preparing", "compiling")
             case PackPlaced() if event.pack_id in self.packs:
                 self.packs[event.pack_id] = dataclasses.replace(self.packs[event.pack_id], node=event.node)
             case events.TrialCommitted():
@@ -93,17 +95,21 @@ class SweepProgress:
         if not phases:
             return "waiting for a worker"
         if "compiling" not in phases:
-            return "workers start and import"
-        compiling = {pack.started.program for pack in self.packs.values() if pack.progress.phase != "waiting"}
+            return PREPARING if "preparing" in phases else "workers start and import"
+        compiling = {pack.started.program for pack in self.packs.values() if pack.progress.phase == "compiling"}
         known = max(self.plan.programs, *compiling)
         return f"compiling {', '.join(map(str, sorted(compiling)))} of {counted(known, 'program')}"
 
     @property
+    def phase(self) -> tuple[str, float]:
+        """What is done while no pack trains, and its seconds; empty while one does, or nothing is to be done."""
+        return self._doing, self._clock() - self._doing_since
+
+    @property
     def doing(self) -> str:
-        """What is done while no pack trains, with its seconds; empty while one does, or nothing is to be done."""
-        if not self._doing:
-            return ""
-        return f"{self._doing} for {duration(self._clock() - self._doing_since)}"
+        """The `phase` in words."""
+        doing, seconds = self.phase
+        return f"{doing} for {duration(seconds)}" if doing else ""
 
     @property
     def done(self) -> int:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from sweeper.trial.start_from import replaced, starts_in
 from sweeper.trial.trial import Trial, trial_id
 
 Tree = TypeVar("Tree")
@@ -92,16 +93,21 @@ def packs(
 
 def _setting(trial: Trial) -> Trial:
     """Equal for the training seeds of one setting."""
-    start = None if trial.start_from is None else trial.start_from.model_copy(update={"trial": None})
-    return trial.model_copy(update={"seed": 0, "start_from": start})
+    shared = replaced(trial, "seed", 0)
+    for path, _ in starts_in(trial):
+        shared = replaced(shared, f"{path}.trial", None)
+    return shared
 
 
 def stack(trials: Sequence[AnyTrial]) -> AnyTrial:
     """Trials of one structure in one record, as programs see them: leaves are stacked along a leading lane axis."""
-    return jax.tree.map(
-        lambda *leaves: np.array(leaves, np.int32 if isinstance(leaves[0], int) else np.float32),
-        *(trial.for_programs() for trial in trials),
-    )
+
+    def stacked(*leaves: Any) -> np.ndarray:
+        if isinstance(leaves[0], np.ndarray):  # of a network
+            return np.stack(leaves)
+        return np.array(leaves, np.int32 if isinstance(leaves[0], int) else np.float32)
+
+    return jax.tree.map(stacked, *(trial.for_programs() for trial in trials))
 
 
 def lane(tree: Tree, index: int) -> Tree:

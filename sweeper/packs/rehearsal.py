@@ -51,12 +51,13 @@ def programs(trial: Trial) -> dict[str, Program]:
 
     def traced(plugin: Any, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
         with attributed(plugin, method), vectorisation.built_for("cpu"), jax_settings.one_thread():
-            program = compilation.traced(function, trial.for_programs(), *arguments)
+            program = compilation.traced(function, seen, *arguments)
             text = program.lower(lowering_platforms=("cpu",)).as_text()
         effects = {type(effect).__name__.removesuffix("Effect") for effect in program.jaxpr.effects} - HARMLESS
         found[method] = Program(plugin, hashlib.sha256(text.encode()).hexdigest(), tuple(sorted(effects)))
         return program.out_info
 
+    seen = kind_of(trial).by_shapes(trial)
     kind_of(trial).trace_programs(trial, traced)
     return found
 
@@ -161,8 +162,9 @@ def _answer(trials: Sequence[Any]) -> list[dict[str, str]] | str:
     except (PluginError, ValidationError, ContractError) as error:
         message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         return (
-            f"{message} (workers get the project without what git ignores, hidden files and results: let git know the "
-            "files that they need, or let plug-ins read them outside of the project, by their full paths)"
+            f"{message} (workers get the code of the project, and what plug-ins and the space name, without what git "
+            "ignores, hidden files and results: let git know the files that they need, name them in the plug-in, as "
+            'in "data/*.csv", or let it read them outside of the project, by their full paths)'
         )
 
 

@@ -19,11 +19,13 @@ from sweeper.packs.device_memory import room_for_lanes
 from sweeper.packs.failures import Failed, Lost
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.plan import Work
-from sweeper.packs.progress_events import ProgressEvents, distinguishing, label, printed_lines
+from sweeper.packs.progress_events import ProgressEvents, distinguishing, label, preparing, printed_lines
 from sweeper.space.early_stopping import StoppingRule
 from sweeper.store.store import StoreError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan
+from sweeper.temporary_folders import remove_those_of_the_dead
+from sweeper.training.kind import kind_of
 from sweeper.trial import jax_settings
 from sweeper.trial.loaded_code import LoadedCode, imported_files
 from sweeper.trial.trial import used_plug_ins
@@ -38,6 +40,7 @@ def trained(
     code was edited since this process has loaded it; once its programs are made, it may be edited.
     """
     LoadedCode(used_plug_ins(plan.trials.values())).require_unchanged()
+    remove_those_of_the_dead()
     with events.Stream(listeners, warn=output.complain) as stream, interruption.answered_by("note"):
         return _Loop(plan, stream, interruption).run()
 
@@ -75,6 +78,8 @@ class _Loop:
             self._settle(pack_id)
             self._stream.emit(events.PackEnded(pack_id))
             self._stream.emit(self._plan.event())
+        for kind in set(map(kind_of, source.planned.values())):
+            kind.forget_data()
         if self._refused:
             self._stream.emit(events.SweepStopping("store refuses", packs=0))
         return self._losses, self._refused
@@ -84,6 +89,7 @@ class _Loop:
         jax_settings.put_back()  # an earlier pack may have changed one
         resources, pack_id = self._plan.spec.resources, work.pack.pack_id
         loaded, imported = LoadedCode(used_plug_ins(work.pack.trials)), frozenset[Path]()
+        self._tell(work, preparing(work))
         with self._prints_told(pack_id):
             run = PackRun(
                 work.pack,

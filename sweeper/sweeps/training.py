@@ -133,7 +133,8 @@ def _job(plan: SweepPlan, concurrency: int | None) -> "launch.Job":
         from sweeper import launch
 
     kind, resources = launch.Training(plan.spec.search.early_stopping), plan.spec.resources
-    return launch.Job(plan.source, plan.event, plan.store, plan.origin, resources, kind, concurrency)
+    trials, text = plan.spec.names.trials, "\n".join([plan.spec.text, *plan.spec.overrides])
+    return launch.Job(plan.source, plan.event, plan.store, plan.origin, resources, kind, concurrency, trials, text)
 
 
 def _fresh(plan: SweepPlan) -> SweepPlan:
@@ -189,7 +190,7 @@ def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> boo
     output.say(f"{trial.words}, not stored")
     with tempfile.TemporaryDirectory() as folder:
         kept = Store.open(folder)
-        start_from.copy_start(trial, store, kept)
+        start_from.copy_networks(trial, store, kept)
         origin = provenance.capture(provenance.command_line(sys.argv))
         pack = Pack((trial,))
         run = PackRun(pack, pack.trial_ids, Destination(kept, origin, outcomes=False, networks=False))

@@ -10,10 +10,13 @@ other lanes go on.
 """
 
 import contextlib
+import ctypes
 import dataclasses
 import functools
+import gc
 import hashlib
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -21,20 +24,29 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
+from sweeper.progress import doing
 from sweeper.training import compilation
 from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
 from sweeper.training.named_weights import first_difference, named_leaves
 from sweeper.training.trainer import Failure, Trainer, over_lanes
 from sweeper.trial import jax_settings, plugins, vectorisation
-from sweeper.trial.contract_checks import attributed, broken, check_array, check_name, shapes
+from sweeper.trial.contract_checks import ContractError, attributed, broken, check_array, check_name, place, shapes
 from sweeper.trial.experiment_contract import Evaluated, Experiment, Step
 from sweeper.trial.experiment_trial import ExperimentTrial
+from sweeper.trial.start_from import replaced, starts_in
+from sweeper.trial.trained import Trained
 
 STRIDE = 100
 """Largest number of steps of one program."""
 
 POINTS = 200
 """A training curve has about so many points, unless the trial says otherwise."""
+
+LARGE = 2**20
+"""Bytes of an array of data from which on it is worth it not to copy the array."""
+
+ALIGNED = 64
+"""JAX uses memory on a CPU as it is if its address is a multiple of so many bytes."""
 
 
 class ExperimentState(NamedTuple):
@@ -79,6 +91,45 @@ def _is_key(node: Any) -> bool:
     return isinstance(node, KeyData)
 
 
+# Networks of other trials, in fields of an experiment
+
+
+def _trained(trial: ExperimentTrial) -> Iterator[tuple[str, Trained]]:
+    return ((path, start) for path, start in starts_in(trial) if isinstance(start, Trained))
+
+
+def _bare(trial: ExperimentTrial) -> ExperimentTrial:
+    """The trial as programs see it, but for the networks that its fields name."""
+    seen = trial.for_programs()
+    for path, start in _trained(seen):
+        seen = replaced(seen, path, start.model_copy(update={"kept": None}))
+    return seen
+
+
+def _by_shapes(trial: ExperimentTrial) -> ExperimentTrial:
+    """The trial, or stacked trials, as programs see it, with shapes in place of the networks that its fields name.
+
+    It is a `ContractError` if a plan has not found one of them.
+    """
+    seen, lanes = trial.for_programs(), np.shape(trial.seed)
+    for path, start in _trained(seen):
+        if start.experiment is None:
+            field = path.removeprefix("experiment.")
+            raise ContractError(
+                f"{place(trial.experiment, 'init')}: the field {field} names a trial of a store, which a plan finds: "
+                "sweeper run SPACE --dry-run checks this experiment"
+            )
+        kept = form_of(start.as_trial.model_copy(update={"seed": trial.seed})).kept
+        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((*lanes, *leaf.shape), leaf.dtype), kept)
+        seen = replaced(seen, path, start.model_copy(update={"kept": shapes}))
+    return seen
+
+
+def _own(trial: ExperimentTrial) -> Experiment:
+    """The experiment of a trial in a program, with the networks that its fields name as their authors know them."""
+    return _typed(trial.experiment)
+
+
 # Data
 
 
@@ -97,30 +148,105 @@ class _OutOfReach:
     __float__ = __int__ = __bool__ = __index__ = __array__ = __neg__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse
 
 
-def _without_leaves(experiment: Experiment) -> tuple[Any, Experiment]:
+def _without_leaves(trial: ExperimentTrial) -> tuple[Any, Experiment]:
     """The structure of an experiment, and a record of that structure whose traced fields cannot be used."""
-    leaves, structure = jax.tree_util.tree_flatten_with_path(experiment)
+    leaves, structure = jax.tree_util.tree_flatten_with_path(_bare(trial).experiment)
     out_of_reach = [_OutOfReach(jax.tree_util.keystr(path, simple=True, separator=".")) for path, _ in leaves]
     return structure, structure.unflatten(out_of_reach)
 
 
-_data: dict[Any, tuple[PyTree, str | None]] = {}
-"""The data of every experiment that this process trains, and their digest, by its structure."""
+class _Made(NamedTuple):
+    """What a process knows of data that it has made."""
+
+    shapes: PyTree
+    digest: str | None
+    # Equal for equal arrays: the digest, the structure of the tree, and whether they are on a CPU
+    key: tuple[Any, ...]
+
+
+_made: dict[tuple[Any, bool], _Made] = {}
+"""By the structure of the experiment, and whether it was on a CPU."""
+
+_arrays: dict[tuple[Any, ...], PyTree] = {}
+"""The data that this process has, by `_Made.key`; at most one, as those of finished cells would fill the memory."""
 
 
 def data_of(trial: ExperimentTrial) -> PyTree:
-    """The data of a trial, or of stacked trials, as arrays on the device; made once in this process."""
-    return _data_of(trial)[0]
+    """The data of a trial, or of stacked trials, as arrays on the device.
+
+    They are made once for trials that follow one another. Experiments whose data are equal share them.
+    """
+    made = _made.get(_key(trial))
+    if made is None or made.key not in _arrays:
+        _forget()  # before others are made: the memory may have no room for both
+        made = _make(trial)
+    return _arrays[made.key]
 
 
-def _data_of(trial: ExperimentTrial) -> tuple[PyTree, str | None]:
-    structure, experiment = _without_leaves(trial.experiment)
-    if structure not in _data:
-        one = jax_settings.one_thread if vectorisation.in_turns() else contextlib.nullcontext
-        with attributed(experiment, "data"), one():
-            data = jax.tree.map(jnp.asarray, experiment.data())
-            _data[structure] = data, _digest(_plain(data))
-    return _data[structure]
+def _forget() -> None:
+    _arrays.clear()
+    gc.collect(0)  # at which JAX lets go of arrays of numpy that are its own
+
+
+def _key(trial: ExperimentTrial) -> tuple[Any, bool]:
+    return _without_leaves(trial)[0], vectorisation.in_turns()
+
+
+def _make(trial: ExperimentTrial) -> _Made:
+    """Make the data of a trial, and have its arrays."""
+    _, experiment = _without_leaves(trial)
+    one = jax_settings.one_thread if vectorisation.in_turns() else contextlib.nullcontext
+    with doing(f"making the data of the experiment '{experiment.name}'"), attributed(experiment, "data"), one():
+        leaves, structure = jax.tree.flatten(experiment.data())
+        arrays = structure.unflatten([_placed(leaves) for _ in range(len(leaves))])
+        digest = _digest(_plain(arrays))
+    made = _Made(jax.eval_shape(lambda: arrays), digest, (digest, structure, vectorisation.in_turns()))
+    _made[_key(trial)], _arrays[made.key] = made, arrays
+    return made
+
+
+def _made_of(trial: ExperimentTrial) -> _Made:
+    """What is known of the data of a trial on a CPU, which are made if they never were; no device is needed."""
+    with vectorisation.built_for("cpu"):
+        if _key(trial) not in _made:
+            data_of(trial)
+        return _made[_key(trial)]
+
+
+def _placed(leaves: list[Any]) -> Array:
+    """The first of the leaves, which leaves the list, as an array of JAX.
+
+    A large array of numpy that nobody else has is not copied: it is moved within its memory to where JAX can use it.
+    """
+    leaf, shape = leaves.pop(0), ()
+    if vectorisation.in_turns() and _is_large(leaf):
+        shape = leaf.shape
+        whole = leaf.base  # as `numpy.load` gives it: the same bytes in another shape
+        if isinstance(whole, np.ndarray) and (whole.dtype, whole.size) == (leaf.dtype, leaf.size):
+            leaf = whole
+        del whole
+    dtype = jax.dtypes.canonicalize_dtype(leaf.dtype) if shape else None
+    if dtype is None or not leaf.flags.owndata:
+        return jnp.asarray(leaf)
+    try:
+        leaf.resize(leaf.size + ALIGNED // leaf.itemsize)
+    except ValueError:  # somebody else has the array
+        return jnp.asarray(leaf)
+    size = math.prod(shape)
+    if dtype != leaf.dtype:  # to half as many bytes, in the same place
+        for start in range(0, size, LARGE):
+            part = slice(start, min(start + LARGE, size))
+            leaf.view(dtype)[part] = leaf[part].astype(dtype)
+        leaf.resize(-(-size // 2) + ALIGNED // leaf.itemsize)
+    begin = -leaf.ctypes.data % ALIGNED
+    ctypes.memmove(leaf.ctypes.data + begin, leaf.ctypes.data, size * dtype.itemsize)
+    return jax.device_put(leaf.view(np.uint8)[begin : begin + size * dtype.itemsize].view(dtype).reshape(shape))
+
+
+def _is_large(leaf: Any) -> bool:
+    """Whether a leaf is a large array of numpy that may be written, with its bytes in the order of JAX."""
+    numbers = type(leaf) is np.ndarray and leaf.dtype.kind in "biuf" and leaf.dtype.itemsize <= 8
+    return numbers and leaf.nbytes >= LARGE and leaf.flags.carray and leaf.dtype.isnative
 
 
 def _digest(data: PyTree) -> str | None:
@@ -129,15 +255,15 @@ def _digest(data: PyTree) -> str | None:
     for path, leaf in leaves:
         array = np.asarray(leaf)
         digest.update(f"{jax.tree_util.keystr(path)} {array.dtype} {array.shape}\n".encode())
-        digest.update(array.tobytes())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest() if leaves else None
 
 
 def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
-    """The data with shapes in place of arrays; no device is needed."""
-    _, experiment = _without_leaves(trial.experiment)
-    with attributed(experiment, "data"):
-        return jax.eval_shape(lambda: jax.tree.map(jnp.asarray, experiment.data()))
+    """The data with shapes in place of arrays."""
+    structure, _ = _key(trial)
+    on_gpu = _made.get((structure, False))
+    return (on_gpu or _made_of(trial)).shapes
 
 
 # Training
@@ -145,14 +271,14 @@ def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
 
 def _init(trial: ExperimentTrial, data: PyTree, network: PyTree = None) -> ExperimentState:
     at = Step(trial.keys().start, jnp.int32(0), trial.steps, data)
-    state = trial.experiment.init(at) if network is None else trial.experiment.start_from(_typed(network), at)
+    state = _own(trial).init(at) if network is None else _own(trial).start_from(_typed(network), at)
     return ExperimentState(_plain(state), jnp.int32(0), jnp.int32(0))
 
 
 def _numbers(trial: ExperimentTrial, data: PyTree, now: ExperimentState) -> tuple[PyTree, dict[str, Float[Array, ""]]]:
     """The next state of the experiment, and the numbers of the step in float32, in the order of their names."""
     key = jax.random.fold_in(trial.keys().training, now.step)
-    after, numbers = trial.experiment.step(_typed(now.network), Step(key, now.step, trial.steps, data))
+    after, numbers = _own(trial).step(_typed(now.network), Step(key, now.step, trial.steps, data))
     return _plain(after), {name: jnp.asarray(numbers[name], jnp.float32) for name in sorted(numbers)}
 
 
@@ -200,7 +326,7 @@ def _stride(trials: ExperimentTrial, state: ExperimentState, length: int) -> tup
 
 
 def _programs(trials: ExperimentTrial) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
-    made = data_of(trials)
+    made, trials = data_of(trials), _by_shapes(trials)
     data = jax.eval_shape(lambda: made)
     state = jax.eval_shape(init, trials, data)
     programs = [(init, (trials, data)), (functools.partial(advance, length=1), (trials, state, data))]
@@ -213,6 +339,7 @@ def _programs(trials: ExperimentTrial) -> list[tuple[Callable[..., Any], tuple[A
 
 def _memory(trials: ExperimentTrial) -> int:
     data, length = _shapes_of_data(trials), min(STRIDE, trials.steps)
+    trials = _by_shapes(trials)
     state = jax.eval_shape(init, trials, data)
     return compilation.kept(advance, trials, state, data, static=(length,), donate_argnums=1).memory_bytes()
 
@@ -245,20 +372,20 @@ def form_of(trial: ExperimentTrial) -> Form:
 
     Every method is traced by shapes: nothing is computed, and no device is needed.
     """
-    structure = jax.tree.structure(trial.for_programs())
+    bare = _bare(trial)
+    structure = jax.tree.structure(bare)
     if structure not in _forms:
         lanes = np.ndim(trial.seed)
         one = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf)[lanes:], np.int32 if _whole(leaf) else np.float32),
-            trial.for_programs(),
+            lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf)[lanes:], np.int32 if _whole(leaf) else np.float32), bare
         )
         with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX, also in a driver
-            _forms[structure] = _form(one, trial)
+            _forms[structure] = _form(_by_shapes(one), trial)
     return _forms[structure]
 
 
 def _whole(leaf: Any) -> bool:
-    return np.issubdtype(np.asarray(leaf).dtype, np.integer)
+    return np.issubdtype(jnp.result_type(leaf), np.integer)
 
 
 def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
@@ -277,7 +404,7 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
 
     def step(trial: ExperimentTrial, now: ExperimentState, data: PyTree) -> PyTree:
         key = jax.random.fold_in(trial.keys().training, now.step)
-        returned = trial.experiment.step(_typed(now.network), Step(key, now.step, trial.steps, data))
+        returned = _own(trial).step(_typed(now.network), Step(key, now.step, trial.steps, data))
         if not isinstance(returned, tuple) or len(returned) != 2 or not isinstance(returned[1], Mapping):
             raise broken(experiment, "step", _described(returned), "a tuple of the next state and a mapping of numbers")
         for name, value in returned[1].items():
@@ -286,8 +413,7 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
         return _plain(returned[0])
 
     after = traced("step", step, start, data)
-    if shapes(after) != shapes(start.network):
-        raise broken(experiment, "step", f"the state {shapes(after)}", f"like that of init, {shapes(start.network)}")
+    _require_alike(experiment, "step", "a state", after, start.network)
     if not seen["curves"]:
         raise broken(experiment, "step", "no number", "at least one for the training curves, such as the loss")
     for name in seen["curves"]:
@@ -314,11 +440,23 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
         raise broken(experiment, "evaluate", "outcomes of different lengths", "one entry for every input")
     kept = traced("network", _kept, start.network)
     if _can_start(experiment):
-        begun = traced("start_from", _init, data, kept).network
-        if shapes(begun) != shapes(start.network):
-            like = f"like that of init, {shapes(start.network)}"
-            raise broken(experiment, "start_from", f"the state {shapes(begun)}", like)
+        tried = "from the network that this experiment keeps itself"
+        try:
+            begun = traced("start_from", _init, data, kept).network
+        except ContractError as error:
+            raise ContractError(f"{error} (tried {tried}: a trial starts from one of the same shapes)") from None
+        _require_alike(experiment, "start_from", f"{tried}, a state", begun, start.network)
     return Form(seen["curves"], tuple(outcomes), kept)
+
+
+def _require_alike(experiment: Experiment, method: str, what: str, state: PyTree, first: PyTree) -> None:
+    """Refuse a state that is not of the form of the first one, with the first leaf that differs."""
+    if shapes(state) == shapes(first):
+        return
+    if (difference := first_difference(named_leaves(first), named_leaves(state))) is None:
+        raise broken(experiment, method, f"{what} {shapes(state)}", f"like that of init, {shapes(first)}")
+    leaf, must, is_now = difference
+    raise broken(experiment, method, f"{what} whose leaf {leaf or 'alone'} is {is_now}", f"{must}, as in that of init")
 
 
 def _can_start(experiment: Experiment) -> bool:
@@ -346,7 +484,7 @@ def _described(value: Any) -> str:
 
 def _evaluated(trial: ExperimentTrial, network: PyTree, step: Int[Array, ""], data: PyTree) -> Evaluated:
     at = Step(trial.keys().evaluation, step, trial.steps, data)
-    found = trial.experiment.evaluate(_typed(network), at)
+    found = _own(trial).evaluate(_typed(network), at)
     if isinstance(found, Evaluated):
         return found
     if not isinstance(found, Mapping):
@@ -362,7 +500,7 @@ def _evaluation(trial: ExperimentTrial, network: PyTree, step: Int[Array, ""], d
 
 
 def _kept(trial: ExperimentTrial, network: PyTree) -> PyTree:
-    return _plain(trial.experiment.network(_typed(network)))
+    return _plain(_own(trial).network(_typed(network)))
 
 
 class Experiments(Kind[ExperimentTrial]):
@@ -380,7 +518,12 @@ class Experiments(Kind[ExperimentTrial]):
         return Results({name: float(metrics[name]) for name in trial.experiment.metrics}, outcomes, program.digest)
 
     def data(self, trial: ExperimentTrial) -> str | None:
-        return _data_of(trial)[1]
+        data_of(trial)
+        return _made[_key(trial)].digest
+
+    def forget_data(self) -> None:
+        _made.clear()  # until it is made again, a file of data may be edited
+        _forget()
 
     def final(self, curves: Mapping[str, float]) -> dict[str, float]:
         return dict(curves)
@@ -408,8 +551,12 @@ class Experiments(Kind[ExperimentTrial]):
             raise broken(trial.experiment, "network", "a part of the state", must)
         return form_of(trial).kept
 
+    def by_shapes(self, trial: ExperimentTrial) -> ExperimentTrial:
+        return _by_shapes(trial)
+
     def names(self, trial: ExperimentTrial) -> Names:
-        return Names(list(trial.experiment.metrics), list(form_of(trial).outcomes))
+        known = all(start.found for _, start in _trained(trial))  # while a space is read, a store is not at hand
+        return Names(list(trial.experiment.metrics), list(form_of(trial).outcomes) if known else [])
 
     def directions(self, trial: ExperimentTrial) -> Mapping[str, bool]:
         return {name: mode == "max" for name, mode in trial.experiment.metrics.items()}
@@ -419,7 +566,10 @@ class Experiments(Kind[ExperimentTrial]):
 
     def trace_programs(self, trial: ExperimentTrial, traced: Traced) -> None:
         experiment = trial.experiment
-        data = traced(experiment, "data", lambda _: jax.tree.map(jnp.asarray, _without_leaves(experiment)[1].data()))
+        # The arrays themselves would be constants of a program, and its text three times as large as they are.
+        made = _made_of(trial)
+        traced(experiment, "data", lambda _: jnp.asarray(np.frombuffer((made.digest or "").encode(), np.uint8)))
+        data = made.shapes
         state = traced(experiment, "init", _init, data)
         traced(experiment, "step", _step, data, state)
         traced(experiment, "evaluate", _evaluation, state.network, state.step, data)

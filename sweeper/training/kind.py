@@ -68,6 +68,9 @@ class Kind(abc.ABC, Generic[T]):
         """The digest of arrays that programs of a trial get beside the trial and its state; None without any."""
         return None
 
+    def forget_data(self) -> None:
+        """Free the arrays of `data` of all trials, and make them anew when they are next needed."""
+
     @abc.abstractmethod
     def final(self, curves: Mapping[str, float]) -> dict[str, float]:
         """The metrics that are made of the last point of every training curve."""
@@ -97,6 +100,10 @@ class Kind(abc.ABC, Generic[T]):
         It is a `ContractError` if a plug-in of the trial cannot start from a network.
         """
         return self.built(trial)
+
+    def by_shapes(self, trial: T) -> T:
+        """The trial as programs see it; the networks that its fields name have shapes in place of arrays."""
+        return trial.for_programs()
 
     @abc.abstractmethod
     def names(self, trial: T) -> Names:

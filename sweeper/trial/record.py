@@ -70,6 +70,13 @@ class SameAs:
     same_as: str
 
 
+class _BroughtMarker:
+    """Marks a leaf that is no setting: whoever trains puts it there, and it is neither written nor hashed."""
+
+
+BROUGHT = _BroughtMarker()
+
+
 @functools.cache
 def marks(record: "type[Spec]", *kinds: type) -> dict[str, Any]:
     """The marks of some kinds in a record, by the name of their field."""
@@ -156,7 +163,12 @@ def canonical(value: Any) -> Any:
 
 def _written(spec: Spec) -> dict[str, Any]:
     """The fields of a record as plain data, without those that mean "as before"."""
-    plain = {name: each if type(each) in _PLAIN else canonical(each) for name, each in values(spec).items()}
+    brought = marks(type(spec), _BroughtMarker)
+    plain = {
+        name: each if type(each) in _PLAIN else canonical(each)
+        for name, each in values(spec).items()
+        if name not in brought
+    }
     for name, mark in marks(type(spec), Unwritten).items():
         if plain[name] == (canonical(mark.at) if mark.same_as is None else plain[mark.same_as]):
             del plain[name]

@@ -168,6 +168,7 @@ def test_after_a_death_trials_that_another_sweep_has_stopped_are_still_run(drive
     ("said", "named"),
     [
         ("Memory on the node was 18.2GB / 23.5GB (0.77), which exceeds", "5.3 of 23.5 GB free"),
+        ("Memory on the node (IP: 127.0.0.1) was 18.2GB used / 23.5GB limit (0.77)", "5.3 of 23.5 GB free"),
         ("something else of another Ray", "low on memory"),
     ],
 )

@@ -99,6 +99,14 @@ def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path):
     assert worker.step()["report"].printed[:2] == ("stride 49", "stride 50")
 
 
+def test_a_worker_says_that_it_makes_data_before_the_first_pack_of_a_cell(tmp_path):
+    worker = Worker(PAIR, tmp_path)
+    worker._cell = ()
+    assert [worker.step()["report"].progress.phase for _ in range(2)] == ["preparing", "compiling"]
+    worker.reset_config(encoded(PAIR))
+    assert worker.step()["report"].progress.phase == "compiling"
+
+
 def test_a_worker_told_to_stop_early_commits_what_it_has(tmp_path):
     ended(Worker(PAIR, tmp_path, ["carry on", "stop early"]))
     assert Store.open(tmp_path).trials()["steps_done"].to_pylist() == [100, 100]

@@ -10,7 +10,7 @@ from sweeper.launch.job import NetworkEvaluation, Report, Training, WorkKind, en
 from sweeper.launch.orders import Order
 from sweeper.launch.tune_worker import Pace
 from sweeper.packs import plan
-from sweeper.packs.packing import Pack
+from sweeper.packs.packing import Pack, structure
 from sweeper.space.resources import Resources
 from sweeper.trial import provenance
 from sweeper.trial.trial import Trial
@@ -36,6 +36,7 @@ class Worker(tune_worker.PackWorker):
         origin = origin or provenance.capture("test")
         context = {"orders": None, "store": str(store), "provenance": origin}
         self.setup(encoded(work), **context, work_kind=work_kind, resources=resources, pace=pace)
+        self._cell = (structure(work.pack.trials[0]),)  # as if it had said that it makes the data
 
     def _order(self, pack_id: str) -> Order:
         if self._progress is None or self._progress.phase != "compiling":

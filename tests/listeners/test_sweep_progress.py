@@ -116,8 +116,11 @@ def test_before_the_training_the_line_says_what_is_done_instead_and_for_how_long
     assert progress.doing == "waiting for a worker for 0 s"
     for number, pack_id in enumerate((PACK, "other"), start=1):
         progress.hear(events.PackStarted(pack_id, "coloring", TRIALS, 250, program=number))
-    compiling = progressed(phase="compiling")
+    assert progress.doing == "workers start and import for 0 s"
+    progress.hear(progressed(phase="preparing"))
     clock.now = 7.0
+    assert progress.doing == "making data and looking for a checkpoint for 7 s"
+    compiling = progressed(phase="compiling")
     progress.hear(compiling)
     clock.now = 20.0
     assert progress.doing == "compiling 1 of 2 programs for 13 s"
