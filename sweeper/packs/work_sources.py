@@ -30,7 +30,7 @@ from sweeper.space.search_methods import Search, Setting
 from sweeper.space.search_space import search_of
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Status, Store, SweepRecord
-from sweeper.trial.trial import Trial
+from sweeper.trial.trial import Trial, trial_id
 
 WINDOW = 8
 """Settings of an adaptive search under way at once."""
