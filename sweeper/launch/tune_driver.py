@@ -42,9 +42,13 @@ _TUNE = {
     # `TrialErrors` takes them.
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "1",
     "RAY_AIR_NEW_OUTPUT": "0",
-    # Enough packs in the queue to make an autoscaler add all nodes at once.
-    "TUNE_MAX_PENDING_TRIALS_PG": "200",
 }
+
+PENDING = 200
+"""Packs that wait in Tune's queue, enough to make an autoscaler add all nodes at once.
+
+A local cluster has no autoscaler, and its workers take short packs rather from the source, many in a Tune trial.
+"""
 
 
 class _Queue(NotSaved, Searcher):
@@ -79,15 +83,17 @@ def launch(
     stream: Stream,
     interruption: Interruption,
     *,
+    grows: bool = True,
     patience: Patience = Patience(),
     pace: Pace = Pace(),
     waves: Waves = Waves(),
 ) -> Launched:
-    """Run all work of a source on the cluster that `cluster.connected` has connected.
+    """Run all work of a source on the cluster that `cluster.connected` has connected, which may grow.
 
     Signals are looked for about ten times a second; the first makes running packs leave a checkpoint.
     """
-    os.environ.update(_TUNE)
+    pending = PENDING if grows else max(1, int(ray.cluster_resources().get("CPU", 1)))
+    os.environ.update(_TUNE, TUNE_MAX_PENDING_TRIALS_PG=str(pending))
     orders = Orders()
     errors = TrialErrors()
     callback = SweepCallback(job, stream, interruption, orders, errors, patience)

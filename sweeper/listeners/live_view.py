@@ -106,6 +106,11 @@ def _lines(event: Event) -> list[str]:
             return [f"no node of the cluster has the {wanted} that a pack takes; waiting for one"]
         case events.LanesChosen(_, lanes, trial_ids, reason):
             return [f"{lanes:,} of {counted(len(trial_ids), 'trial')} of a pack are trained at once: {reason}"]
+        case events.CoresIdle(_, cores, seconds, lanes):
+            return [
+                f"one pack trains on one of {cores:,} cores, for another {duration(seconds)}: after Ctrl-C, the same "
+                f"command with --set resources.lanes={lanes} goes on with packs of {counted(lanes, 'trial')} on all"
+            ]
         case events.ArithmeticChanged(_, trial_ids, arithmetics):
             return [
                 f"the checkpoint of {_named(trial_ids)} goes on with other arithmetic: {', then '.join(arithmetics)}"

@@ -155,7 +155,7 @@ def evaluate(
 
             source = ListedWork(planned.evaluation.plan)
             done = len(planned.evaluation.plan.committed)
-            steps = sum(source.planned[key].steps for key in planned.evaluation.pending)
+            steps = source.steps(planned.evaluation.pending)
             event = events.SweepPlanned(planned.name, len(source.planned), done, 0, steps, source.programs)
             kind = launch.NetworkEvaluation(planned.changes)
             job = launch.Job(

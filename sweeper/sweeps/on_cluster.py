@@ -61,7 +61,7 @@ def launched(
                 with doing("starting Ray"):
                     cluster = stack.enter_context(connected)
                 stream.emit(events.SweepStarted(cluster))
-                return launch.launch(job, stream, interruption)
+                return launch.launch(job, stream, interruption, grows=cluster is not None)
     except launch.LaunchError as error:
         if interruption.arrived() is not None:
             raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first

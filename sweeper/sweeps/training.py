@@ -23,6 +23,7 @@ from sweeper.packs.plan import ListedWork
 from sweeper.packs.rehearsal import Rehearsal, here
 from sweeper.packs.trained_trial import current_trial
 from sweeper.progress import doing
+from sweeper.space.resources import Resources
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.sweeps import on_cluster
@@ -123,6 +124,7 @@ def _needs_no_cluster(plan: SweepPlan) -> bool:
         and isinstance(source, ListedWork)
         and len(source.upcoming()) == 1
         and (resources.cpus, resources.gpus, resources.population_workers) == (1, 0, 0)
+        and resources.progress_seconds == Resources().progress_seconds  # only a worker can be ended
         and vectorisation.in_turns()  # which starts JAX, as the training would
     )
 

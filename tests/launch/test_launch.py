@@ -373,7 +373,7 @@ def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(
 
     monkeypatch.setattr(launch, "connected", refused)
     store = Store.open(tmp_path / "results")
-    planned = events.SweepPlanned("quick", trials=0, done=0, failed=0, steps=0, programs=0)
+    planned = events.SweepPlanned("quick", trials=0, done=0, failed=0, steps={}, programs=0)
     source = plan.ListedWork(plan.plan({}, None, {}, frozenset()))
     job = launch.Job(source, lambda: planned, store, PROVENANCE, Resources(), launch.Training())
     heartbeats = heartbeat_writer.HeartbeatWriter(store, "", lambda: None)

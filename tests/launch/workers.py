@@ -50,11 +50,12 @@ class Worker(tune_worker.PackWorker):
         return "worker.err"
 
     def report(self) -> Report:
-        """The report of the next step that does more than to say that a program is compiled."""
-        report = self.step()["report"]
-        if report.progress is None or report.progress.phase != "compiling":
-            return report
-        return dataclasses.replace(self.step()["report"], refused_checkpoint=report.refused_checkpoint)
+        """The report of the next step that does more than to say that a program is compiled, without its seconds."""
+        (report,) = self.step()["reports"]
+        if report.progress is not None and report.progress.phase == "compiling":
+            (later,) = self.step()["reports"]
+            report = dataclasses.replace(later, refused_checkpoint=report.refused_checkpoint)
+        return dataclasses.replace(report, seconds=0.0)
 
 
 def ended(worker: Worker) -> Report:

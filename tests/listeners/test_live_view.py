@@ -10,7 +10,7 @@ from sweeper.listeners import live_view
 from sweeper.listeners.live_view import sentences
 from sweeper.store.store import Store
 
-PLANNED = events.SweepPlanned("test", trials=8, done=0, failed=0, steps=2000, programs=1)
+PLANNED = events.SweepPlanned("test", trials=8, done=0, failed=0, steps={1: 2000}, programs=1)
 STARTED = events.PackStarted("0123456789", "coloring Aq_R q=2 m=2", ("a", "b", "c", "d"), 250)
 PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.25, 40.0)
 
