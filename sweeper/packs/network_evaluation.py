@@ -143,7 +143,7 @@ def evaluation_plan(
     others = computed_by_other_code(trials, evaluated, own)
     done: dict[str, Status] = {key: "finished" for key in evaluated if not (recompute_other_code and key in others)}
     return EvaluationPlan(
-        plan=plan(trials.values(), lanes, done, frozenset({"finished"})),
+        plan=plan(trials, lanes, done, frozenset({"finished"})),
         evaluations=evaluations,
         other_code=others,
         other_networks=computed_by_other_code(trials, seals, own),

@@ -42,6 +42,11 @@ class Expansion:
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
+    def by_id(self) -> dict[str, Trial]:
+        """The trials by their ids."""
+        return dict(zip(self.trial_ids, self.trials, strict=True))
+
+    @property
     def merged(self) -> int:
         """How many settings are equal to an earlier one, because they differ in nothing that a training uses."""
         return self.settings - sum(self.left_out.values()) - len(self.trials)
