@@ -133,10 +133,3 @@ def check_batch(plugin: object, method: str, batch: PyTree, count: int | None = 
         raise broken(plugin, method, shapes, expected)
     (length,) = lengths
     return length or 0
-
-
-def shapes(tree: PyTree) -> str:
-    """Structure, types and shapes of a tree in words."""
-    leaves, structure = jax.tree.flatten(tree)
-    forms = [f"{jax.numpy.result_type(leaf)}{list(np.shape(leaf))}" for leaf in leaves]
-    return str(structure.unflatten(forms)).replace("'", "") if forms else "no arrays"
