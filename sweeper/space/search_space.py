@@ -25,6 +25,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from sweeper.messages import did_you_mean, nearest_name, one_line
 from sweeper.panels.kinds import Panels
 from sweeper.space import formulas, holes, validation_messages
+from sweeper.space.array_sizes import too_large
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS, Choice
@@ -179,6 +180,8 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
         tree=tree,
         exclusions=exclusions,
     )
+    probes = Settings(tree, exclusions).trials([holes.probes(tree)])
+    stop_at(*(too_large(probe, root) for _, _, probe in probes))
     spec = _directed(spec)
     stop_at(_wrong_metrics(spec))
     return spec
