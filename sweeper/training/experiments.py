@@ -61,13 +61,19 @@ class KeyData:
 def _plain(state: PyTree) -> PyTree:
     """A state, or a network, with arrays alone as leaves and keys as plain numbers."""
 
-    def plain(leaf: Any) -> Any:
+    def plain(path: Any, leaf: Any) -> Any:
+        if callable(leaf):
+            name = jax.tree_util.keystr(path, simple=True, separator=".") or "all of it"
+            words = (
+                "is a function, and a state has arrays: eqx.partition(model, eqx.is_array) of equinox takes them apart"
+            )
+            raise TypeError(f"{name} {words}, and eqx.combine puts them together")
         array = jnp.asarray(leaf)
         if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
             return KeyData(jax.random.key_data(array), str(jax.random.key_impl(array)))
         return jax.lax.convert_element_type(array, array.dtype)  # a number of Python has a weak type
 
-    return jax.tree.map(plain, state)
+    return jax.tree_util.tree_map_with_path(plain, state)
 
 
 def _typed(structure: Any, arrays: Sequence[Any]) -> PyTree:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.analysis import ready_questions, results
+from sweeper.analysis import ready_questions, results, sql
 from sweeper.analysis.figures import drawing
 from sweeper.analysis.results import Results, named
 from sweeper.analysis.status import odd_numbers
@@ -359,3 +359,13 @@ def test_data_that_were_edited_start_a_pack_anew_and_rows_of_both_are_told(tmp_p
         assert line.startswith("trained on several data by one code")
         assert line.count("2 trials") == 2
         assert odd_numbers(rows[:1]) == []
+
+
+def test_metrics_and_curves_may_be_grouped_by_a_slash(tmp_path):
+    text = TOY.replace('"reach"', '"val/reach"').replace('"pace"', '"train/pace"')
+    (tmp_path / "own").mkdir()
+    with project(tmp_path / "own", toy=text):
+        run_pack(Pack((toy_trial(),)), destination(store := Store.open(tmp_path / "store")))
+    asked = sql.frame('select t."val/reach", c.value from trials t join curves c using (trial_id)', store)
+    assert len(asked) == 12
+    assert asked.notna().all(axis=None)

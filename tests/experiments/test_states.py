@@ -157,6 +157,10 @@ REFUSED = {
         IN_STEP.replace("return (optax.apply_updates(weights, moved), moments), {", "return [weights, moments], {"),
         r"line \d+: step gives a state with a list where init has a tuple",
     ),
+    "a function in place of an array": (
+        IN_STEP.replace("return jnp.zeros(2), self.adam()", "return jax.nn.relu, self.adam()"),
+        r"line \d+: init raises TypeError: 0 is a function, .*eqx\.partition",
+    ),
     "names by the number of calls": (
         TRAIN_STATE.replace('{"w":', '{f"w{next(CALLS)}":'),
         r"line \d+: init gives another state at each call \(\S+\.w0: float32\[2\], then missing\)",
