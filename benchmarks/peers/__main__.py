@@ -30,8 +30,8 @@ RIVALS = {
     "a script with `vmap`": "vmap",
     "hyperoptax": "hyperoptax_random",
     "Optuna, joblib": "optuna_pool",
-    "Ray Tune, actors that are used again": "tune_reused",
-    "Ray Tune, a process for each trial": "tune_functions",
+    "Ray Tune, actors that are used again": "ray_tune actors",
+    "Ray Tune, a process for each trial": "ray_tune processes",
 }
 
 OURS = "this project"
@@ -64,10 +64,11 @@ class Cost(NamedTuple):
 def command_of(rival: str, work: str, trials: int, folder: Path) -> list[str]:
     """The command that trains so many trials."""
     if rival != OURS:
-        return [sys.executable, "-m", f"benchmarks.peers.rivals.{RIVALS[rival]}", work, str(trials), str(folder)]
+        module, *way = RIVALS[rival].split()
+        return [sys.executable, "-m", f"benchmarks.peers.rivals.{module}", *way, work, str(trials), str(folder)]
     from benchmarks.peers import works
 
-    rates = ", ".join(f"{rate:.6g}" for rate in dict.fromkeys(works.settings(trials)[0]))
+    rates = ", ".join(map(str, dict.fromkeys(works.settings(trials)[0])))
     space = folder / "peers.yaml"
     space.write_text(SPACE.format(work=work, rates=rates, steps=works.named(work).steps))
     return [sys.executable, "-m", "sweeper.run", str(space), "--results", str(folder / "results")]
@@ -93,8 +94,9 @@ def measured(rival: str, work: str, trials: int) -> Cost:
                 _reap()
             output.seek(0)
             text = output.read()
-        found = len(list(folder.glob("results/trials/*/*/*.parquet"))) if rival == OURS else int(text.split()[-1])
-        if process.returncode != 0 or found != trials:
+        rows = list(folder.glob("results/trials/*/*/*.parquet"))
+        found = str(len(rows)) if rival == OURS else text.rpartition("\n")[0].rpartition("\n")[2]
+        if process.returncode != 0 or found != str(trials):
             sys.exit(f"{rival}: {found} of {trials} results\n{text}")
         return Cost(sum(seconds.values()), wall)
 

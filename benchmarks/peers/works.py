@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 ADAM = optax.scale_by_adam()
@@ -23,9 +24,9 @@ class Work(NamedTuple):
     loss: Any  # weights, key, data -> loss of a random batch
     error: Any  # weights, data -> what a trial reports
 
-    def start(self, seed: Any) -> Any:
+    def start(self, key: Any) -> Any:
         """The state before the first step."""
-        weights = self.weights(jax.random.key(seed))
+        weights = self.weights(key)
         return weights, ADAM.init(weights)
 
     def step(self, state: Any, key: Any, rate: Any, data: Any) -> Any:
@@ -42,14 +43,14 @@ class Work(NamedTuple):
         def step(state: Any, index: Any) -> Any:
             return self.step(state, jax.random.fold_in(key, index), rate, data)
 
-        state, losses = jax.lax.scan(step, self.start(seed), jnp.arange(self.steps))
+        state, losses = jax.lax.scan(step, self.start(key), jnp.arange(self.steps))
         return self.error(state[0], data), losses
 
 
 def settings(trials: int) -> tuple[list[float], list[int]]:
     """Rate and seed of every trial: four seeds of each rate, as far as the trials go."""
-    rates = jnp.logspace(-4, -2, -(-trials // 4))
-    return [float(rates[trial // 4]) for trial in range(trials)], [trial % 4 for trial in range(trials)]
+    rates = [float(f"{rate:.6g}") for rate in np.geomspace(1e-4, 1e-2, -(-trials // 4))]
+    return [rates[trial // 4] for trial in range(trials)], [trial % 4 for trial in range(trials)]
 
 
 def named(work: str) -> Work:

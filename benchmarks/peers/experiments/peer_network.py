@@ -1,35 +1,15 @@
 """The work `network` of `benchmarks.peers` as an experiment of this project."""
 
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from benchmarks.peers import works
-from sweeper.trial import experiment_contract
-from sweeper.trial.experiment_contract import Step
-from sweeper.trial.field_types import Positive
-from sweeper.trial.record import Traced
-
-WORK = works.named("network")
+from benchmarks.peers.ours import Training
 
 
-class Experiment(experiment_contract.Experiment):
+class Experiment(Training):
     """Each trial is a learning rate and a training seed."""
 
-    lanes_together = WORK.together
-    metrics: ClassVar = {"error": "min"}
+    work = works.named("network")
+    lanes_together = work.together
 
     name: Literal["peer_network"] = "peer_network"
-    learning_rate: Traced[Positive] = 1e-3
-
-    def data(self) -> Any:
-        return WORK.data()
-
-    def init(self, at: Step) -> Any:
-        weights = WORK.weights(at.key)
-        return weights, works.ADAM.init(weights)
-
-    def step(self, state: Any, at: Step) -> Any:
-        state, loss = WORK.step(state, at.key, self.learning_rate, at.data)
-        return state, {"train_loss": loss}
-
-    def evaluate(self, state: Any, at: Step) -> Any:
-        return {"error": WORK.error(state[0], at.data)}

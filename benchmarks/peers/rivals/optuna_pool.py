@@ -12,6 +12,8 @@ from joblib import Parallel, delayed  # pyright: ignore[reportMissingImports]  #
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
+from benchmarks.peers import works
+
 PROCESSES = 2
 
 
@@ -26,8 +28,6 @@ def study(folder: str) -> optuna.Study:
 def program(name: str) -> tuple[Any, Any]:
     """The training of one trial, compiled once in a process, and its data."""
     import jax
-
-    from benchmarks.peers import works
 
     work = works.named(name)
     return jax.jit(work.trained), work.data()
@@ -47,12 +47,14 @@ def optimise(name: str, folder: str, trials: int) -> None:
 def main(name: str, trials: int, folder: str) -> None:
     """Train, and print how many results there are."""
     queue = study(folder)
-    for index in range(trials):
-        queue.enqueue_trial({"rate": 1e-4 * 100 ** (index // 4 / max(trials // 4, 1)), "seed": index % 4})
+    for rate, seed in zip(*works.settings(trials), strict=True):
+        queue.enqueue_trial({"rate": rate, "seed": seed})
     shares = [len(range(first, trials, PROCESSES)) for first in range(PROCESSES)]
     Parallel(n_jobs=PROCESSES)(delayed(optimise)(name, folder, share) for share in shares)
     print(sum(trial.value is not None for trial in study(folder).trials))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    from benchmarks.peers.rivals import optuna_pool  # joblib sends a function of a named module by its name
+
+    optuna_pool.main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -1,6 +1,10 @@
-"""Ray Tune as its manual advises for short trials: a class, `reuse_actors`, and a program compiled once in an actor.
+"""Ray Tune in two ways.
 
-python -m benchmarks.peers.rivals.tune_reused WORK TRIALS FOLDER
+    python -m benchmarks.peers.rivals.ray_tune actors|processes WORK TRIALS FOLDER
+
+`actors` is the way that its manual advises for short trials: a class whose actors are used again, each with a program
+that it compiles once. `processes` is a function, as many people write it: each trial starts a process, imports and
+compiles.
 """
 
 import sys
@@ -10,6 +14,15 @@ import ray
 from ray import tune
 
 from benchmarks.peers import works
+
+
+def training(config: dict[str, Any]) -> None:
+    """Train one trial in a process of its own, and report its result."""
+    import jax
+
+    work = works.named(config["work"])
+    error, _ = jax.jit(work.trained)(config["rate"], config["seed"], work.data())
+    tune.report({"error": float(error)})
 
 
 class Training(tune.Trainable):
@@ -36,18 +49,18 @@ class Training(tune.Trainable):
         pass
 
 
-def main(name: str, trials: int, folder: str) -> None:
+def main(way: str, name: str, trials: int, folder: str) -> None:
     """Train, and print how many results there are."""
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     settings = [{"work": name, "rate": rate, "seed": seed} for rate, seed in zip(*works.settings(trials), strict=True)]
     found = tune.Tuner(
-        tune.with_resources(Training, {"cpu": 1}),
+        tune.with_resources({"actors": Training, "processes": training}[way], {"cpu": 1}),
         param_space=tune.grid_search(settings),
-        tune_config=tune.TuneConfig(reuse_actors=True),
+        tune_config=tune.TuneConfig(reuse_actors=way == "actors"),
         run_config=tune.RunConfig(storage_path=folder, verbose=0),
     ).fit()
     print(len(found) - found.num_errors)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
