@@ -165,7 +165,7 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     stop_at(problems)
     stop_at(_too_many(top.search, root, tree), _undrawable(top.search, tree))
     stop_at(_unusable_sampler(top.search, root, tree))
-    stop_at(_illegal_values(tree, exclusions))
+    stop_at(_illegal_values(tree, exclusions, root))
     spec = SweepSpec(
         name=top.name,
         description=top.description,
@@ -180,8 +180,6 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
         tree=tree,
         exclusions=exclusions,
     )
-    probes = Settings(tree, exclusions).trials([holes.probes(tree)])
-    stop_at(*(too_large(probe, root) for _, _, probe in probes))
     spec = _directed(spec)
     stop_at(_wrong_metrics(spec))
     return spec
@@ -202,15 +200,15 @@ def _ill_formed(trial: Node, patches: Sequence[Node], variables: Node) -> Iterat
             yield Problem(joined("variables", key), message, node.where)
 
 
-def _illegal_values(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
-    """Constants, entries of choices and ends of ranges that do not fit their fields, and formulas without a value.
+def _illegal_values(tree: Node, exclusions: Sequence[Node], root: Node) -> list[Problem]:
+    """Constants, entries of choices and ends of ranges that do not fit their fields, formulas without a value, and sizes
+    that no machine has.
 
     Values that meet only in probes that are left out are checked when the space is expanded.
     """
     settings = Settings(tree, exclusions)
-    for _ in settings.trials([holes.probes(tree)]):
-        pass
-    return settings.problems
+    trials = [trial for _, _, trial in settings.trials([holes.probes(tree)])]
+    return settings.problems or [problem for trial in trials for problem in too_large(trial, root)]
 
 
 def _too_many(search: Search, root: Node, tree: Node) -> Iterator[Problem]:
