@@ -201,8 +201,7 @@ def _ill_formed(trial: Node, patches: Sequence[Node], variables: Node) -> Iterat
 
 
 def _illegal_values(tree: Node, exclusions: Sequence[Node], root: Node) -> list[Problem]:
-    """Constants, entries of choices and ends of ranges that do not fit their fields, formulas without a value, and sizes
-    that no machine has.
+    """Constants, entries of choices and ends of ranges that do not fit, formulas without a value, absurd sizes.
 
     Values that meet only in probes that are left out are checked when the space is expanded.
     """
