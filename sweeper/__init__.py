@@ -6,6 +6,7 @@ From Python (docs/notebook.ipynb shows all of it):
     plan = sweeper.plan(space)                   what is done, what would run
     result = sweeper.train(plan)                 train what is missing
     sweeper.evaluate(space, episodes=1000)       evaluate stored networks by another protocol
+    sweeper.results("quickstart")                the trials of a sweep as a frame
     sweeper.sql("select * from trials")          ask the store
     sweeper.plot("width", "loss")                draw any two columns
     sweeper.curves("80d7d837a0ca")               the training curves of a trial
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EvaluationResult", "LoadError", "OtherCodeError", "PluginError", "ProtocolError", "QueryError", "SearchSpaceError",
     "SettingsError", "StoreError", "SweepError", "SweepPlan", "SweepResult", "SweepSpec", "TrainedTrial", "UserError",
-    "curves", "evaluate", "load", "plan", "plot", "read_space", "sql", "study", "train",
+    "curves", "evaluate", "load", "plan", "plot", "read_space", "results", "sql", "study", "train",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -194,6 +195,26 @@ def evaluate(
     return evaluation.evaluate(planned, address=address, concurrency=concurrency)
 
 
+def results(sweep: str, results: "str | Path" = "results") -> "pd.DataFrame":
+    """The trials of a sweep that are committed, of any status: a narrow frame with one row a trial.
+
+    It has the columns of the view `trials` in which any trial has a value, but not `spec` and `extra_metrics`, which
+    other columns repeat, and the variables of the space. First come what varies, seed and metrics. Lists are tuples.
+
+    Args:
+        sweep: The name of a sweep of the store.
+        results: Folder or URL of the store.
+
+    Raises:
+        QueryError: no trial of the sweep is committed, or none of the current versions.
+        StoreError: there is no store or no such sweep, or it cannot be read.
+    """
+    from sweeper.analysis.ready_questions import results_of
+    from sweeper.store.store import Store
+
+    return results_of(Store.existing(results), sweep)
+
+
 def sql(question: str, results: "str | Path" = "results") -> "pd.DataFrame":
     """The answer of a store to a query over its views (docs/store.md names them and their columns).
 
@@ -267,8 +288,8 @@ def study(
 ) -> "optuna.Study":
     """A sweep as a study of Optuna, for its importances, plots and dashboard (docs/trackers.md).
 
-    Parameters are the entries in which the trials differ, the value is what the settings are ranked by. Nothing that is
-    done with the study reaches the store.
+    A setting is one trial: its parameters are the entries that the space varies, and its value is the mean over
+    training seeds of what the settings are ranked by. Nothing that is done with the study reaches the store.
 
     Args:
         sweep: The name of a sweep of the store.

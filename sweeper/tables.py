@@ -34,7 +34,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, list):
-        return ", ".join(map(value_text, value))
+        return ", ".join(map(value_text, value)) or "[]"
     return json.dumps(value) if value is None or type(value) in (bool, tuple) else str(value)
 
 

@@ -50,7 +50,7 @@ def test_a_new_experiment_keeps_its_contract_by_shapes_and_trains(folder):
 def test_the_guide_runs_from_nothing_to_a_figure(folder, capfd):
     """Its commands `sweeper run` train in this process here: the tests of whole sweeps start Ray."""
     said = ""
-    for number, text in enumerate(guides.blocks("console", GUIDE)):
+    for number, text in enumerate(guides.blocks("console", GUIDE)[:-2]):
         if number == 2:
             _edit()
         for command, expected in guides.commands(text):
@@ -75,9 +75,29 @@ def test_the_guide_runs_from_nothing_to_a_figure(folder, capfd):
     exec(guides.blocks("python", GUIDE)[1])
 
 
+@pytest.mark.long  # trains two sweeps
+def test_the_network_of_flax_and_its_student_are_written_and_trained(folder):
+    network, data, student = guides.blocks("python", GUIDE)[3:]
+    for name in ("experiments", "search_spaces"):
+        Path(name).mkdir()
+    for name, text in (("stripes", network), ("student", student)):
+        Path(f"experiments/{name}.py").write_text(text)
+    for text in guides.blocks("yaml", GUIDE)[2:]:
+        first, rest = text.split("\n", 1)
+        Path(first.removeprefix("# ")).write_text(rest)
+    exec(data)
+    for command, expected in (each for text in guides.blocks("console", GUIDE)[-2:] for each in guides.commands(text)):
+        said = guides.trained(command.split()[-1], 500) if command.startswith("sweeper run") else guides.run(command)
+        assert all(line in said for line in expected), said
+    accuracies = sweeper.sql("select avg(accuracy) as mean from trials group by task")["mean"]
+    assert len(accuracies) == 2
+    assert min(accuracies) > 0.6, "one half is chance"
+    guides.forget("experiments.stripes", "experiments.student")
+
+
 def _edit() -> None:
     """What the guide asks its reader to do by hand."""
-    (difference,), (_, lines) = guides.blocks("diff", GUIDE), guides.blocks("yaml", GUIDE)
+    (difference,), (_, lines, *_) = guides.blocks("diff", GUIDE), guides.blocks("yaml", GUIDE)
     text = guides.patched(FILE.read_text(), difference)
     FILE.write_text(text.replace("import optax\n", "import optax\nfrom pydantic import Field\n"))
     written = "    learning_rate: {choice: [1e-3, 1e-2, 1e-1]}\n"

@@ -13,7 +13,8 @@ FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
 
 MADE_BY_THE_READER = {
     "tasks/doors.py", "search_spaces/doors.yaml", "experiments/sine.py", "search_spaces/sine.yaml", "models/gru.py",
-    "search_spaces/gru.yaml",
+    "search_spaces/gru.yaml", "experiments/stripes.py", "experiments/student.py", "search_spaces/stripes.yaml",
+    "search_spaces/student.yaml",
 }  # fmt: skip
 """Files of the examples in docs/adding-*.md."""
 

@@ -1,29 +1,35 @@
 """Questions to a store that need no SQL: the best settings of a sweep, all about one trial, the curves of one trial.
 
-An answer is a table for people, and the same values as Arrow columns for programs.
+An answer is tables for people, and the values of the first as Arrow columns for programs.
 """
+
+import json
+from collections.abc import Sequence
 
 import pandas as pd
 import pyarrow as pa
 from pydantic_core import from_json
 
+from sweeper.analysis.importance import importance
 from sweeper.analysis.ranking import Ranking, goal_of, ranked_settings, ranking, repetition, trials_of
-from sweeper.analysis.recorded_spaces import Asked, asked_of
-from sweeper.analysis.results import column, named
+from sweeper.analysis.recorded_spaces import Asked, asked_of, recorded_space
+from sweeper.analysis.results import column, current, named, named_frame, with_variables
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import first_rows, format_of
 from sweeper.analysis.views import TEXTS, annotated
-from sweeper.messages import counted
-from sweeper.store.store import Store
+from sweeper.messages import counted, typed
+from sweeper.store.store import Store, SweepRecord
 from sweeper.store.sweep_records import latest_starts
 from sweeper.tables import table
-from sweeper.trial.trial import traits_of
+from sweeper.trial.columns import METRICS
+from sweeper.trial.entry_names import column_name, entries, varying
+from sweeper.trial.trial import traits_of, with_unwritten
 
-Answer = tuple[pd.DataFrame, pa.Table]
+Answer = tuple[Sequence[pd.DataFrame], pa.Table]
 
 
 def best(store: Store, sweep: str | None = None) -> Answer:
-    """The settings of a sweep, or of the only sweep of the store, best first.
+    """The settings of a sweep, or of the only sweep of the store, best first, and what its entries explain.
 
     A `QueryError` if no sweep is named and there are several, or if none of its settings has finished.
     """
@@ -36,13 +42,66 @@ def best(store: Store, sweep: str | None = None) -> Answer:
             columns[f"{head}_deviation"] = column([mean and mean.deviation for mean in cells])
         else:
             columns[str(head)] = column(list(cells))
-    return ranked_settings(name, ranked, asked.metrics), pa.table(columns)
+    explained = importance(name, ranked, asked.varied)
+    shown = ranked_settings(name, ranked, asked.metrics)
+    return [shown] if explained is None else [shown, explained], pa.table(columns)
 
 
 def best_as_space(store: Store, sweep: str | None = None) -> str:
     """A search space that trains the best setting of a sweep again with other training seeds; raises as `best` does."""
     name, ranked, asked = _ranked(store, sweep)
-    return repetition(name, ranked, asked.resources)
+    return repetition(name, ranked, asked.resources) + _as_first(store, name, ranked)
+
+
+def _as_first(store: Store, name: str, ranked: Ranking) -> str:
+    """A comment with the best setting as `search.first` has it; empty if this checkout cannot read the space."""
+    space = recorded_space(latest_starts(store.sweeps())[name], store)
+    if space is None:
+        return ""
+    from sweeper.space.known_settings import written_setting
+
+    best = ranked.settings[0]
+    variables = {path: value for path, value in best.entries.items() if _is_variable(path)}
+    first = written_setting(space.tree, with_unwritten(from_json(best.rows["spec"].iloc[0])), variables)
+    told = typed("run", "SPACE.yaml", "--set", f"search.first=[{json.dumps(first)}]")
+    return f"\n# another search tries this setting first, and then others, with\n#   {told}" if first else ""
+
+
+def results_of(store: Store, sweep: str) -> pd.DataFrame:
+    """The trials of a sweep as a narrow frame, see `sweeper.results`; a `QueryError` if none is committed."""
+    record = latest_starts(store.sweeps(), (sweep,))[sweep]
+    rows = annotated(store, current(store.trials(record.trial_ids)))
+    if not rows.num_rows:
+        raise _nothing(store, record)
+    trials = with_variables(named_frame(rows.to_pandas()), record.variables)
+    whole = [entries(spec) for spec in trials["spec"]]
+    varied = [path for path in varying(whole) if path != "seed"] + [str(name) for name in trials if _is_variable(name)]
+    measured = dict.fromkeys(name for extra in trials["extra_metrics"] for name in from_json(extra))
+    first = ["trial_id", "status", *map(column_name, varied), "seed", *METRICS, *measured]
+    trials = trials.rename(columns=column_name)
+    for name in ("tags", "notes"):
+        trials[name] = pd.Series([tuple(each) or None for each in trials[name]], trials.index, object)
+    shown = dict.fromkeys(name for name in [*first, *map(str, trials.columns)] if name in trials)
+    return trials[[*shown]].drop(columns=["spec", "extra_metrics"]).dropna(axis="columns", how="all")
+
+
+def _is_variable(path: object) -> bool:
+    return str(path).startswith("variables.")
+
+
+def _nothing(store: Store, record: SweepRecord) -> QueryError:
+    """Why a sweep has no trial of the current versions."""
+    if others := len(store.trials(record.trial_ids)):
+        versions = f"{counted(others, 'trial')} of the sweep '{record.name}' are of versions that this code has not"
+        return QueryError(f"{versions}; all_trials in a query has them")
+    return QueryError(f"no trial of the sweep '{record.name}' is committed")
+
+
+def other_versions(results: str) -> str:
+    """How many trials of a store the view `trials` does not show; empty if it shows all."""
+    rows = Store.existing(results).trials()
+    others = rows.num_rows - current(rows).num_rows
+    return f"{counted(others, 'trial')} of versions that this code has not: all_trials has them" if others else ""
 
 
 def _ranked(store: Store, sweep: str | None) -> tuple[str, Ranking, Asked]:
@@ -52,10 +111,7 @@ def _ranked(store: Store, sweep: str | None) -> tuple[str, Ranking, Asked]:
     record = latest[sweep or next(iter(latest))]
     trials = trials_of(store, record)
     if not len(trials):
-        if others := len(store.trials(record.trial_ids)):
-            versions = f"{counted(others, 'trial')} of the sweep '{record.name}' are of versions that this code has not"
-            raise QueryError(f"{versions}; all_trials in a query has them")
-        raise QueryError(f"no trial of the sweep '{record.name}' is committed")
+        raise _nothing(store, record)
     asked = asked_of(record)
     ranked = ranking(trials, goal_of(asked.goal, trials))
     if not ranked.settings:
@@ -85,7 +141,8 @@ def show(store: Store, prefix: str) -> Answer:
     (values,) = programs.to_pylist()
     values |= {name: "not finite" for name, value in from_json(values["extra_metrics"]).items() if value is None}
     shown = {name: value for name, value in values.items() if name not in ("spec", "extra_metrics")}
-    return table({"name": name, "value": value} for name, value in shown.items() if value not in (None, [])), programs
+    rows = ({"name": name, "value": value} for name, value in shown.items() if value not in (None, []))
+    return [table(rows)], programs
 
 
 def curves(store: Store, prefix: str) -> Answer:
@@ -96,7 +153,7 @@ def curves(store: Store, prefix: str) -> Answer:
         raise QueryError(f"the store has no curves of the trial {trial_id}")
     wide = points.pivot(index="step", columns="metric", values="value").reset_index()
     programs = pa.Table.from_pandas(wide, preserve_index=False)
-    return first_rows(programs, trial_id), programs
+    return [first_rows(programs, trial_id)], programs
 
 
 QUESTIONS = {"best": best, "show": show, "curves": curves}

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sweeper.space.problems import SearchSpaceError
+from sweeper.space.scales import Scale, Varied
 from sweeper.store.store import Store, SweepRecord
+from sweeper.trial.entry_names import decoded
 from sweeper.trial.kinds import Goal
 from sweeper.trial.remembered import remembered
 
@@ -33,23 +35,27 @@ class Asked(NamedTuple):
     goal: Goal | None = None  # what settings are ranked by; None if the kind of trial says it
     metrics: tuple[str, ...] = ()  # further columns
     resources: Mapping[str, Any] = {}  # for its packs, where they are not the defaults
+    varied: Mapping[str, Varied] = {}  # the entries that it varies
 
 
 def asked_of(record: SweepRecord) -> Asked:
     """What the space of a start asks for; nothing if this checkout cannot read it."""
     try:
-        goal, metrics, resources = _asked(record.name, record.text, json.dumps(record.overrides))
+        goal, metrics, resources, varied = _asked(record.name, record.text, json.dumps(record.overrides))
     except SearchSpaceError:
         return Asked()
-    return Asked(goal and Goal(*goal), tuple(metrics), resources)
+    entries = {path: Varied(scale and Scale(*scale), decoded(values)) for path, (scale, values) in varied.items()}
+    return Asked(goal and Goal(*goal), tuple(metrics), resources, entries)
 
 
 @remembered
 def _asked(name: str, text: str, overrides: str) -> list[Any]:
     from sweeper.space import search_space
+    from sweeper.space.varied_entries import varied_entries
 
     space = search_space.of_text(f"{name}.yaml", text, json.loads(overrides))
-    return [space.search.goal, space.metrics, space.resources.model_dump(exclude_defaults=True)]
+    resources = space.resources.model_dump(exclude_defaults=True)
+    return [space.search.goal, space.metrics, resources, varied_entries(space.tree)]
 
 
 def has_halving(record: SweepRecord) -> bool:

@@ -22,12 +22,14 @@ import pyarrow as pa
 from rich.console import Console
 
 from sweeper.analysis import comparison, figures, page
-from sweeper.analysis.ranking import best_first, ranking
+from sweeper.analysis.importance import importance
+from sweeper.analysis.ranking import best_first, goal_of, ranking
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame, with_variables
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import attempted, markdown, terminal
 from sweeper.messages import UserError, counted, printable, printable_lines, redacted
+from sweeper.space.varied_entries import varied_entries
 from sweeper.store.store import Store
 
 MIN_WIDTH = 120  # columns of the table when the output is no terminal
@@ -212,7 +214,7 @@ def _compare(printer: Printer, sections: Sequence[figures.FigureReport], folder:
 
 
 def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str, pd.DataFrame]]:
-    """The settings of each sweep or space, with its name."""
+    """The settings of each sweep or space, and what the entries that it varies explain, each table with its name."""
     every = named_frame(current(rows).to_pandas())
 
     def made(title: str, source: Source, trials: pd.DataFrame) -> pd.DataFrame:
@@ -229,10 +231,17 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str,
         table.attrs.update(title=title, note=note)
         return table
 
+    def shares(source: Source, trials: pd.DataFrame) -> pd.DataFrame | None:
+        space = source.space
+        ranked = ranking(trials, goal_of(None if space is None else space.search.goal, trials))
+        return importance(source.name, ranked, {} if space is None else varied_entries(space.tree))
+
     tables = []
     for source in listed:
         title = f"Settings of {source.name}"
         trials = with_variables(every[every["trial_id"].isin(source.trial_ids)], source.variables)
         if len(trials):
             tables.append((source.name, attempted(title, functools.partial(made, title, source, trials))))
+            explained = attempted(f"Importance in {source.name}", functools.partial(shares, source, trials))
+            tables += [] if explained is None else [(source.name, explained)]
     return tables

@@ -3,7 +3,8 @@
 A query can read the views of `sweeper.analysis.views` and nothing else: the database is in memory, DuckDB's access to
 files and to Python objects is switched off, and its configuration is locked. One temporary folder is open to it, for
 intermediate results and for an answer that it writes as a file; the folder is removed afterwards. `outcomes` are
-scanned where they lie, so that a query reads the files of the trials it asks for and no others.
+scanned where they lie, so that a query reads the files of the trials it asks for and no others. A query has DuckDB's
+functions, and `standard_error`.
 """
 
 import concurrent.futures
@@ -13,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 import pandas as pd
@@ -27,6 +28,9 @@ FetchedT = TypeVar("FetchedT")
 
 FORMATS = {"csv": "csv", "json": "json, array true", "parquet": "parquet"}
 """Formats of answers for programs, as DuckDB calls them."""
+
+STANDARD_ERROR = "standard_error(x) as stddev_samp(x) / sqrt(count(x))"
+"""Of an average over trainings; null of fewer than two. (DuckDB's `sem` takes the deviation of a whole population.)"""
 
 _STORED = "stored_outcomes"  # the outcomes as the files hold them, one row a trial
 
@@ -46,12 +50,22 @@ class _Answer(NamedTuple):
 def frame(sql: str, results: str | Path | Store = "results") -> pd.DataFrame:
     """The answer to a query over the views of a store, or of the store at a folder or URL, as a pandas frame.
 
+    Lists are tuples, by which pandas can group.
+
     A `QueryError` if DuckDB does not take the query; a `StoreError` if there is no store, or it cannot be read.
     """
     answer = table(sql, results)
     # A sum of whole numbers is a decimal to DuckDB, with which pandas computes nothing.
     plain = [kept.with_type(pa.float64()) if pa.types.is_decimal(kept.type) else kept for kept in answer.schema]
-    return answer.cast(pa.schema(plain)).to_pandas()
+    made = answer.cast(pa.schema(plain)).to_pandas()
+    for kept in answer.schema:
+        if pa.types.is_list(kept.type):
+            made[kept.name] = pd.Series(list(map(_tuples, answer[kept.name].to_pylist())), made.index, object)
+    return made
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def table(sql: str, results: str | Path | Store = "results", rows: int | None = None) -> pa.Table:
@@ -102,6 +116,7 @@ def _attempt(sql: str, store: Store, fetched: Callable[[_Answer], FetchedT]) -> 
                 _make_outcomes(store, connection)
             else:
                 connection.register(name, view.rows(store) if used else view.schema.empty_table())
+        connection.execute(f"create macro {STANDARD_ERROR}")
         connection.execute(
             f"SET TimeZone='UTC'; SET allowed_directories=[{_text(folder)}]; SET enable_external_access=false; "
             "SET python_enable_replacements=false; SET lock_configuration=true"

@@ -156,6 +156,7 @@ def query(
 
 def _print_sql(question: str, results: str, form: str) -> None:
     from sweeper.analysis import sql
+    from sweeper.analysis.ready_questions import other_versions
     from sweeper.analysis.table import SHOWN, console, first_rows, terminal
 
     if form != "table":
@@ -164,6 +165,8 @@ def _print_sql(question: str, results: str, form: str) -> None:
     shown = first_rows(sql.table(question, results, rows=SHOWN + 1))
     if len(shown) and re.search(r"(select|,|\.)\s*\*", question, re.IGNORECASE):
         shown = shown.dropna(axis="columns", how="all")  # most of what a `*` brings belongs to trials of other kinds
+    if not len(shown) and re.search(r"\btrials\b", question, re.IGNORECASE):
+        shown.attrs["note"] = other_versions(results)
     screen = console()
     if 12 * len(shown.columns) > screen.width:  # no room to fold cells: the terminal wraps the lines
         screen.width = 100_000
@@ -181,7 +184,8 @@ def _print_ready(name: str, names: list[str], results: str, form: str, yaml: boo
         return
     people, programs = ready_questions.QUESTIONS[name](store, *names)
     if form == "table":
-        console().print(terminal(people, rule=False))
+        for number, table in enumerate(people):
+            console().print(*[""] * bool(number), terminal(table, rule=False), sep="\n")
     else:
         sql.print_table(programs, form)
 

@@ -1,6 +1,7 @@
 """Commands for the plug-ins of a project: `new` and `check`.
 
     new experiment NAME, new task NAME, new model NAME      a plug-in that runs, and a search space for it
+    new cluster slurm                                       a script that runs sweeps as jobs of Slurm
     check FILE…                                             hold plug-ins against their contracts
 
 A plug-in is checked with its defaults, beside those other plug-ins with which its kind of trial joins it.
@@ -12,6 +13,7 @@ or cannot be loaded, with one line for each mistake.
 import importlib.resources
 import keyword
 import re
+import shlex
 import string
 import sys
 from pathlib import Path
@@ -21,7 +23,7 @@ import typer
 
 from sweeper import progress
 from sweeper.command_line import CommandLine, errors_told
-from sweeper.messages import UserError, printable_lines, typed
+from sweeper.messages import UserError, instead, printable_lines, typed
 
 if TYPE_CHECKING:
     from sweeper.trial.plugins import Kind
@@ -33,14 +35,15 @@ app = CommandLine()
 
 # New
 
-KINDS = ("experiment", "task", "model")
-"""What can be begun. This package has two templates for each: a plug-in, and a search space."""
+KINDS = ("experiment", "task", "model", "cluster")
+"""What can be begun. This package has two templates for a plug-in, itself and a search space, and one for a cluster."""
 
 
 @app.command()
 def new(
     kind: Annotated[
-        Literal["experiment", "task", "model"], typer.Argument(metavar="|".join(KINDS), help="What to begin.")
+        Literal["experiment", "task", "model", "cluster"],
+        typer.Argument(metavar="|".join(KINDS), help="What to begin."),
     ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: small letters, digits and underscores.")],
 ) -> None:
@@ -48,9 +51,14 @@ def new(
 
     An experiment is any training; a task is a problem that networks are trained on (docs/adding-a-task.md), and a model
     is such a network (docs/adding-a-model.md).
+
+    new cluster slurm writes slurm.sh, which runs sweeps as jobs of Slurm (docs/cluster.md).
     """
     project = Path.cwd()
     with errors_told():
+        if kind == "cluster":
+            print(_cluster(name))
+            return
         from sweeper.space.yaml_tree import document_tree
 
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,79}", name) or keyword.iskeyword(name):
@@ -73,6 +81,21 @@ def new(
             with (project / path).open("x") as file:
                 file.write(text)
     print(f"{plugin[0]} and {space[0]} written; to train it: {typed('run', space[0])}")
+
+
+def _cluster(name: str) -> str:
+    """Write the script for a kind of cluster into the working folder, for the programs of this environment."""
+    if name != "slurm":
+        raise UserError(
+            f"{name!r} is no kind of cluster here{instead(name, ['slurm'])}; docs/cluster.md has the others"
+        )
+    template = (importlib.resources.files("sweeper") / "templates" / "slurm.sh.txt").read_text()
+    try:
+        with Path("slurm.sh").open("x") as file:
+            file.write(template.replace("PROGRAMS", shlex.quote(str(Path(sys.executable).parent))))
+    except FileExistsError:
+        raise UserError("slurm.sh is there already") from None
+    return "slurm.sh written; look at its head, then: sbatch slurm.sh SPACE.yaml RESULTS"
 
 
 # Check
@@ -132,4 +155,9 @@ def examples_of(kind: "Kind", name: str) -> "list[Trial]":
     try:
         return of_trials.examples(kind, name)
     except ValidationError as error:
-        raise UserError(f"the {kind} {name} cannot be made of its defaults: {error.errors()[0]['msg']}") from None
+        wrong = error.errors()[0]
+        field = ".".join(map(str, wrong["loc"][1:]))
+        reason = f"the {kind} {name} cannot be made of its defaults: {field}: {wrong['msg']}"
+        raise UserError(
+            f"{reason}; {typed('run', 'SPACE', '--dry-run')} checks it with the values of a space"
+        ) from None

@@ -227,8 +227,8 @@ class TrialSpec(Trial):
         So `AE_R` and `Aq_R` have one program with q = 1 and another q as data, unless their objectives are of different
         kinds.
         """
-        seen = {"baseline": Baseline.Aq_r0 if self.single_seed else Baseline.Aq_R, "start_from": None}
-        return self.model_copy(update=seen)
+        seen = {"baseline": Baseline.Aq_r0 if self.single_seed else Baseline.Aq_R}
+        return super().for_programs().model_copy(update=seen)
 
     def initial_network(self) -> Network:
         """The network before the first step, with its bank if seeds r are learned.

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from sweeper.events import PackProgressed
 from sweeper.messages import UserError, instead
-from sweeper.packs import device_memory
+from sweeper.packs import device_memory, start_from
 from sweeper.packs.failures import PluginRaised, kind_and_message
 from sweeper.packs.other_code import computed_by_other_code
 from sweeper.packs.plan import Plan, Run, Work, plan
@@ -211,12 +211,13 @@ class EvaluationRun(Run):
             return True  # by an earlier worker, which died
         try:
             network = network_of(trial, self.store.weights(of))
+            (whole,) = start_from.with_networks(self.store, [changed])
         except NoNetworkError:
             return False
         started = datetime.datetime.now(datetime.UTC)
         begun, cpu_begun = time.monotonic(), time.process_time()
         kind = kind_of(changed)
-        evaluated = kind.evaluate(changed, kind.restored(changed, network), changed.steps)
+        evaluated = kind.evaluate(whole, kind.restored(whole, network), changed.steps)
         result = TrialResult(
             trial=changed,
             of=of,

@@ -111,7 +111,8 @@ class PackRun(Run):
         )
         saved = self.continued
         self.pack = pack.part(pending if saved is None else saved.trial_ids)  # the trials of the lanes
-        self.stacked, self.trainer = stack(self.pack.trials), trainer or trainer_of(self.pack.trials[0])
+        self.trials = start_from.with_networks(destination.store, self.pack.trials)  # as programs need them
+        self.stacked, self.trainer = stack(self.trials), trainer or trainer_of(self.pack.trials[0])
         self.training = begun(self.trainer, self.stacked, saved, self._networks)
         if saved is not None and self.training.step != saved.notes["step"]:
             self.refused_checkpoint = "does not fit the network"
@@ -195,7 +196,7 @@ class PackRun(Run):
         """Evaluate every lane at the end of the first stride at or after each multiple of `Trial.evaluate_every`."""
         if self._passed(before, self.stacked.evaluate_every, self.stacked.steps):
             with self._cpu_counted():
-                found = _metrics(self.pack.trials, self.training)
+                found = _metrics(self.trials, self.training)
                 names = dict.fromkeys(name for metrics in found for name in metrics)
                 values = {name: [metrics.get(name, math.nan) for metrics in found] for name in names}
             evaluations = [*self.training.evaluations, (self.training.step, values)]
@@ -209,7 +210,7 @@ class PackRun(Run):
                 if watched.metric in curve_names(self.trainer, self.stacked):
                     value = self._latest(watched.metric)
                 else:
-                    value = _mean_metric(self.pack.trials, self.training, watched.metric)
+                    value = _mean_metric(self.trials, self.training, watched.metric)
             self.evaluated = self.training.step, value
 
     def _passed(self, before: int, every: int | None, end: int) -> bool:
@@ -300,7 +301,7 @@ class PackRun(Run):
             started=self.began,
             finished=self.began,
         )
-        row = _lane_result(before, self.training, index, self.identity)
+        row = _lane_result(before, self.trials[index], self.training, index, self.identity)
         row = dataclasses.replace(
             row,
             outcomes=row.outcomes if self.destination.outcomes else None,
@@ -311,13 +312,13 @@ class PackRun(Run):
         self.rows[self.pack.trial_ids[index]] = row.status
 
 
-def _lane_result(row: TrialResult, training: PackTraining, index: int, identity: Identity) -> TrialResult:
+def _lane_result(row: TrialResult, trial: Trial, training: PackTraining, index: int, identity: Identity) -> TrialResult:
     """The row of the lane `index` with metrics, outcomes, network and timings, or as that of a failed trial.
 
-    The given row has what is known before the evaluation. Its status is for a trial whose weights and metrics are
-    finite, and the last point of its training curve becomes a metric.
+    The given row has what is known before the evaluation, and `trial` the networks that it needs. The row's status is
+    for a trial whose weights and metrics are finite, and the last point of its training curve becomes a metric.
     """
-    state, trial, kind = training.state, row.trial, kind_of(row.trial)
+    state, kind = training.state, kind_of(trial)
     final = kind.final({name: value for _, name, value in row.curves})
     row = dataclasses.replace(row, curves=[*row.curves, *evaluation_points(training, index)])
     if (raised := training.raised[index]) is not None:

@@ -89,10 +89,13 @@ def packs(trials: Iterable[Trial], lanes: int | None, holders: Mapping[str, str]
 
 def stack(trials: Sequence[AnyTrial]) -> AnyTrial:
     """Trials of one structure in one record, as programs see them: leaves are stacked along a leading lane axis."""
-    return jax.tree.map(
-        lambda *leaves: np.array(leaves, np.int32 if isinstance(leaves[0], int) else np.float32),
-        *(trial.for_programs() for trial in trials),
-    )
+
+    def stacked(*leaves: Any) -> np.ndarray:
+        if isinstance(leaves[0], np.ndarray):  # of a network
+            return np.stack(leaves)
+        return np.array(leaves, np.int32 if isinstance(leaves[0], int) else np.float32)
+
+    return jax.tree.map(stacked, *(trial.for_programs() for trial in trials))
 
 
 def lane(tree: Tree, index: int) -> Tree:

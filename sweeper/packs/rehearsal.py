@@ -51,12 +51,13 @@ def programs(trial: Trial) -> dict[str, Program]:
 
     def traced(plugin: Any, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
         with attributed(plugin, method), vectorisation.built_for("cpu"), jax_settings.one_thread():
-            program = compilation.traced(function, trial.for_programs(), *arguments)
+            program = compilation.traced(function, seen, *arguments)
             text = program.lower(lowering_platforms=("cpu",)).as_text()
         effects = {type(effect).__name__.removesuffix("Effect") for effect in program.jaxpr.effects} - HARMLESS
         found[method] = Program(plugin, hashlib.sha256(text.encode()).hexdigest(), tuple(sorted(effects)))
         return program.out_info
 
+    seen = kind_of(trial).by_shapes(trial)
     kind_of(trial).trace_programs(trial, traced)
     return found
 

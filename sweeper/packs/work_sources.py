@@ -8,23 +8,28 @@ Invariants:
     - An adaptive search proposes setting n when exactly the values of the settings up to n - WINDOW have been given to
       it, in order. So the settings depend on the space and on the results alone, never on the number of workers or on
       interruptions.
+    - What is added to `search.first` at a later start comes after the settings that earlier starts have planned, which
+      the records of these starts say. So what they have run stays a part of the search.
     - The value of a setting is the mean over all of its trials. A setting with a trial that was stopped early has been
       pruned; one with a trial that failed or has no finite value has failed.
 """
 
 import itertools
 import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sweeper.messages import counted
 from sweeper.packs.checkpointed_trials import holders
 from sweeper.packs.halving import HalvingWork
 from sweeper.packs.packing import cells
 from sweeper.packs.plan import ListedWork, WorkSource, plan
+from sweeper.space.known_settings import recorded_settings
 from sweeper.space.problems import SearchSpaceError
+from sweeper.space.search_methods import Search, Setting
+from sweeper.space.search_space import search_of
 from sweeper.space.sweep_spec import SweepSpec
-from sweeper.store.store import Status, Store
+from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial.trial import Trial, trial_id
 
 WINDOW = 8
@@ -49,7 +54,13 @@ def work_source(
     """
     search = spec.search
     if search.ADAPTS:
-        study = AdaptiveWork(spec, committed, done, values, holders(store, (), None))
+        earlier = [record for record in store.sweeps() if record.name == spec.name] if spec.first else ()
+        began, added = _additions(spec, earlier)
+        held = holders(store, (), None)
+        study, placed = AdaptiveWork(spec, committed, done, values, held, began), []
+        for addition in added:
+            placed.append((study.turns_within(addition.after), addition.settings))
+            study = AdaptiveWork(spec, committed, done, values, held, began, [*placed])
         return study, search.title(len(study.planned))
     if search.halving is not None:
         halving = HalvingWork(spec, search.halving, store, committed, done, fingerprint)
@@ -72,11 +83,41 @@ class _Asked(NamedTuple):
     packs: set[str]  # ids of those that have not ended
 
 
+class _Addition(NamedTuple):
+    """Settings that were added to `search.first` at a later start."""
+
+    settings: tuple[Setting, ...]
+    after: frozenset[str]  # ids of the trials that were planned before
+
+
+def _additions(spec: SweepSpec, earlier: Sequence[SweepRecord]) -> tuple[tuple[Setting, ...], list[_Addition]]:
+    """What a search tried first when it began, and what was added since; where an entry was removed, it begins anew."""
+    known: list[Setting] = []
+    planned: frozenset[str] = frozenset()
+    added: list[_Addition] = []
+    for record in earlier:
+        search = search_of(record.text, record.overrides)
+        if _but_first(search) != _but_first(spec.search):
+            continue  # was another search, of which this one takes nothing up
+        had = recorded_settings(spec.tree, search)
+        if any(setting not in had for setting in known) or any(setting not in spec.first for setting in had):
+            return spec.first, []
+        added.append(_Addition(tuple(setting for setting in had if setting not in known), planned))
+        known, planned = had, frozenset(record.trial_ids)
+    added.append(_Addition(tuple(setting for setting in spec.first if setting not in known), planned))
+    return added[0].settings, [each for each in added[1:] if each.settings]
+
+
+def _but_first(search: Search) -> Mapping[str, Any]:
+    return search.model_dump(exclude={"first", "trials", "mode"})  # a mode may be that of the plug-in
+
+
 class AdaptiveWork(WorkSource):
     """The work of an adaptive search: its settings so far are asked for again, then further ones.
 
     `metric` gives the values of a metric for trials, without those that are not finished or have no finite value; None
-    if one was stopped early. For the other arguments see `plan.plan`.
+    if one was stopped early. The search begins with the settings `began`, and those of `placed` come after so many
+    others. For the other arguments see `plan.plan`.
     """
 
     def __init__(
@@ -86,11 +127,14 @@ class AdaptiveWork(WorkSource):
         done: frozenset[Status],
         metric: Callable[[Iterable[Trial], str], list[float] | None],
         holders: Mapping[str, str] | None = None,
+        began: Sequence[Setting] = (),
+        placed: Sequence[tuple[int, Sequence[Setting]]] = (),
     ):
         super().__init__(done)
-        self._study = spec.search.study(spec.tree)
+        self._study = spec.search.study(spec.tree, began)
+        self._placed = placed
         self._spec, self._committed, self._metric, self._holders = spec, committed, metric, holders
-        self._settings = spec.search.draws
+        self._settings = (spec.search.trials or 0) + len(began) + sum(len(settings) for _, settings in placed)
         self._asked: list[_Asked] = []
         self._told = 0
         self._advance()
@@ -106,6 +150,11 @@ class AdaptiveWork(WorkSource):
         known = list(self.planned.values())
         later = len(known) * (self._settings - len(self._asked)) / len(self._asked)
         return [*super().expected(pending), *itertools.islice(itertools.cycle(known), round(later))]
+
+    def turns_within(self, trial_ids: frozenset[str]) -> int:
+        """How many settings were asked for before the first of which some trial is none of these."""
+        within = (trial_ids.issuperset(map(trial_id, asked.trials)) for asked in self._asked)
+        return sum(1 for _ in itertools.takewhile(bool, within))
 
     def settle(self, pack_id: str, whole: bool = True) -> None:
         for asked in self._asked:
@@ -133,6 +182,9 @@ class AdaptiveWork(WorkSource):
                 return
 
     def _ask(self) -> _Asked:
+        for turn, settings in self._placed:
+            if turn == len(self._asked):
+                self._study.enqueue(settings)
         try:
             asked = self._spec.trials_of(self._study.ask())
         except SearchSpaceError as error:

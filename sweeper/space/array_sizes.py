@@ -49,7 +49,7 @@ def _largest_array(trial: Trial) -> int:
 
     def traced(plugin: Any, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
         with attributed(plugin, method):
-            jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(trial.for_programs(), *arguments)
+            jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(kind_of(trial).by_shapes(trial), *arguments)
         sizes.extend(_sizes(jaxpr.jaxpr))
         return shapes
 

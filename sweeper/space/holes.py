@@ -38,6 +38,7 @@ from pydantic import (
 
 from sweeper.space import formulas, validation_messages
 from sweeper.space.problems import Problem, Refused, shown
+from sweeper.space.scales import Scale
 from sweeper.space.yaml_tree import OPENING, RESERVED, Alternatives, Node, plain, signature
 from sweeper.trial.entry_names import is_number
 from sweeper.trial.field_types import Count, Positive, infinity
@@ -80,6 +81,11 @@ class Hole(BaseModel):
         """The trees that are checked before anything runs: every option, or the ends between which all others are."""
         return self.options
 
+    @property
+    def scale(self) -> Scale | None:
+        """Where its numbers lie; None of a list of values."""
+        return None
+
     def grid_size(self, draws: bool) -> int:
         """Number of settings of a grid; if a search draws, the most trees that one value in a setting stands for."""
         return 1 if draws and self.DRAWN else len(self.options)
@@ -91,6 +97,19 @@ class Hole(BaseModel):
     def suggested(self, trial: "OptunaTrial", path: str) -> Any:
         """What a setting holds for the hole, by Optuna, which knows it as the parameter `path`."""
         return trial.suggest_int(path, 0, len(self.options) - 1)
+
+    def held(self, value: Node) -> Any:
+        """What a setting holds if this value is to stand in place of the hole; a `ValueError` if it cannot."""
+        wanted = signature(value)
+        for number, option in enumerate(self.options):
+            if signature(option) == wanted:
+                return number
+        ends = f"{shown(self.options[0].value)} to {shown(self.options[-1].value)}"
+        raise ValueError(f"is none of the {len(self.options):,} values from {ends}, got {shown(value.value)}")
+
+    def parameter(self, held: Any) -> Any:
+        """The value of Optuna's parameter for what a setting holds."""
+        return held
 
     def filled(self, node: Node, setting: Mapping[str, Any]) -> Node:
         """The tree in place of the hole, which stands at `node` and is drawn."""
@@ -201,6 +220,11 @@ class Logspace(Hole):
         whole = all(isinstance(end.value, int) for end in self._content.value) and all(map(float.is_integer, values))
         return [replace(self._content, value=int(value) if whole else value) for value in values]
 
+    @property
+    def scale(self) -> Scale:
+        values = [option.value for option in self.options]
+        return Scale(min(values), max(values), log=True, whole=all(isinstance(value, int) for value in values))
+
 
 # Ranges
 
@@ -227,8 +251,18 @@ class _Range(Hole):
     def probed(self) -> Sequence[Node]:
         return [replace(end, value=value) for end, value in zip(self._content.value, self.ends, strict=True)]
 
+    @property
+    def scale(self) -> Scale:
+        return Scale(*self.ends, log=self.LOGARITHMIC)
+
     def suggested(self, trial: "OptunaTrial", path: str) -> float:
         return trial.suggest_float(path, *self.ends, log=self.LOGARITHMIC)
+
+    def held(self, value: Node) -> Any:
+        low, high = self.ends
+        within = is_number(value.value) and low <= value.value <= high
+        _require(within, f"must be between {shown(low)} and {shown(high)}", value.value)
+        return value.value
 
     def filled(self, node: Node, setting: Mapping[str, Any]) -> Node:
         low, high = self.ends
@@ -279,6 +313,10 @@ class Uniform(_Range):
     def probed(self) -> Sequence[Node]:
         return [self.options[0], self.options[-1]] if self.options else super().probed
 
+    @property
+    def scale(self) -> Scale:
+        return super().scale._replace(high=self.options[-1].value, step=self.step) if self.step else super().scale
+
     def drawn(self, u: float) -> Any:
         return super().drawn(u) if self.options else self._between(u)
 
@@ -295,6 +333,12 @@ class Uniform(_Range):
 
     def _suggested(self, trial: "OptunaTrial", path: str, last: Any) -> Any:
         return trial.suggest_float(path, self.ends[0], last, step=self.step)
+
+    def held(self, value: Node) -> Any:
+        return Hole.held(self, value) if self.options else super().held(value)
+
+    def parameter(self, held: Any) -> Any:
+        return self.options[held].value if self.options else held
 
     def filled(self, node: Node, setting: Mapping[str, Any]) -> Node:
         return self.options[setting[node.path]] if self.options else super().filled(node, setting)
@@ -314,6 +358,10 @@ class Int(Uniform):
             _require(self.ends[0] > 0, "int[0]: must be above 0 on a logarithmic scale", self.ends[0])
         return self
 
+    @property
+    def scale(self) -> Scale:
+        return super().scale._replace(log=self.log, whole=True)
+
     def _between(self, u: float) -> int:
         low, high = self.ends
         if not self.log:
@@ -327,6 +375,11 @@ class Int(Uniform):
 
     def filled(self, node: Node, setting: Mapping[str, Any]) -> Node:
         return super().filled(node, setting) if self.options else replace(node, value=setting[node.path])
+
+    def held(self, value: Node) -> Any:
+        held = super().held(value)
+        _require(isinstance(held, int), "must be an integer", value.value)
+        return held
 
 
 KINDS: Mapping[str, type[Hole]] = {
@@ -414,7 +467,7 @@ def grid(node: Node) -> Iterator[Node]:
 
 
 def filled(node: Node, setting: Mapping[str, Any]) -> Node:
-    """The tree with every hole that is drawn filled, by the index of an option or by a value."""
-    if isinstance(node.value, Hole) and node.value.DRAWN:
+    """The tree with every hole of the setting filled, by the index of an option or by a value."""
+    if isinstance(node.value, Hole) and node.path in setting:
         return node.value.filled(node, setting)
     return node.with_children([filled(child, setting) for child in node.children])

@@ -11,6 +11,7 @@ from this class; callers never check which method it is. `sweeper.packs.work_sou
 A new method is a class, and a name in `Method`.
 """
 
+import itertools
 import operator
 import random
 import warnings
@@ -25,7 +26,7 @@ from sweeper.space import formulas, holes
 from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.halving import Halving
 from sweeper.space.holes import MAX_SETTINGS, Choice, Hole, holes_in
-from sweeper.space.yaml_tree import Node
+from sweeper.space.yaml_tree import Node, signature
 from sweeper.trial.field_types import ListOf
 from sweeper.trial.kinds import Goal, kind_with
 from sweeper.trial.record import Spec
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from optuna.trial import Trial as OptunaTrial
 
 T = TypeVar("T")
+
+Setting = Mapping[str, Any]
+"""For the path of a hole the index of an option, or a number."""
 
 OneOrMore = Annotated[ListOf[T], BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value])]
 """Several values, of which a single one needs no list."""
@@ -57,6 +61,8 @@ class Search(Spec):
     # Several for a Pareto front; a kind of trial may have one that is meant where none is written
     metric: Annotated[OneOrMore[str], Field(min_length=1)] = Field(default_factory=lambda: (kind_with({}).goal,))
     mode: Annotated[OneOrMore[Literal["min", "max"]], Field(min_length=1)] = ("max",)
+    # Partial trials with values for holes, which are tried before all else (`known_settings`)
+    first: ListOf[dict[Any, Any]] = ()
     early_stopping: EarlyStopping | None = None
 
     @model_validator(mode="after")
@@ -75,14 +81,17 @@ class Search(Spec):
 
     @property
     def draws(self) -> int:
-        """Number of settings to draw; 0 for a method that takes all."""
-        return self.trials or 0
+        """Number of settings to draw, those of `first` among them; 0 for a method that takes all."""
+        return len(self.first) + (self.trials or 0) if self.DRAWS else 0
 
-    def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
-        """For every setting, in order, the filled trees of its training seeds; a `ValueError` if the search adapts."""
+    def settings(self, tree: Node, first: Sequence[Setting] = ()) -> Iterator[Iterable[Node]]:
+        """For every setting, in order, the filled trees of its training seeds; a `ValueError` if the search adapts.
+
+        `first` are what the entries of that name mean, in which holes are left out.
+        """
         raise ValueError(f"the search {self.method} has no list of trials; see study()")
 
-    def study(self, tree: Node) -> "OptunaStudy":
+    def study(self, tree: Node, first: Sequence[Setting] = ()) -> "OptunaStudy":
         """A study without values; equal values make it propose equal settings. A `ValueError` unless it adapts."""
         raise ValueError(f"the search {self.method} proposes no settings; see settings()")
 
@@ -106,6 +115,18 @@ class Search(Spec):
         return ""
 
 
+def known_first(tree: Node, first: Sequence[Setting]) -> Iterator[Node]:
+    """Every filled tree of the grid once, beginning with those that have what a setting of `first` has."""
+    if not first:
+        yield from holes.grid(tree)
+        return
+    seen = set()
+    for each in itertools.chain(*(holes.grid(holes.filled(tree, setting)) for setting in first), holes.grid(tree)):
+        if (key := signature(each)) not in seen:
+            seen.add(key)
+            yield each
+
+
 def open_holes(tree: Node) -> dict[str, Hole]:
     """Every hole that is drawn, by its path, in the order of paths.
 
@@ -124,27 +145,29 @@ class GridSearch(Search):
 
     method: Literal["grid"] = "grid"
 
-    def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
-        return iter([holes.grid(tree)])
+    def settings(self, tree: Node, first: Sequence[Setting] = ()) -> Iterator[Iterable[Node]]:
+        return iter([known_first(tree, first)])
 
 
 class RandomSearch(Search):
     """Draws `trials` settings, each from its own index and the search seed.
 
     Every hole of a setting has a random stream of its own. So its draws depend on no other hole, and a search with more
-    trials begins with the settings of the shorter search.
+    trials begins with the settings of the shorter search. What a setting of `first` leaves out is drawn from what it
+    says, so that it depends on no other.
     """
 
     DRAWS = True
 
     method: Literal["random"]
 
-    def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
+    def settings(self, tree: Node, first: Sequence[Setting] = ()) -> Iterator[Iterable[Node]]:
         open_to_draw = open_holes(tree).items()
-        for index in range(self.draws):
+        known = [(sorted(setting.items()), setting) for setting in first]
+        for index, said in itertools.chain(known, ((index, {}) for index in range(self.trials or 0))):
             uniform = {path: random.Random(f"{self.seed}/{index}/{path}").random() for path, _ in open_to_draw}
             setting = {path: hole.drawn(uniform[path]) for path, hole in open_to_draw}
-            yield holes.grid(holes.filled(tree, setting))
+            yield holes.grid(holes.filled(tree, {**setting, **said}))
 
 
 class HalvingSearch(Halving, Search):
@@ -164,8 +187,8 @@ class HalvingSearch(Halving, Search):
     def halving(self) -> Halving:
         return self
 
-    def settings(self, tree: Node) -> Iterator[Iterable[Node]]:
-        for setting in holes.grid(tree):
+    def settings(self, tree: Node, first: Sequence[Setting] = ()) -> Iterator[Iterable[Node]]:
+        for setting in known_first(tree, first):
             trial = setting.value["trial"]
             seed = formulas.resolved(setting, trial.value.get("seed", Node(0, f"{trial.path}.seed", None)))
             seeds = range(seed.value * self.starts, (seed.value + 1) * self.starts)
@@ -205,8 +228,8 @@ class OptunaSearch(Search):
     method: Literal["optuna"]
     sampler: Sampler = Sampler()
 
-    def study(self, tree: Node) -> "OptunaStudy":
-        return OptunaStudy(self, tree)
+    def study(self, tree: Node, first: Sequence[Setting] = ()) -> "OptunaStudy":
+        return OptunaStudy(self, tree, first)
 
     def title(self, trials: int) -> str:
         return f"an Optuna search of {counted(self.draws, 'setting')}, {counted(trials, 'trial')} so far"
@@ -218,7 +241,7 @@ class OptunaStudy:
     Settings are told by the number of their turn, from 0, in which they were asked for.
     """
 
-    def __init__(self, search: OptunaSearch, tree: Node):
+    def __init__(self, search: OptunaSearch, tree: Node, first: Sequence[Setting] = ()):
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)  # samplers warn of themselves
@@ -229,6 +252,13 @@ class OptunaStudy:
         )
         self._tree = tree
         self._asked: list[OptunaTrial] = []
+        self.enqueue(first)
+
+    def enqueue(self, settings: Sequence[Setting]) -> None:
+        """Ask for these settings next; holes that they leave out are the sampler's."""
+        open_to_draw = open_holes(self._tree)
+        for setting in settings:
+            self._study.enqueue_trial({path: open_to_draw[path].parameter(held) for path, held in setting.items()})
 
     def ask(self) -> Mapping[str, Any]:
         """The next setting: for every path in `open_holes` a value, or the index of an entry of a choice."""

@@ -29,6 +29,7 @@ from sweeper.space.array_sizes import too_large
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS, Choice
+from sweeper.space.known_settings import known_settings
 from sweeper.space.limits import Limits
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
 from sweeper.space.resources import Resources
@@ -166,6 +167,9 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     stop_at(_too_many(top.search, root, tree), _undrawable(top.search, tree))
     stop_at(_unusable_sampler(top.search, root, tree))
     stop_at(_illegal_values(tree, exclusions, root))
+    first = descendant(root, ("search", "first")).children if top.search.first else []
+    known = known_settings(tree, first, top.search.seed, problems)
+    stop_at(problems)
     spec = SweepSpec(
         name=top.name,
         description=top.description,
@@ -179,6 +183,7 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
         document=root,
         tree=tree,
         exclusions=exclusions,
+        first=known,
     )
     spec = _directed(spec)
     stop_at(_wrong_metrics(spec))
@@ -269,11 +274,11 @@ def _wrong_metrics(spec: SweepSpec) -> Iterator[Problem]:
     if "metric" in written:
         known = [TRAIN_LOSS, *names.metrics]
         asked += [(("search", "metric", place), metric, known) for place, metric in enumerate(search.metric)]
-    if search.halving is not None:
+    if search.halving is not None and names.curves_known:
         asked.append((("search", "curve"), search.halving.curve, names.curves))
     if goal is not None:
         asked.append((("limits", "goal", "metric"), goal.metric, names.metrics))
-    if stopping is not None and stopping.metric not in names.training_curves:
+    if stopping is not None and names.curves_known and stopping.metric not in names.training_curves:
         asked.append(
             (("search", "early_stopping", "metric"), stopping.metric, [*names.training_curves, *names.metrics])
         )

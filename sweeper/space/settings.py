@@ -22,7 +22,7 @@ MAX_FAILURES = 1000
 class Settings:
     """Makes the trials of the settings of a tree one after the other.
 
-    `found` completes a trial that starts from another, or raises a `StartError`.
+    `found` completes a trial that needs the network of another, or raises a `StartError`.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Settings:
             except Refused as refused:
                 self.problems.append(refused.problem)
             except StartError as error:
-                at = descendant(trial, ("start_from",))
+                at = descendant(trial, error.path.split("."))
                 self.problems.append(at.problem(str(error)))
             except ValidationError as error:
                 self.problems += validation_messages.problems_of(error, trial, record_of(trial.value))

@@ -20,12 +20,12 @@ from sweeper.space import holes
 from sweeper.space.limits import Limits
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
-from sweeper.space.search_methods import Search
+from sweeper.space.search_methods import Search, Setting
 from sweeper.space.settings import Settings
 from sweeper.space.trial_names import TrialNames
 from sweeper.space.yaml_tree import Node, plain
 from sweeper.trial.record import canonical
-from sweeper.trial.start_from import StartError
+from sweeper.trial.start_from import StartError, starts_in
 from sweeper.trial.trial import Trial, leaf_values, trial_id
 
 
@@ -59,8 +59,8 @@ class Expansion:
 
 
 def _without_store(trial: Trial) -> Trial:
-    if trial.start_from is not None:
-        raise StartError("which trial this is, a plan finds in a store")
+    for path, _ in starts_in(trial):
+        raise StartError("which trial this is, a plan finds in a store", path)
     return trial
 
 
@@ -81,7 +81,8 @@ class SweepSpec:
     # Variables and the whole trial, with their holes; of several variants the choice among such trees
     tree: Node = field(repr=False)
     exclusions: tuple[Node, ...] = field(repr=False)  # conditions that leave settings out
-    # The same trial with the id of the trial that it starts from, or a `StartError` (`sweeper.packs.start_from`)
+    first: tuple[Setting, ...] = ()  # what the search tries before all else
+    # The same trial with the ids of those whose networks it needs, or a `StartError` (`sweeper.packs.start_from`)
     found: Callable[[Trial], Trial] = field(default=_without_store, repr=False)
 
     @functools.cached_property
@@ -89,7 +90,14 @@ class SweepSpec:
         """The names that the trials will have."""
         # A probe with a mistake is a combination that the space leaves out; there may be any number of them.
         probes = Settings(self.tree).trials([holes.probes(self.tree)], failures=math.inf)
-        return TrialNames(trial for _, _, trial in probes)
+        return TrialNames(map(self._known, (trial for _, _, trial in probes)))
+
+    def _known(self, trial: Trial) -> Trial:
+        """The trial as `found`, or as it is where nothing is found, such as without a store."""
+        try:
+            return self.found(trial)
+        except StartError:
+            return trial
 
     @property
     def pack_lanes(self) -> int | None:
@@ -118,7 +126,7 @@ class SweepSpec:
 
         Values that are legal one by one and exclude each other are a `SearchSpaceError`.
         """
-        expansion = self._expansion(self.search.settings(self.tree))
+        expansion = self._expansion(self.search.settings(self.tree, self.first))
         self.refuse_empty(expansion.settings, expansion.trials)
         return expansion
 

@@ -5,7 +5,12 @@ from functools import cached_property
 
 from sweeper.training.kind import Names, kind_of, trainer_of
 from sweeper.training.trainer import curve_names
+from sweeper.trial.start_from import starts_in
 from sweeper.trial.trial import Trial
+
+
+def _whole(trial: Trial) -> bool:
+    return all(start.found or path == "start_from" for path, start in starts_in(trial))
 
 
 class TrialNames:
@@ -17,10 +22,17 @@ class TrialNames:
 
     def __init__(self, trials: Iterable[Trial]):
         first_of_kind: dict[tuple[str | None, ...], Trial] = {}
-        for trial in (trial.with_every_name() for trial in trials):
+        # The first whose networks a plan has found: shapes of an experiment may depend on them.
+        every = sorted((trial.with_every_name() for trial in trials), key=lambda trial: not _whole(trial))
+        for trial in every:
             first_of_kind.setdefault(tuple(getattr(trial, part).name for part in trial.DECLARED.parts), trial)
         self.trials = list(first_of_kind.values())  # one of every combination of plug-ins and optimiser
         self.tasks = list(dict.fromkeys(trial.folder.task for trial in self.trials))
+
+    @property
+    def curves_known(self) -> bool:
+        """Whether training curves can be asked for: not while a space is read, if they need networks of a store."""
+        return all(map(_whole, self.trials))
 
     @property
     def lanes_together(self) -> bool:

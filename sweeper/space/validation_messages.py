@@ -19,6 +19,18 @@ from sweeper.space.yaml_tree import OPENING, RESERVED, Node, descendant, entry_a
 from sweeper.trial import plugins
 from sweeper.trial.trial import Trial
 
+_HABITS = (
+    (r"\$\{(trial|variables)\b", "a value that follows from others is {formula: 2 * trial.steps}"),
+    (r"\$\{", "nothing is put in for ${…}: write the value, or let the shell put in $X"),
+    (r"(range|interval|choice)\(|[^,]+,", "several values are {choice: [a, b]}, a range {uniform: [a, b]}"),
+)
+"""What overrides and configurations of Hydra have, as patterns of a text that fits no field, and what it is here."""
+
+_KEYS = {"values": "choice: [a, b]", "grid_search": "choice: [a, b]", "value": "the value alone"} | dict.fromkeys(
+    ("min", "max", "distribution"), "uniform, log_uniform or int: [min, max]"
+)
+"""What opens a parameter of W&B or Ray Tune, and what it is here."""
+
 
 def problems_of(error: ValidationError, node: Node, record: type[BaseModel]) -> list[Problem]:
     """The problems of the tree `node`, whose data pydantic has refused as a record."""
@@ -42,7 +54,7 @@ def _problem(detail: Mapping[str, Any], node: Node, record: type[BaseModel]) -> 
             return _raised(context["error"], at)
     found = context.get("tag", at.value)
     names = re.findall(r"'([^']*)'", context.get("expected_tags", context.get("expected", "")))
-    hint = did_you_mean(nearest_name(found, names)) or _hole_meant(at.value, location, record)
+    hint = did_you_mean(nearest_name(found, names)) or _hole_meant(at.value, location, record) or _habit(at.value)
     if detail["type"] == "tuple_type" and isinstance(found, list):
         hint = "; no file has a tuple: declare the field as ListOf[…] of sweeper.trial.field_types"
     message = re.sub(r"^\w+ (?=should )| or (instance|object) .*", "", detail["msg"])
@@ -94,7 +106,15 @@ def _hole_meant(value: Any, location: Sequence[Any], record: type[BaseModel]) ->
     if not isinstance(value, dict) or not value or not issubclass(record, Trial):
         return ""
     key = next(iter(value))
+    if key in _KEYS:
+        return f"; {shown(key)} opens no hole; write {_KEYS[key]}"
     return f"; {shown(key)} opens no hole{instead(key, OPENING.get(location[-1], RESERVED))}"
+
+
+def _habit(value: Any) -> str:
+    """The end of a message on a text that would be more than one value elsewhere."""
+    meant = (words for pattern, words in _HABITS if isinstance(value, str) and re.match(pattern, value))
+    return next((f"; {words}" for words in meant), "")
 
 
 def _raised(error: Exception, at: Node) -> Problem:
@@ -103,7 +123,8 @@ def _raised(error: Exception, at: Node) -> Problem:
     Its message may begin with the path of a field, with a place in a list, or both, such as `int[0]: `.
     """
     if isinstance(error, plugins.PluginError):
-        return descendant(at, ["name"]).problem(str(error))
+        named = descendant(at, ["name"])
+        return named.problem(str(error) + _habit(named.value))
     if match := re.match(r"([a-z][\w.]*(?:\[\d+\])?|\[\d+\]): (.*)", str(error), re.DOTALL):
         location = [int(part) if part.isdigit() else part for part in re.findall(r"\w+", match[1])]
         if (blamed := descendant(at, location)) is not at:

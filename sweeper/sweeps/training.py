@@ -205,7 +205,7 @@ def train_one(spec: SweepSpec, store: Store, wanted: str, output: Output) -> boo
     output.say(f"{trial.words}, not stored")
     with tempfile.TemporaryDirectory() as folder:
         kept = Store.open(folder)
-        start_from.copy_start(trial, store, kept)
+        start_from.copy_networks(trial, store, kept)
         origin = provenance.capture(provenance.command_line(sys.argv))
         pack = Pack((trial,))
         run = PackRun(pack, pack.trial_ids, Destination(kept, origin, outcomes=False, networks=False))

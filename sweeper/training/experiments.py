@@ -17,7 +17,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -30,9 +30,11 @@ from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
 from sweeper.training.named_weights import first_difference, named_leaves
 from sweeper.training.trainer import Failure, Trainer, over_lanes
 from sweeper.trial import jax_settings, plugins, vectorisation
-from sweeper.trial.contract_checks import attributed, broken, check_array, check_name
+from sweeper.trial.contract_checks import ContractError, attributed, broken, check_array, check_name, place
 from sweeper.trial.experiment_contract import Evaluated, Experiment, Step
 from sweeper.trial.experiment_trial import ExperimentTrial
+from sweeper.trial.start_from import replaced, starts_in
+from sweeper.trial.trained import Trained
 
 STRIDE = 100
 """Largest number of steps of one program."""
@@ -76,11 +78,11 @@ def _plain(state: PyTree) -> PyTree:
     return jax.tree_util.tree_map_with_path(plain, state)
 
 
-def _typed(structure: Any, arrays: Sequence[Any]) -> PyTree:
-    """What an experiment knows as a state, or a network, of the structure and the leaves of what `_plain` gives."""
+def _typed(state: PyTree) -> PyTree:
+    """A state, or a network, as an experiment knows it, of what `_plain` gives."""
     return jax.tree.map(
         lambda node: jax.random.wrap_key_data(node.data, impl=node.implementation) if _is_key(node) else node,
-        structure.unflatten(arrays),
+        state,
         is_leaf=_is_key,
     )
 
@@ -91,6 +93,45 @@ def _is_key(node: Any) -> bool:
 
 def _arrays(tree: PyTree) -> tuple[Any, ...]:
     return tuple(jax.tree.leaves(tree))
+
+
+# Networks of other trials, in fields of an experiment
+
+
+def _trained(trial: ExperimentTrial) -> Iterator[tuple[str, Trained]]:
+    return ((path, start) for path, start in starts_in(trial) if isinstance(start, Trained))
+
+
+def _bare(trial: ExperimentTrial) -> ExperimentTrial:
+    """The trial as programs see it, but for the networks that its fields name."""
+    seen = trial.for_programs()
+    for path, start in _trained(seen):
+        seen = replaced(seen, path, start.model_copy(update={"kept": None}))
+    return seen
+
+
+def _by_shapes(trial: ExperimentTrial) -> ExperimentTrial:
+    """The trial, or stacked trials, as programs see it, with shapes in place of the networks that its fields name.
+
+    It is a `ContractError` if a plan has not found one of them.
+    """
+    seen, lanes = trial.for_programs(), np.shape(trial.seed)
+    for path, start in _trained(seen):
+        if start.experiment is None:
+            field = path.removeprefix("experiment.")
+            raise ContractError(
+                f"{place(trial.experiment, 'init')}: the field {field} names a trial of a store, which a plan finds: "
+                "sweeper run SPACE --dry-run checks this experiment"
+            )
+        kept = _beginning(start.as_trial.model_copy(update={"seed": trial.seed})).kept
+        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((*lanes, *leaf.shape), leaf.dtype), kept)
+        seen = replaced(seen, path, start.model_copy(update={"kept": shapes}))
+    return seen
+
+
+def _own(trial: ExperimentTrial) -> Experiment:
+    """The experiment of a trial in a program, with the networks that its fields name as their authors know them."""
+    return _typed(trial.experiment)
 
 
 # Data
@@ -111,9 +152,9 @@ class _OutOfReach:
     __float__ = __int__ = __bool__ = __index__ = __array__ = __neg__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse
 
 
-def _without_leaves(experiment: Experiment) -> tuple[Any, Experiment]:
+def _without_leaves(trial: ExperimentTrial) -> tuple[Any, Experiment]:
     """The structure of an experiment, and a record of that structure whose traced fields cannot be used."""
-    leaves, structure = jax.tree_util.tree_flatten_with_path(experiment)
+    leaves, structure = jax.tree_util.tree_flatten_with_path(_bare(trial).experiment)
     out_of_reach = [_OutOfReach(jax.tree_util.keystr(path, simple=True, separator=".")) for path, _ in leaves]
     return structure, structure.unflatten(out_of_reach)
 
@@ -128,7 +169,7 @@ def data_of(trial: ExperimentTrial) -> PyTree:
 
 
 def _data_of(trial: ExperimentTrial) -> tuple[PyTree, str | None]:
-    structure, experiment = _without_leaves(trial.experiment)
+    structure, experiment = _without_leaves(trial)
     if structure not in _data:
         one = jax_settings.one_thread if vectorisation.in_turns() else contextlib.nullcontext
         with attributed(experiment, "data"), one():
@@ -149,7 +190,7 @@ def _digest(data: PyTree) -> str | None:
 
 def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
     """The data with shapes in place of arrays; no device is needed."""
-    _, experiment = _without_leaves(trial.experiment)
+    _, experiment = _without_leaves(trial)
     with attributed(experiment, "data"):
         return jax.eval_shape(lambda: jax.tree.map(jnp.asarray, experiment.data()))
 
@@ -171,9 +212,9 @@ _beginnings: dict[Any, Beginning] = {}
 
 def _beginning(trial: ExperimentTrial) -> Beginning:
     """What shapes say of the first state of a trial, or of stacked trials."""
-    structure = jax.tree.structure(trial.for_programs())
+    structure = jax.tree.structure(_bare(trial))
     if structure not in _beginnings:
-        one, data, experiment = _by_shapes(trial), _shapes_of_data(trial), trial.experiment
+        one, data, experiment = _one_by_shapes(trial), _shapes_of_data(trial), trial.experiment
         with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX, also in a driver
             with attributed(experiment, "init"):
                 state = jax.eval_shape(_first, one, data)
@@ -198,12 +239,12 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _first(trial: ExperimentTrial, data: PyTree) -> PyTree:
-    return _plain(trial.experiment.init(_before(trial, data)))
+    return _plain(_own(trial).init(_before(trial, data)))
 
 
 def _first_and_kept(trial: ExperimentTrial, data: PyTree) -> tuple[PyTree, PyTree]:
-    state = trial.experiment.init(_before(trial, data))
-    return _plain(state), _plain(trial.experiment.network(state))
+    state = _own(trial).init(_before(trial, data))
+    return _plain(state), _plain(_own(trial).network(state))
 
 
 def _before(trial: ExperimentTrial, data: PyTree) -> Step:
@@ -226,7 +267,7 @@ def _init(trial: ExperimentTrial, data: PyTree, network: Sequence[Any] | None = 
     else:
         _, kept, lasts = _beginning(trial)
         structure = jax.tree.structure(kept if lasts else _first_and_kept(trial, data)[1])
-        state = _plain(trial.experiment.start_from(_typed(structure, network), _before(trial, data)))
+        state = _plain(_own(trial).start_from(_typed(structure.unflatten(network)), _before(trial, data)))
     return ExperimentState(_arrays(state), jnp.int32(0), jnp.int32(0))
 
 
@@ -235,7 +276,7 @@ def _step(
 ) -> tuple[ExperimentState, dict[str, Float[Array, ""]]]:
     """The state after a step, and its numbers in float32, in the order of their names."""
     at = Step(jax.random.fold_in(trial.keys().training, now.step), now.step, trial.steps, data)
-    after, given = trial.experiment.step(_typed(structure, now.network), at)
+    after, given = _own(trial).step(_typed(structure.unflatten(now.network)), at)
     numbers = {name: jnp.asarray(given[name], jnp.float32) for name in sorted(given)}
     strange = ~jnp.isfinite(jnp.stack(list(numbers.values())))
     failure = jnp.where(now.failure > 0, now.failure, jnp.where(strange.any(), 1 + jnp.argmax(strange), 0))
@@ -278,7 +319,7 @@ def _stride(trials: ExperimentTrial, state: ExperimentState, length: int) -> tup
 
 
 def _programs(trials: ExperimentTrial) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
-    made = data_of(trials)
+    made, trials = data_of(trials), _by_shapes(trials)
     data = jax.eval_shape(lambda: made)
     state = jax.eval_shape(init, trials, data)
     programs = [(init, (trials, data)), (functools.partial(advance, length=1), (trials, state, data))]
@@ -291,6 +332,7 @@ def _programs(trials: ExperimentTrial) -> list[tuple[Callable[..., Any], tuple[A
 
 def _memory(trials: ExperimentTrial) -> int:
     data, length = _shapes_of_data(trials), min(STRIDE, trials.steps)
+    trials = _by_shapes(trials)
     state = jax.eval_shape(init, trials, data)
     return compilation.kept(advance, trials, state, data, static=(length,), donate_argnums=1).memory_bytes()
 
@@ -322,22 +364,22 @@ def form_of(trial: ExperimentTrial) -> Form:
 
     Every method is traced by shapes: nothing is computed, and no device is needed.
     """
-    structure = jax.tree.structure(trial.for_programs())
+    structure = jax.tree.structure(_bare(trial))
     if structure not in _forms:
         with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX, also in a driver
-            _forms[structure] = _form(_by_shapes(trial), trial)
+            _forms[structure] = _form(_one_by_shapes(trial), trial)
     return _forms[structure]
 
 
-def _by_shapes(trial: ExperimentTrial) -> ExperimentTrial:
-    """A trial, or one of stacked trials, with shapes in place of its leaves."""
+def _one_by_shapes(trial: ExperimentTrial) -> ExperimentTrial:
+    """A trial, or one of stacked trials, with shapes in place of its leaves and of the networks in its fields."""
 
     def one(leaf: Any) -> jax.ShapeDtypeStruct:
         kind = np.int32 if jnp.issubdtype(jnp.result_type(leaf), np.integer) else np.float32
         return jax.ShapeDtypeStruct(np.shape(leaf)[lanes:], kind)
 
     lanes = np.ndim(trial.seed)
-    return jax.tree.map(one, trial.for_programs())
+    return _by_shapes(jax.tree.map(one, _bare(trial)))
 
 
 def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
@@ -353,17 +395,18 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
     start = ExperimentState(_arrays(begun), *(jax.ShapeDtypeStruct((), np.int32) for _ in range(2)))
     seen: dict[str, Any] = {}
 
-    def require_like_init(method: str, state: PyTree, structure: Any) -> None:
+    def require_like_init(method: str, state: PyTree, structure: Any, what: str = "a state") -> None:
         by_shapes = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype), state)
         if (other := first_difference(named_leaves(begun), named_leaves(by_shapes))) is not None:
-            name, must, given = other
-            raise broken(experiment, method, f"a state with {name} {given}", f"like that of init, {must}")
+            leaf, must, is_now = other
+            given = f"{what} whose leaf {leaf or 'alone'} is {is_now}"
+            raise broken(experiment, method, given, f"{must}, as in that of init")
         if (unlike := _unlike(structure, jax.tree.structure(state))) is not None:
             raise broken(experiment, method, *unlike)
 
     def step(trial: ExperimentTrial, now: ExperimentState, data: PyTree) -> PyTree:
         key, structure = jax.random.fold_in(trial.keys().training, now.step), _structure(trial, data)
-        returned = trial.experiment.step(_typed(structure, now.network), Step(key, now.step, trial.steps, data))
+        returned = _own(trial).step(_typed(structure.unflatten(now.network)), Step(key, now.step, trial.steps, data))
         if not isinstance(returned, tuple) or len(returned) != 2 or not isinstance(returned[1], Mapping):
             raise broken(experiment, "step", _described(returned), "a tuple of the next state and a mapping of numbers")
         for name, value in returned[1].items():
@@ -401,12 +444,19 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
 
     def started(trial: ExperimentTrial, network: Sequence[Any], data: PyTree) -> None:
         structure = jax.tree.structure(kept if lasts else _first_and_kept(trial, data)[1])
-        state = _plain(trial.experiment.start_from(_typed(structure, network), _before(trial, data)))
+        state = _plain(_own(trial).start_from(_typed(structure.unflatten(network)), _before(trial, data)))
         # A structure that does not last is made anew, by `init`, in whatever follows.
-        require_like_init("start_from", state, jax.tree.structure(begun if lasts else state))
+        wanted = jax.tree.structure(begun if lasts else state)
+        require_like_init("start_from", state, wanted, f"{tried}, a state")
 
     if _can_start(experiment):
-        traced("start_from", started, _arrays(kept), data)
+        tried = "from the network that this experiment keeps itself"
+        try:
+            traced("start_from", started, _arrays(kept), data)
+        except ContractError as error:
+            if tried in str(error):
+                raise
+            raise ContractError(f"{error} (tried {tried}: a trial starts from one of the same shapes)") from None
     return Form(seen["curves"], tuple(outcomes))
 
 
@@ -448,7 +498,7 @@ def _described(value: Any) -> str:
 
 def _evaluated(trial: ExperimentTrial, network: Sequence[Any], step: Int[Array, ""], data: PyTree) -> Evaluated:
     at = Step(trial.keys().evaluation, step, trial.steps, data)
-    found = trial.experiment.evaluate(_typed(_structure(trial, data), network), at)
+    found = _own(trial).evaluate(_typed(_structure(trial, data).unflatten(network)), at)
     if isinstance(found, Evaluated):
         return found
     if not isinstance(found, Mapping):
@@ -464,7 +514,7 @@ def _evaluation(trial: ExperimentTrial, network: Sequence[Any], step: Int[Array,
 
 
 def _kept(trial: ExperimentTrial, network: Sequence[Any], data: PyTree) -> PyTree:
-    return _plain(trial.experiment.network(_typed(_structure(trial, data), network)))
+    return _plain(_own(trial).network(_typed(_structure(trial, data).unflatten(network))))
 
 
 class Experiments(Kind[ExperimentTrial]):
@@ -515,8 +565,12 @@ class Experiments(Kind[ExperimentTrial]):
             raise broken(trial.experiment, "network", "a part of the state", must)
         return _beginning(trial).kept
 
+    def by_shapes(self, trial: ExperimentTrial) -> ExperimentTrial:
+        return _by_shapes(trial)
+
     def names(self, trial: ExperimentTrial) -> Names:
-        return Names(list(trial.experiment.metrics), list(form_of(trial).outcomes))
+        known = all(start.found for _, start in _trained(trial))  # while a space is read, a store is not at hand
+        return Names(list(trial.experiment.metrics), list(form_of(trial).outcomes) if known else [])
 
     def directions(self, trial: ExperimentTrial) -> Mapping[str, bool]:
         return {name: mode == "max" for name, mode in trial.experiment.metrics.items()}
@@ -530,7 +584,7 @@ class Experiments(Kind[ExperimentTrial]):
 
     def trace_programs(self, trial: ExperimentTrial, traced: Traced) -> None:
         experiment = trial.experiment
-        data = traced(experiment, "data", lambda _: jax.tree.map(jnp.asarray, _without_leaves(experiment)[1].data()))
+        data = traced(experiment, "data", lambda _: jax.tree.map(jnp.asarray, _without_leaves(trial)[1].data()))
         state = traced(experiment, "init", _init, data)
         traced(experiment, "step", lambda trial, *now: _step(trial, _structure(trial, data), *now), data, state)
         traced(experiment, "evaluate", _evaluation, state.network, state.step, data)

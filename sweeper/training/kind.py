@@ -98,6 +98,10 @@ class Kind(abc.ABC, Generic[T]):
         """
         return self.built(trial)
 
+    def by_shapes(self, trial: T) -> T:
+        """The trial as programs see it; the networks that its fields name have shapes in place of arrays."""
+        return trial.for_programs()
+
     @abc.abstractmethod
     def names(self, trial: T) -> Names:
         """The names of what `evaluate` can make; nothing is trained, compiled or run."""

@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from sweeper.messages import nearest_name
 from sweeper.trial.kinds import declared_kinds, declared_with
-from sweeper.trial.start_from import OF_A_SEED
+from sweeper.trial.start_from import differs_by_seed
 from sweeper.trial.trial import leaf_values, traits_of_entries, with_unwritten
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def by_entries(trials: "pd.DataFrame") -> "list[tuple[dict[str, Any], pd.DataFra
     variables = trials[[name for name in trials if str(name).startswith("variables.")]].to_dict("records")
     for place, (spec, own) in enumerate(zip(trials["spec"], variables, strict=True)):
         whole = {**entries(spec), **{path: value for path, value in own.items() if value is not None}}
-        shared = {path: value for path, value in whole.items() if path not in OF_A_SEED}
+        shared = {path: value for path, value in whole.items() if not differs_by_seed(path, whole)}
         groups.setdefault(frozenset(shared.items()), (shared, []))[1].append(place)
     return [(shared, trials.iloc[places]) for shared, places in groups.values()]
 

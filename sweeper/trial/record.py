@@ -70,6 +70,13 @@ class SameAs:
     same_as: str
 
 
+class _BroughtMarker:
+    """Marks a leaf that is no setting: whoever trains puts it there, and it is neither written nor hashed."""
+
+
+BROUGHT = _BroughtMarker()
+
+
 @functools.cache
 def marks(record: "type[Spec]", *kinds: type) -> dict[str, Any]:
     """The marks of some kinds in a record, by the name of their field."""
@@ -156,7 +163,8 @@ def canonical(value: Any) -> Any:
 
 def _written(spec: Spec) -> dict[str, Any]:
     """The fields of a record as plain data, without those that mean "as before"."""
-    every = {name: canonical(getattr(spec, name)) for name in type(spec).model_fields}
+    names = type(spec).model_fields.keys() - marks(type(spec), _BroughtMarker).keys()
+    every = {name: canonical(getattr(spec, name)) for name in type(spec).model_fields if name in names}
     as_before = {
         name: canonical(mark.at) if mark.same_as is None else every[mark.same_as]
         for name, mark in marks(type(spec), Unwritten).items()

@@ -26,7 +26,7 @@ from sweeper.trial import loaded_code, plugins
 from sweeper.trial.kinds import Declared, Traits, declared_with, entry_of, kind_with
 from sweeper.trial.record import Spec, Unwritten, canonical, marks
 from sweeper.trial.remembered import remembered
-from sweeper.trial.start_from import StartFrom
+from sweeper.trial.start_from import StartFrom, replaced, starts_in
 
 
 class Folder(NamedTuple):
@@ -64,8 +64,12 @@ class Trial(Spec, abc.ABC):
 
     @property
     def plug_ins(self) -> tuple[tuple[plugins.Kind, Any], ...]:
-        """Kind and record of the plug-ins that give the trial its meaning, also those inside of others."""
-        return tuple((kind, plugin) for _, kind, plugin in _plug_ins(self))
+        """Kind and record of the plug-ins that give the trial its meaning, also those inside of others.
+
+        Those of trials whose networks it uses are the last.
+        """
+        records = (self, *(start for _, start in starts_in(self)))
+        return tuple((kind, plugin) for record in records for _, kind, plugin in _plug_ins(record))
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
@@ -111,7 +115,7 @@ class Trial(Spec, abc.ABC):
 
     def versions(self) -> dict[str, int]:
         """The versions of this checkout that count for the trial, by part; the id has them."""
-        of_plugins = {str(kind): type(plugin).VERSION for kind, plugin in self.plug_ins}
+        of_plugins = {str(kind): type(plugin).VERSION for _, kind, plugin in _plug_ins(self)}
         return of_plugins | {"numerics": NUMERICS_VERSION}
 
     def with_every_name(self) -> Self:
@@ -121,9 +125,12 @@ class Trial(Spec, abc.ABC):
     def for_programs(self) -> Self:
         """The trial as a compiled program sees it; also for trials that are stacked along a lane axis.
 
-        A program gets the network that a training begins with as an argument.
+        A program gets the networks of other trials as arguments, and does not see which trials these are.
         """
-        return self if self.start_from is None else self.model_copy(update={"start_from": None})
+        seen = self
+        for path, start in starts_in(self):
+            seen = replaced(seen, path, start.for_programs())
+        return seen
 
     @classmethod
     def traits(cls, part: Any) -> dict[str, Any]:
@@ -137,10 +144,10 @@ def used_plug_ins(trials: Iterable[Trial]) -> set[tuple[plugins.Kind, str]]:
 
 
 def _plug_ins(record: Spec, place: str = "") -> Iterator[tuple[str, plugins.Kind, Any]]:
-    """Path, kind and record of the plug-ins in a record."""
+    """Path, kind and record of the plug-ins in a record, but for those of other trials that it names."""
     for name in type(record).model_fields:
         value = getattr(record, name)
-        if isinstance(value, Spec):
+        if isinstance(value, Spec) and not isinstance(value, StartFrom):
             if (kind := getattr(type(value), "KIND", None)) is not None:
                 yield f"{place}{name}", kind, value
             yield from _plug_ins(value, f"{place}{name}.")
@@ -166,8 +173,8 @@ def trial_id(trial: Trial) -> str:
 
     The digest covers the canonical trial and its `versions`. What a trial starts from must be known by its id.
     """
-    if trial.start_from is not None and trial.start_from.setting is None:
-        raise ValueError("a trial has an id when a plan has found the trial that it starts from")
+    if not all(start.found for _, start in starts_in(trial)):
+        raise ValueError("a trial has an id when a plan has found the trials whose networks it needs")
     versions = trial.versions().items()
     written = {part: version for part, version in versions if part in _ALWAYS_WRITTEN or version != 1}
     text = json.dumps({"trial": canonical(trial), "versions": written}, sort_keys=True, allow_nan=False)

@@ -6,16 +6,19 @@ import json
 import math
 import os
 import re
+import shlex
 
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
+import sweeper
 from sweeper.analysis import results as results_frame
 from sweeper.analysis import sql
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import SHOWN
+from sweeper.messages import UserError
 from sweeper.space import search_space
 from sweeper.store import store
 from sweeper.store.store import Store, StoreError
@@ -210,7 +213,7 @@ def test_a_store_that_is_not_there_or_empty(tmp_path):
 
 # Sweeps and ready questions
 
-SPACE = with_seeds(2).replace("q: 3", "q: {choice: [2, 3]}") + "resources: {lanes: 2}\n"
+SPACE = with_seeds(2).replace("q: 3", "q: {choice: [2, 4, inf]}") + "resources: {lanes: 2}\n"
 
 
 def trained(q, seed, **metrics):
@@ -256,6 +259,26 @@ def test_the_queries_of_the_documentation_have_an_answer(swept):
         assert "avg(" not in text or "status = 'finished'" in text, "no average joins stopped trials with finished ones"
 
 
+def test_the_results_of_a_sweep_are_a_narrow_frame_that_can_be_grouped(swept):
+    frame = sweeper.results("all", swept.root)
+    assert [*frame][:7] == ["trial_id", "status", "q", "seed", "success", "success_worst5", "task"]
+    assert len(frame) == 5
+    assert frame.notna().any().all(), "no column is null everywhere"
+    assert not {"spec", "extra_metrics", "tags", "error_message"} & {*frame}
+    assert frame.groupby("evaluation_votes")["success"].count().to_dict() == {(3,): 5}
+    assert sweeper.sql("select tags from trials", swept.root).groupby("tags").size().to_dict() == {(): 5}
+    assert asked(swept, "select distinct tags from trials").stdout.split() == ["tags", "[]"]
+    with pytest.raises(UserError, match="'al'"):
+        sweeper.results("al", swept.root)
+
+
+def test_a_standard_error_is_that_of_the_average(swept):
+    text = "select q, standard_error(success) as error from trials group by q order by q"
+    two, four, infinite = sweeper.sql(text, swept.root)["error"]
+    assert (two, infinite) == (pytest.approx(0.05), pytest.approx(0.05))
+    assert math.isnan(four), "one training has none"
+
+
 def test_the_best_settings_of_a_sweep(swept):
     _, heads, *rows, note = asked(swept, "best", "all").stdout.splitlines()
     assert heads.split() == ["rank", "q", "seeds", "success_worst5", "success"]
@@ -268,13 +291,16 @@ def test_the_best_settings_of_a_sweep(swept):
 
 def test_the_best_setting_is_a_space_that_trains_it_again(swept, tmp_path):
     file = tmp_path / "again.yaml"
-    file.write_text(asked(swept, "best", "all", "--yaml").stdout)
+    file.write_text(text := asked(swept, "best", "all", "--yaml").stdout)
     space = search_space.read(file)
     assert (space.name, space.resources.lanes) == ("all-best", 2)
     assert [int(trial.seed) for trial in space.expand().trials] == [2, 3, 4, 5, 6]
     again = search_space.read(file, ("trial.seed={choice: [0, 1]}",))
     rows = [trial_id(trained(math.inf, seed).trial) for seed in (0, 1)]
     assert list(again.expand().trial_ids) == rows, "with the seeds of the search these are its trials"
+    *_, override = shlex.split(text.splitlines()[-1].removeprefix("#"))
+    other = search_space.of_text("other.yaml", SPACE.replace("[2, 4, inf]", "[1, inf]"), [override])
+    assert next(iter(other.expand().trial_ids)) == rows[0], "another search begins with it"
 
 
 @pytest.mark.parametrize(
@@ -308,3 +334,4 @@ def test_the_curves_of_a_trial(swept):
 def test_best_says_why_there_is_none_if_the_code_here_is_another_now(swept, monkeypatch):
     monkeypatch.setattr(results_frame, "numerics_version", lambda: 2)
     assert "all_trials" in refusal("query", "--results", swept.url, "best", "all")
+    assert "all_trials" in asked(swept, "select seed from trials").stdout

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import yaml
 from ray.autoscaler._private import util  # what `ray up` checks a file with; in public it goes on and asks a provider
 
 from sweeper.trial import plugins
+from tests import guides
 from tests.end_to_end.sweep_process import until
 
 pytestmark = pytest.mark.slow
@@ -104,9 +106,9 @@ def _locked(name: str) -> dict[str, set[str]]:
     return {name: {version for other, version in entries if other == name} for name, _ in entries}
 
 
-def test_a_worker_job_stays_while_slurm_does_not_answer_and_leaves_when_its_head_is_gone(tmp_path):
+def test_a_worker_job_stays_while_slurm_does_not_answer_and_leaves_when_its_head_is_gone(tmp_path, monkeypatch):
     """Stand-ins for Ray and `squeue`: a controller that cannot be reached for a moment is no head that has ended."""
-    tools, meeting, state = tmp_path / ".venv" / "bin", tmp_path / ".slurm" / "7", tmp_path / "state"
+    tools, meeting, state = tmp_path / "tools", tmp_path / ".slurm" / "7", tmp_path / "state"
     tools.mkdir(parents=True)
     meeting.mkdir(parents=True)
     for name, text in (("address", "n1:1"), ("token", "secret")):
@@ -114,7 +116,7 @@ def test_a_worker_job_stays_while_slurm_does_not_answer_and_leaves_when_its_head
     sleep = shutil.which("sleep")
     scripts = {
         "sleep": f"exec {sleep} 0.1",  # between two looks the job sleeps for seconds
-        "ray": f"echo >> ray; exec {sleep} infinity",
+        "ray": f"[[ $1 == --version ]] && exit; echo >> ray; exec {sleep} infinity",
         "squeue": "echo >> asked; case $(cat state) in RUNNING) echo RUNNING;; "
         "silent) echo 'Unable to contact slurm controller' >&2; exit 1;; "
         "*) echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1;; esac",
@@ -127,7 +129,13 @@ def test_a_worker_job_stays_while_slurm_does_not_answer_and_leaves_when_its_head
         return len((tmp_path / "asked").read_text().splitlines())
 
     state.write_text("RUNNING")
-    script = plugins.ROOT / "clusters" / "slurm-elastic.sh"
+    monkeypatch.chdir(tmp_path)
+    assert "sbatch slurm.sh" in guides.run("sweeper new cluster slurm")
+    assert "slurm.sh is there already" in guides.run("sweeper new cluster slurm", 2)
+    script = tmp_path / "slurm.sh"
+    text = script.read_text()
+    assert f"programs={Path(sys.executable).parent}" in text
+    script.write_text(text.replace(str(Path(sys.executable).parent), str(tools)))
     environment = os.environ | {"SLURM_SUBMIT_DIR": str(tmp_path)}
     job = subprocess.Popen(["bash", str(script), "worker", "7"], env=environment)
     until(lambda: (tmp_path / "ray").exists())

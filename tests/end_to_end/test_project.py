@@ -8,11 +8,13 @@ import venv
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from chaos.nodes import nodes
 from sweeper.store.store import Store
 from sweeper.trial import plugins
+from tests.experiments.toy import READS
 from tests.processes import python
 from tests.tiny_sweeps import with_seeds
 
@@ -187,3 +189,20 @@ def test_the_nodes_of_a_cluster_get_the_project_and_this_checkout(project, tmp_p
     rows = Store.open(str(project / "results")).trials().select(["task", "model", "status", "pack_id"]).to_pylist()
     assert {(row["task"], row["model"], row["status"]) for row in rows} == {("mine", "tiny", "finished")}
     assert len({row["pack_id"] for row in rows}) == 2
+
+
+@pytest.mark.long
+def test_a_file_outside_of_the_project_is_read_by_workers_where_it_lies_and_counts(tmp_path):
+    """Such as one that is too large for their copy; here it is edited between two starts."""
+    folder, file = tmp_path / "project", tmp_path / "places.npy"
+    (folder / "experiments").mkdir(parents=True)
+    (folder / "experiments" / "toy.py").write_text(READS)
+    trial = f"{{experiment: {{name: toy, path: {file}}}, steps: 10, seed: {{choice: [0]}}}}"
+    (folder / "space.yaml").write_text(f"trial: {trial}\n")
+    for seeds in ([0], [0, 1]):
+        np.save(file, np.linspace(-1, len(seeds), 50))
+        run = ("-m", "sweeper.run", "space.yaml", "--address", "local", "--set", f"trial.seed={{choice: {seeds}}}")
+        done = python(*run, cwd=folder, env=_environment(PYTHONPATH=str(plugins.ROOT)))
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "several data" in done.stdout + done.stderr
+    assert len(set(Store.open(str(folder / "results")).trials()["data"].to_pylist())) == 2

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.store import Store
-from sweeper.trial import plugins
 from tests.end_to_end.sweep_process import copy_checkout
 from tests.hosts import Host, hosts_of, obstacle
+from tests.processes import python
 from tests.tiny_sweeps import with_seeds
 
 # The list of skipped tests names the reason.
@@ -24,8 +24,6 @@ pytestmark = [
 ]
 
 NODES = ("n1", "n2", "n3")
-AWAITS_A_NODE = "; waiting for one"
-
 ENDED = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT"}
 """The states in which a job stays; there are more of those that it passes, such as SIGNALING."""
 
@@ -105,16 +103,14 @@ class Slurm:
         """The id of a job."""
         return self.run("sbatch", "--parsable", "--output=job-%j.log", *arguments).strip()
 
-    def head(self, *options: str) -> str:
-        """The id of a job on the first node that runs the sweep, and whose workers are jobs of their own."""
-        elastic = ("clusters/slurm-elastic.sh", "head", "space.yaml", str(self.results))
-        return self.submit("--cpus-per-task=2", "--nodelist=n1", *elastic, *options)
+    def sweep(self, *options: str, entries: tuple[str, ...] = ()) -> str:
+        """The id of a job that runs the sweep; options of `sbatch`, and entries of the space."""
+        own = [word for entry in entries for word in ("--set", entry)]
+        return self.submit(*options, "--cpus-per-task=2", "slurm.sh", "space.yaml", str(self.results), *own)
 
-    def worker(self, head: str, node: str, *options: str) -> str:
-        """The id of a job on a node that works for such a head."""
-        return self.submit(
-            *options, "--cpus-per-task=2", f"--nodelist={node}", "clusters/slurm-elastic.sh", "worker", head
-        )
+    def worker(self, job: str, node: str, *options: str) -> str:
+        """The id of a job on a node that works for such a job."""
+        return self.submit(*options, "--cpus-per-task=2", f"--nodelist={node}", "slurm.sh", "worker", job)
 
     def state(self, job: str) -> str:
         """Such as RUNNING; waits while Slurm's controller is too busy to answer."""
@@ -147,11 +143,11 @@ class Slurm:
 
 @pytest.fixture
 def slurm() -> Iterator[Slurm]:
-    """A Slurm of three nodes, and a checkout with an environment in .venv, which nothing has put into PATH."""
+    """A Slurm of three nodes, and a checkout with the script, whose programs nothing has put into PATH."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as made, hosts_of(NODES, Path(made)) as hosts:
         folder = Path(made)
-        copy_checkout(folder / "checkout", "locks", "clusters")
-        (folder / "checkout" / ".venv").symlink_to(Path(plugins.ROOT / ".venv").resolve())
+        copy_checkout(folder / "checkout", "locks")
+        python("-m", "sweeper", "new", "cluster", "slurm", cwd=folder / "checkout", check=True)
         (folder / "checkout" / "space.yaml").write_text(with_seeds(4).replace("name: coloring", "name: held"))
         (folder / "training").mkdir()
         (folder / "checkout" / "tasks" / "held.py").write_text(
@@ -165,12 +161,13 @@ def trained_on(slurm: Slurm) -> set[str]:
     return {path.name for path in (slurm.folder / "training").iterdir()}
 
 
+ONE_PACK_EACH = ("resources={lanes: 1, cpus: 2}",)
+LONG = ("trial.steps=100000000", "resources.checkpoint_seconds=3600")
+
+
 @pytest.mark.parametrize("nodes", [pytest.param(1, marks=pytest.mark.exhaustive), 3])
 def test_one_job_trains_on_all_of_its_nodes(slurm, nodes):
-    one_pack_each = ["--set", "resources={lanes: 1, cpus: 2}"]
-    job = slurm.submit(
-        f"--nodes={nodes}", "--cpus-per-task=2", "clusters/slurm.sh", "space.yaml", str(slurm.results), *one_pack_each
-    )
+    job = slurm.sweep(f"--nodes={nodes}", entries=ONE_PACK_EACH)
     slurm.until(lambda: len(trained_on(slurm)) == nodes or slurm.state(job) == "FAILED")
     (slurm.folder / "gate").touch()
     assert slurm.ended(job) == ["COMPLETED"], slurm.logs()
@@ -178,47 +175,60 @@ def test_one_job_trains_on_all_of_its_nodes(slurm, nodes):
     assert "4 of 4 trials committed" in slurm.logs()
 
 
+def test_two_jobs_of_a_user_on_one_node_do_not_meet_and_the_head_of_the_script_counts(slurm):
+    """A container is a command before each program; the node has a core for each job."""
+    script = slurm.checkout / "slurm.sh"
+    text = script.read_text().replace("container=()", "container=(env IN_A_CONTAINER=1)")
+    script.write_text(text.replace("##SBATCH --partition=PARTITION", "#SBATCH --partition=normal"))
+    jobs = [
+        slurm.submit("--cpus-per-task=1", "--nodelist=n1", "slurm.sh", "space.yaml", str(slurm.folder / name),
+                     "--set", f"name={name}")
+        for name in ("one", "other")
+    ]  # fmt: skip
+    slurm.until(lambda: all((slurm.folder / name / "drivers").exists() for name in ("one", "other")))
+    assert [slurm.state(job) for job in jobs] == ["RUNNING"] * 2
+    (slurm.folder / "gate").touch()
+    assert slurm.ended(*jobs) == ["COMPLETED"] * 2, slurm.logs()
+    for name in ("one", "other"):
+        assert set(Store.open(slurm.folder / name).committed().values()) == {"finished"}
+
+
 @pytest.mark.exhaustive
 def test_a_job_at_the_end_of_its_time_leaves_checkpoints(slurm):
     """Slurm looks at limits every half minute or so, and so asks in the second or third minute."""
     (slurm.folder / "gate").touch()
-    job = slurm.submit(
-        "--cpus-per-task=2", "--time=4", "--signal=B:TERM@90", "clusters/slurm.sh", "space.yaml", str(slurm.results),
-        "--set", "trial.steps=100000000", "--set", "resources.checkpoint_seconds=3600",
-    )  # fmt: skip
+    job = slurm.sweep("--time=4", "--signal=B:TERM@90", entries=LONG)
     assert slurm.ended(job) != ["TIMEOUT"], slurm.logs()
     assert "interrupted with 4 trials to go" in slurm.logs()
     assert Store.open(slurm.results).listing("checkpoints"), slurm.logs()
 
 
-def test_workers_join_are_preempted_and_come_back_and_leave_with_their_head(slurm):
-    head = slurm.head("--set", "resources={lanes: 1, cpus: 2}")
-    slurm.until(lambda: (slurm.checkout / ".slurm" / head / "address").exists())
-    slurm.until(lambda: AWAITS_A_NODE in slurm.logs())
-    assert (slurm.checkout / ".slurm" / head / "token").stat().st_mode & 0o077 == 0
-    first = slurm.worker(head, "n2", "--array=1")
-    slurm.until(lambda: trained_on(slurm) == {"n2"})
+def test_workers_join_are_preempted_and_come_back_and_leave_with_their_job(slurm):
+    job = slurm.sweep("--nodelist=n1", entries=ONE_PACK_EACH)
+    slurm.until(lambda: trained_on(slurm) == {"n1"})
+    assert (slurm.checkout / ".slurm" / job / "token").stat().st_mode & 0o077 == 0
+    first = slurm.worker(job, "n2", "--array=1")
+    slurm.until(lambda: trained_on(slurm) == {"n1", "n2"})
     urgent = slurm.submit("--partition=urgent", "--nodelist=n2", "--exclusive", "--wrap", "sleep 5")
     slurm.until(lambda: slurm.state(first) == "PENDING")  # Slurm has queued it again
-    slurm.until(lambda: slurm.logs().count(AWAITS_A_NODE) == 2)
-    assert slurm.state(head) == "RUNNING", "without a worker no sweep ends"
-    second = slurm.worker(head, "n3", "--array=2")
-    slurm.until(lambda: trained_on(slurm) == {"n2", "n3"})
+    assert slurm.state(job) == "RUNNING"
+    second = slurm.worker(job, "n3", "--array=2")
+    slurm.until(lambda: trained_on(slurm) == {"n1", "n2", "n3"})
     (slurm.folder / "gate").touch()
-    assert slurm.ended(head, urgent, second) == ["COMPLETED"] * 3, slurm.logs()
+    assert slurm.ended(job, urgent, second) == ["COMPLETED"] * 3, slurm.logs()
     assert set(Store.open(slurm.results).committed().values()) == {"finished"}
     slurm.run("scancel", first)
 
 
 @pytest.mark.exhaustive
-def test_a_head_that_is_cancelled_leaves_checkpoints_and_no_worker_waits_for_it(slurm):
+def test_a_job_that_is_cancelled_leaves_checkpoints_and_no_worker_waits_for_it(slurm):
     (slurm.folder / "gate").touch()
-    head = slurm.head("--set", "trial.steps=100000000", "--set", "resources.checkpoint_seconds=3600")
-    worker = slurm.worker(head, "n2")
-    slurm.until(lambda: trained_on(slurm) == {"n2"})
+    job = slurm.sweep("--nodelist=n1", entries=(*LONG, *ONE_PACK_EACH))
+    worker = slurm.worker(job, "n2")
+    slurm.until(lambda: trained_on(slurm) == {"n1", "n2"})
     time.sleep(10)
-    slurm.run("scancel", head)
+    slurm.run("scancel", job)
     took = slurm.until(lambda: slurm.state(worker) != "RUNNING")
-    print(f"{took:.0f} s after the head")
+    print(f"{took:.0f} s after its job")
     assert took < 60
     assert Store.open(slurm.results).listing("checkpoints"), slurm.logs()

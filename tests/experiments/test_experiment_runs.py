@@ -138,7 +138,7 @@ def test_a_metric_that_is_not_finite_costs_itself_and_the_row_says_so(tmp_path):
     assert row["distance"] > 0
     assert {name for name, value in json.loads(row["extra_metrics"]).items() if value is None} == {"loss", "reach"}
     assert load(row["trial_id"], store).network
-    shown, _ = ready_questions.show(store, row["trial_id"])
+    (shown,), _ = ready_questions.show(store, row["trial_id"])
     assert {name for name, value in zip(shown["name"], shown["value"], strict=True) if value == "not finite"} == {
         "loss", "reach",
     }  # fmt: skip
@@ -199,7 +199,7 @@ def test_a_training_starts_from_what_another_has_kept_whatever_interrupts_it(pac
     whole, killed = (Store.open(tmp_path / name) for name in ("whole", "killed"))
     for store in (whole, killed):
         for trial in trials:
-            start_from.copy_start(trial, undisturbed, store)
+            start_from.copy_networks(trial, undisturbed, store)
     for trial in trials:
         run_pack(Pack((trial,)), destination(whole))
     continued = Pack(tuple(trials))

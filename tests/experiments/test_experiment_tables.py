@@ -26,7 +26,7 @@ def store(tmp_path):
 
 
 def test_settings_are_ranked_by_the_first_metric_that_the_experiment_declares(store):
-    table, programs = ready_questions.best(store, "walks")
+    (table,), programs = ready_questions.best(store, "walks")
     assert [*table.columns] == ["rank", "experiment_rate", "seeds", "distance", "reach"]
     assert programs["experiment_rate"].to_pylist() == [0.1, 0.2]
 
@@ -40,6 +40,6 @@ def test_an_experiment_that_is_gone_is_the_reason_why_nothing_is_ranked(store):
 
 
 def test_a_trial_has_its_fields_and_its_metrics(store):
-    table, _ = ready_questions.show(store, store.trials()["trial_id"][0].as_py())
+    (table,), _ = ready_questions.show(store, store.trials()["trial_id"][0].as_py())
     assert {"experiment_rate", "distance", "reach", "task"} <= {*table["name"]}
     assert not {"model", "objective", "q", "m"} & {*table["name"]}

@@ -16,6 +16,7 @@ from sweeper.space import search_methods, search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.trial.trial import trial_id
+from tests.results import record
 from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 
@@ -118,6 +119,42 @@ def run(study: AdaptiveWork, results: Results, workers: int, rng: random.Random,
         results.commit(work)
         study.settle(work.pack.pack_id)
         packs -= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("packs", [7, 1000])
+def test_a_setting_that_is_added_first_later_adds_its_trials_alone(spec, packs, local):
+    results = Results()
+
+    def planned(*first: str, trials: int = 20) -> tuple[AdaptiveWork, tuple[str, ...]]:
+        overrides = (f"search.first=[{', '.join(first)}]", f"search.trials={trials}")
+        committed = dict.fromkeys(results.losses, "finished")
+        now = search_space.read(spec.path, overrides)
+        source, _ = work_sources.work_source(now, local, committed, DONE, results.values, str)
+        return source, overrides
+
+    def ended(source: AdaptiveWork, overrides: tuple[str, ...], packs: int = 1000) -> None:
+        run(source, results, 3, random.Random(0), packs)
+        local.record_sweep(record("adaptive", source.planned, spec.text, overrides))
+
+    guess, other = "{objective: {q: 2}}", "{objective: {q: 3}}"
+    source, overrides = planned(guess)
+    ended(source, overrides, packs)
+    before = list(source.planned)
+    source, overrides = planned(other, guess)
+    assert set(before) <= set(source.planned), "what was planned stays"
+    if packs == 1000:
+        assert len(source.planned) == len(before) + 2
+    ended(source, overrides)
+    assert len(source.planned) == 2 * 22
+    tried = [trial.objective.q for trial in source.planned.values()]
+    assert (tried[0], tried.count(3)) == (2, 2)
+    for again, _ in (planned(other, guess), planned(guess, other)):
+        assert list(again.planned) == list(source.planned)
+    more, _ = planned(other, guess, trials=25)
+    assert list(more.planned)[: len(tried)] == list(source.planned)
+    anew, _ = planned(other)
+    assert next(iter(anew.planned.values())).objective.q == 3, "without an entry it is another search"
 
 
 @pytest.mark.slow

@@ -283,6 +283,13 @@ def test_overrides_are_written_into_the_document():
         ("steps=5", "steps", "trial"),
         ("trial.steps=five", "trial.steps", "'five'"),
         ("trial.steps=", "trial.steps", ""),
+        # As elsewhere: Hydra, W&B, Ray Tune
+        ("trial.steps=100,200", "trial.steps", "{choice: [a, b]}"),
+        ("trial.optimizer.name=adam,sgd", "trial.optimizer.name", "{choice: [a, b]}"),
+        ("trial.steps=${oc.env:STEPS}", "trial.steps", "$X"),
+        ("trial.steps=${trial.seed}", "trial.steps", "{formula"),
+        ("trial.steps={values: [1, 2]}", "trial.steps", "write choice"),
+        ("trial.steps={max: 2, min: 1}", "trial.steps", "int: [min, max]"),
         ("trial.steps={choice: [5, 0]}", "trial.steps.choice[1]", "1, got 0"),
         ("trial.objective.q.choice[1]=0", "trial.objective.q.choice[1]", "1, got 0"),
         ("trial.objective.q.choice[9]=2", "trial.objective.q.choice", "[9]"),

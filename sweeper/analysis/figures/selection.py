@@ -19,7 +19,7 @@ from sweeper.panels.series import Best, CurveSeries, Series, Where
 from sweeper.tables import values_text
 from sweeper.trial.entry_names import column_name, entries, meant, value_order, varying
 from sweeper.trial.kinds import Goal
-from sweeper.trial.start_from import OF_A_SEED
+from sweeper.trial.start_from import differs_by_seed
 
 
 class NoData(Exception):
@@ -101,13 +101,13 @@ def mixed(rows: pd.DataFrame, mentioned: Sequence[str]) -> list[str]:
     """Entries of the trials that differ between `rows`, with their values.
 
     Entries whose columns are in `mentioned` are left out. Training seeds may always differ, and so may the trials of a
-    setting from which trainings start.
+    setting whose networks trainings need.
     """
     records = [entries(spec) for spec in rows["spec"]]
-    left_out = set(map(column_name, (*mentioned, *OF_A_SEED)))
+    left_out, paths = set(map(column_name, mentioned)), {path for record in records for path in record}
     differing = []
     for name in sorted(varying(records)):
-        if column_name(name) in left_out:
+        if column_name(name) in left_out or differs_by_seed(name, paths):
             continue
         values = sorted({record.get(name): None for record in records}, key=value_order)
         if len(values) > 1:
