@@ -10,7 +10,7 @@ from sweeper.store.store import Store
 from tests.tiny_sweeps import SPACE
 
 ABSURD = {
-    "m": ("objective: {q: 3, m: 2}", "objective: {q: 3, m: 99999999}", "trial.objective.m", 6),
+    "m": ("objective: {q: 3, m: 2}", "objective: {q: 3, m: 999999999}", "trial.objective.m", 6),
     "a width": ("width: 4", "width: 1000000000000", "trial.model.width", 4),
     "one of two widths": ("width: 4", "width: {choice: [4, 1000000000000]}", "trial.model.width", 4),
     "seeds": ("seeds: 1}", "seeds: 1000000}", "trial.seed.seeds", 11),
