@@ -5,6 +5,9 @@
 The plain training applies the model to every pair of an input and a seed (double vmap) and dispatches one jitted step
 at a time; the plain evaluation does the same for a sample of all cycles and is scaled to the whole set. Both versions
 run in this process on one thread, in turns, and the ratio is of medians, so that a drift of the machine hits both.
+
+Beside it stand the operations a second of the shipped step, additions and multiplications of floats as written down,
+and those of a large matrix product on the same thread: the limit of the core.
 """
 
 import os
@@ -13,6 +16,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["PJRT_NPROC"] = "1"
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -26,7 +30,7 @@ from sweeper.learned_algorithms import evaluation, gradient, voting
 from sweeper.learned_algorithms.contracts import Task
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.packs.packing import lane, stack
-from sweeper.training.compilation import compiled
+from sweeper.training.compilation import compiled, traced
 from tasks import coloring
 
 ROUNDS = 7
@@ -65,7 +69,7 @@ def training_step(trial: TrialSpec, length: int, calls: int) -> tuple[float, flo
 def _steps(trial: TrialSpec, calls: int, length: int) -> Callable[[], Any]:
     stacked = stack([trial])
     state = compiled(gradient.init, stacked)(stacked)
-    advance = compiled(gradient.advance, stacked, state, length, static_argnums=2)
+    advance = compiled(gradient.advance, stacked, state, length, static_argnums=2, trains=True)
 
     def run() -> Any:
         current = state
@@ -74,6 +78,58 @@ def _steps(trial: TrialSpec, calls: int, length: int) -> Callable[[], Any]:
         return current
 
     return run
+
+
+ARITHMETIC = {
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "max",
+    "exp",
+    "log",
+    "neg",
+    "pow",
+    "sqrt",
+    "add_any",
+    "reduce_sum",
+    "reduce_max",
+}
+
+
+def operations(program: Any) -> int:
+    """Additions and multiplications of floats in a traced program, whose loops have known lengths."""
+    total = 0
+    for equation in program.eqns:
+        inner = [operations(part.jaxpr) for part in equation.params.values() if hasattr(part, "jaxpr")]
+        inner += [operations(part) for part in equation.params.values() if hasattr(part, "eqns")]
+        floats = jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.floating)
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            left = equation.invars[0].aval.shape
+            total += 2 * equation.outvars[0].aval.size * math.prod(left[axis] for axis in contracted)
+        elif inner:
+            total += sum(inner) * equation.params.get("length", 1)
+        elif floats and equation.primitive.name in ARITHMETIC:
+            total += max(each.aval.size for each in (*equation.invars, *equation.outvars))
+    return total
+
+
+def operations_of_a_step(trial: TrialSpec) -> int:
+    """Those of one shipped step."""
+    stacked = stack([trial])
+    return operations(
+        traced(gradient.advance, stacked, jax.eval_shape(gradient.init, stacked), 1, static_argnums=2).jaxpr.jaxpr
+    )
+
+
+def limit() -> float:
+    """Billions of operations a CPU-second of a large matrix product."""
+    size = 1024
+    x = jnp.ones((size, size))
+    product = jax.jit(jnp.matmul).lower(x, x).compile()
+    product(x, x)
+    return 2 * size**3 / min(_cpu_seconds(lambda: product(x, x)) for _ in range(ROUNDS)) / 1e9
 
 
 def full_evaluation() -> tuple[float, float]:
@@ -115,7 +171,12 @@ def main() -> None:
         trial = shipped_trial(name, single_seed=single_seed)
         here, other = training_step(trial, length, calls)
         title = f"{name} {trial.baseline}, m = {trial.objective.m}"
-        print(f"training {title}: {here:.2f} ms/step shipped, {other:.2f} plain, {other / here:.1f} x", flush=True)
+        speed = operations_of_a_step(trial) / here / 1e6
+        print(
+            f"training {title}: {here:.2f} ms/step shipped, {other:.2f} plain, {other / here:.1f} x; "
+            f"{speed:.1f} of {limit():.0f} GF/s",
+            flush=True,
+        )
     here, other = full_evaluation()
     print(f"evaluation of colouring: {here:.1f} s shipped, {other:.0f} s plain, {other / here:.0f} x")
 

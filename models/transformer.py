@@ -11,7 +11,9 @@ An agent that sees one token at a time uses `Transformer.step`. The step attends
 tokens and returns those of its own token. The caller keeps them, so that several continuations may share one past.
 """
 
+import functools
 import math
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import jax
@@ -100,9 +102,9 @@ class LayerNorm(nnx.Module):
         return (x - mean) * jax.lax.rsqrt(variance + 1e-6) * self.scale[...] + self.bias[...]
 
 
-Memory = Float[Array, "head token key_and_value"] | Float[Array, "key_or_value token feature"]
-"""What one block keeps of tokens: the key of each, then its value. For an accelerator the keys of all heads come before
-their values, and the memories of all blocks are one array, so that they are read in one piece and written at once."""
+Memory = tuple[Float[Array, "head token key"], Float[Array, "head token value"]] | Float[Array, "part token feature"]
+"""What one block keeps of tokens: their keys, and their values. For an accelerator they are one array, the keys of all
+heads before their values, and so are all blocks, so that they are read in one piece and written at once."""
 
 
 class Attention(nnx.Module):
@@ -132,18 +134,14 @@ class Attention(nnx.Module):
 
     def _step_in_turns(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " width"], Memory]:
         query, key, value = self._projected(h)
-        own = jnp.concatenate([key, value], axis=-1)[:, None]
+        own = key[:, None], value[:, None]
         seen = [*past, (own, jnp.ones(1, bool))]
-        size = self.sizes.key_size
-        scores = [
-            self._masked(vectorisation.product(memory[..., :size], query[..., None])[..., 0], mask)
-            for memory, mask in seen
-        ]
-        shares = self._shares(jnp.concatenate(scores, axis=1))
-        mixed, start = jnp.zeros_like(query), 0
-        for memory, mask in seen:
-            part = shares[:, None, start : start + len(mask)]
-            mixed, start = mixed + vectorisation.product(part, memory[..., size:])[:, 0], start + len(mask)
+        scores = [self._masked(vectorisation.product(keys, query[..., None])[..., 0], mask) for (keys, _), mask in seen]
+        shares = _softmax_of_parts(scores) if self.sizes.attention == "softmax" else scores
+        mixed = sum(
+            vectorisation.product(share[:, None], values)[:, 0]
+            for share, ((_, values), _) in zip(shares, seen, strict=True)
+        )
         return mixed.reshape(-1) @ self.output[...], own
 
     def _step_at_once(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " width"], Memory]:
@@ -179,6 +177,14 @@ class Attention(nnx.Module):
     def matrices(self) -> contracts.LinearAttention:
         """The weights of a linear attention with one head."""
         return contracts.LinearAttention(self.query[...], self.key[...], self.value[...], self.output[...])
+
+
+def _softmax_of_parts(parts: Sequence[Float[Array, "*shape _token"]]) -> list[Float[Array, "*shape _token"]]:
+    """The softmax over the tokens of all parts; to put the parts together would take a third of a step."""
+    largest = functools.reduce(jnp.maximum, (part.max(axis=-1, keepdims=True) for part in parts))
+    powers = [jnp.exp(part - jax.lax.stop_gradient(largest)) for part in parts]
+    total = sum(power.sum(axis=-1, keepdims=True) for power in powers)
+    return [power / total for power in powers]
 
 
 class Block(nnx.Module):
@@ -301,7 +307,7 @@ class Transformer(nnx.Module, contracts.StepwiseNetwork, contracts.PolynomialNet
     def empty_memory(self, tokens: int) -> contracts.Memory:
         blocks, heads, size = len(self.blocks), self.sizes.heads, self.sizes.key_size
         if vectorisation.in_turns():
-            return (jnp.zeros((heads, tokens, 2 * size)),) * blocks
+            return ((jnp.zeros((heads, tokens, size)),) * 2,) * blocks
         return jnp.zeros((blocks, 2 * heads, tokens, size))
 
     def _logits(self, h: Float[Array, "*token width"]) -> Float[Array, "*token output"]:

@@ -33,7 +33,9 @@ class SweepPlanned(Event):
     trials: int  # those with a row included
     done: int  # trials that earlier starts have finished or stopped early
     failed: int  # trials that failed in earlier starts and are not run again
-    steps: int  # training steps of all trials that are to be run, together, as far as they are known
+    # Training steps of all trials that are to be run, together, as far as they are known: by the number of the program,
+    # or for 0 where it is not known which trials a program will train
+    steps: Mapping[int, int]
     programs: int  # how many compiled programs train them
 
 
@@ -75,8 +77,9 @@ class PackProgressed(Event):
     """How far a pack is; comes about once a second while a worker has it."""
 
     pack_id: str
-    # `waiting` until the worker says something; `compiling`: the first steps, which need a program
-    phase: Literal["waiting", "compiling", "training", "evaluating", "done"]
+    # `waiting` until the worker says something; `preparing`: data and checkpoint of the first pack of a cell;
+    # `compiling`: the first steps, which need a program
+    phase: Literal["waiting", "preparing", "compiling", "training", "evaluating", "done"]
     step: int  # training steps done of each trial, those of earlier workers included
     steps: int  # training steps of each trial
     lanes: int  # trials that are trained at once
@@ -101,6 +104,16 @@ class LanesChosen(Event):
     lanes: int
     trial_ids: tuple[str, ...]  # those that are to be trained
     reason: str  # why so many, in a few words
+
+
+@dataclass(frozen=True)
+class CoresIdle(Event):
+    """The only pack of a sweep trains on one core for minutes, and smaller packs would use the others too."""
+
+    pack_id: str
+    cores: int  # of this process
+    seconds: float  # that the training still takes
+    lanes: int  # trials of a pack, so that there is one for each core
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 Each phrase exists once, so that every command says the same thing in the same words.
 """
 
+import contextlib
 import difflib  # noqa: TID251  the one place where names are compared
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,17 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """As `printable`, but line ends stay."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+@contextlib.contextmanager
+def writing(path: object) -> Iterator[None]:
+    """Name the file that the block writes in an error of the system that names none, as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def one_line(text: str, most: int = 400) -> str:

@@ -1,10 +1,11 @@
-"""What a command is doing, for people who wait: a bar on a terminal, elsewhere a line every ten seconds.
+"""What a command is doing, for people who wait: a bar on a terminal, elsewhere a line now and every ten seconds.
 
 Code that may take seconds says so where it does the work: `doing("importing")`, `each(files, "copying files")`. A
 command, which is run within `shown`, draws this on standard error; in a program of a user nothing is shown.
 
 Invariants:
-    - What ends within a second is not shown, and what has ended leaves nothing on a terminal.
+    - What ends within a second is not shown, and what has ended leaves nothing on a terminal. In a log what takes two
+      seconds has a line.
     - Drawing has a thread of its own, so that seconds go on while the main thread is inside a compiler.
 """
 
@@ -23,9 +24,10 @@ Item = TypeVar("Item")
 
 
 class Pace(NamedTuple):
-    """Seconds: of an activity before it is shown, between two drawings on a terminal, between two lines elsewhere."""
+    """Seconds: of an activity before it is shown, or has a line in a log; between two drawings, between two lines."""
 
     patience: float = 1.0
+    news: float = 2.0
     drawing: float = 0.2
     line: float = 10.0
 
@@ -87,13 +89,14 @@ def shown(stream: Any, pace: Pace = Pace()) -> Iterator[None]:
     ended, terminal = threading.Event(), stream.isatty()
 
     def watch() -> None:
-        while not ended.wait(pace.drawing if terminal else pace.line):
+        log = _Log(pace)
+        while not ended.wait(pace.drawing):
             with _drawing:
                 now = list(_under_way)
                 if not now or time.monotonic() - now[0].begun < pace.patience:
                     continue
                 _drawn_on[:] = [stream] * terminal
-                stream.write(f"{CLEAR_LINE}{_bar(now)}" if terminal else f"{now[-1].line()}\n")
+                stream.write(f"{CLEAR_LINE}{_bar(now)}" if terminal else log.lines(now))
                 stream.flush()
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -103,6 +106,22 @@ def shown(stream: Any, pace: Pace = Pace()) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+
+
+class _Log:
+    """Which activities a log has told, and when it had its latest line."""
+
+    def __init__(self, pace: Pace):
+        self._pace, self._told, self._latest = pace, list[Activity](), time.monotonic()
+
+    def lines(self, now: Sequence[Activity]) -> str:
+        """The line that is due now, if any: of an activity that is new, or of the innermost."""
+        clock = time.monotonic()
+        lasting = [each for each in now if clock - each.begun >= self._pace.news]
+        if not lasting or (lasting[-1] in self._told and clock - self._latest < self._pace.line):
+            return ""
+        self._told, self._latest = lasting, clock
+        return f"{(now if clock - lasting[0].begun >= self._pace.line else lasting)[-1].line()}\n"
 
 
 def _bar(now: Sequence[Activity]) -> str:

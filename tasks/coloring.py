@@ -15,7 +15,7 @@ that a training step reads tables where the plain model multiplies matrices.
 
 import functools
 import itertools
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,8 @@ class Task(contracts.Task):
         vertices: Number n of vertices of the cycle. The evaluation enumerates all (n - 1)! / 2 cycles.
         training_cycles: Size of a fixed set of random cycles from which training inputs are drawn; None draws from all.
     """
+
+    SHORT_SUMS: ClassVar[bool] = True
 
     name: Literal["coloring"] = "coloring"
     vertices: Annotated[int, Field(ge=3, le=10)] = 10

@@ -13,7 +13,7 @@ class Terminal(io.StringIO):
         return True
 
 
-AT_ONCE = progress.Pace(patience=0.0, drawing=0.001, line=0.001)
+AT_ONCE = progress.Pace(patience=0.0, news=0.0, drawing=0.001, line=0.001)
 
 
 def until_shown(stream, text):
@@ -58,6 +58,16 @@ def test_an_activity_that_fails_has_ended():
             until_shown(terminal, "drawing")
             raise ValueError
         assert seen(terminal) == ""
+
+
+def test_a_log_has_a_line_about_each_activity_that_lasts_and_not_one_at_every_look():
+    log = io.StringIO()
+    with progress.shown(log, AT_ONCE._replace(line=3600.0)), progress.doing("planning"):
+        until_shown(log, "planning")
+        with progress.doing("making data"):
+            until_shown(log, "making data")
+        threading.Event().wait(0.05)
+    assert [line.partition(" ·")[0] for line in log.getvalue().splitlines()] == ["planning", "making data"]
 
 
 def test_what_ends_at_once_is_not_shown():

@@ -28,7 +28,7 @@ from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame, with_variables
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import attempted, markdown, terminal
-from sweeper.messages import UserError, counted, printable, printable_lines, redacted
+from sweeper.messages import UserError, counted, printable, printable_lines, redacted, writing
 from sweeper.space.varied_entries import varied_entries
 from sweeper.store.store import Store
 
@@ -209,7 +209,8 @@ def _compare(printer: Printer, sections: Sequence[figures.FigureReport], folder:
     table = comparison.numbers(entries)
     printer.table(table)
     file = folder / "comparison.md"
-    file.write_text(f"{markdown(table)}\n", encoding="utf-8")
+    with writing(file):
+        file.write_text(f"{markdown(table)}\n", encoding="utf-8")
     printer.line(f"{count}: {file}")
 
 

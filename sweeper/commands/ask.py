@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 
 from sweeper.command_line import CommandLine, Results, errors_told, opened, with_home
-from sweeper.messages import UserError, printable, printable_lines
+from sweeper.messages import UserError, printable, printable_lines, writing
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -262,7 +262,7 @@ def plot(
         figure, remarks = plotted(store, x, y, split, where, rows)
         if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
             raise PlotError(f"{out}: a picture ends in .png, .pdf or .svg")
-        with style.settings():
+        with style.settings(), writing(out):
             figure.savefig(out)
         for line in (*remarks, f"figure: {out}"):
             print(printable_lines(line))

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sweeper.command_line import CommandLine, Results, opened
-from sweeper.messages import UserError, counted, redacted, typed
+from sweeper.messages import UserError, counted, redacted, typed, writing
 
 if TYPE_CHECKING:
     from sweeper.store.store import Store
@@ -72,7 +72,8 @@ def export(
             raise UserError(f"export to a tracker (--to), or: export network.safetensors --trial ID; rows are: {rows}")
         trial_id = trial_with_prefix(store, trial)
         try:
-            file.write_bytes(store.network(store.seals([trial_id])[trial_id]))
+            with writing(file):
+                file.write_bytes(store.network(store.seals([trial_id])[trial_id]))
         except NoNetworkError as error:
             raise UserError(f"trial {trial_id} {error}") from error
         print(f"the network of trial {trial_id} written to {file}")

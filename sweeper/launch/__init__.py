@@ -36,8 +36,11 @@ __all__ = [
 ]
 
 
-def launch(job: Job, stream: Stream, interruption: Interruption) -> Launched:
-    """Run all work of a source on the cluster that `connected` has connected; a `LaunchError` if Tune gives up."""
+def launch(job: Job, stream: Stream, interruption: Interruption, *, grows: bool) -> Launched:
+    """Run all work of a source on the cluster that `connected` has connected, which may grow (`grows`).
+
+    A `LaunchError` if Tune gives up.
+    """
     from sweeper.launch import tune_driver  # Tune is imported while a local cluster starts
 
-    return tune_driver.launch(job, stream, interruption)
+    return tune_driver.launch(job, stream, interruption, grows=grows)

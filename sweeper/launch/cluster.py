@@ -16,9 +16,9 @@ import logging
 import os
 import signal
 import socket
-import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -31,8 +31,11 @@ from sweeper.launch.job import LaunchError, SetupError
 from sweeper.messages import counted
 from sweeper.packs.failures import reason
 from sweeper.packs.rehearsal import Rehearsal
+from sweeper.progress import doing
 from sweeper.space.resources import Resources
+from sweeper.temporary_folders import SHORT, remove_those_of_the_dead, temporary_folder
 from sweeper.trial.jax_settings import variables
+from sweeper.trial.trial import Trial
 
 CONNECT_SECONDS = 30  # after this time without an answer a cluster counts as refusing the driver
 
@@ -75,11 +78,14 @@ def connected(
     resources: Resources,
     interruption: Interruption,
     rehearsal: Rehearsal,
+    trials: Iterable[Trial] = (),
+    text: str = "",
 ) -> Iterator[str | None]:
     """Connects to a running cluster (see `running_cluster`) or starts a local one, and leaves no process behind.
 
     Yields the address of the cluster, None for a local one. Ray takes over SIGTERM when it starts, and here the start
-    takes it back. While Ray starts the programs of the start are rehearsed where workers will stand.
+    takes it back. While Ray starts the programs of the start are rehearsed where workers will stand. Workers get what
+    the plug-ins of the trials, and the text of their search space, name (`code_snapshot`).
 
     Raises:
         LaunchError: there is no connection.
@@ -92,7 +98,8 @@ def connected(
     try:
         with interruption.answered_by("raise"):
             try:
-                snapshot = ended.enter_context(code_snapshot())
+                remove_those_of_the_dead()
+                snapshot = ended.enter_context(code_snapshot(trials, text))
                 if cluster is None:
                     environment |= snapshot.environment()
                 with _where_workers_stand(rehearsal, environment, snapshot):
@@ -100,8 +107,9 @@ def connected(
                         ended.enter_context(ray_internals.fresh_token())
                         # Workers work in the working directory of `ray.init`, and look for modules there before they
                         # look in PYTHONPATH. Tune takes longer to import than all of the driver's side apart from JAX.
+                        folder = ended.enter_context(temporary_folder("ray", SHORT, keep=_has_tracebacks))
                         with contextlib.chdir(snapshot.project):
-                            start_local(environment, meanwhile=lambda: importlib.import_module("ray.tune"))
+                            start_local(environment, folder, meanwhile=lambda: importlib.import_module("ray.tune"))
                         refuse_too_large(resources)
                     else:
                         _connect(cluster, environment, snapshot)
@@ -148,16 +156,25 @@ def refuse_too_large(resources: Resources) -> None:
             )
 
 
-def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] = lambda: None) -> None:
-    """Start Ray on this machine, within a `fresh_token`; `meanwhile` is called while Ray's processes start."""
-    folder = tempfile.mkdtemp(prefix="sweeper-", dir="/tmp")
+def _has_tracebacks(folder: Path) -> bool:
+    """Whether a worker has written a traceback into Ray's folder, which the message about a failed pack names."""
+    logs = folder.glob("ray/session_*/logs/worker-*.err")
+    return any("Traceback (most recent call last)" in log.read_text(errors="replace") for log in logs)
+
+
+def start_local(environment: Mapping[str, str], folder: Path, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Start Ray on this machine, within a `fresh_token`, with its files in the folder.
+
+    `meanwhile` is called while Ray's processes start.
+    """
     # On a busy machine Ray may miss its own time limits for starting, and start without trouble a moment later.
     for options, last in ((ray_internals.QUICK_START, False), ({}, True)):
         try:
             with (
+                doing("starting Ray once more") if last else contextlib.nullcontext(),
                 starting_deaf_processes(),
                 ray_internals.on_loopback(),
-                variables({**environment, "RAY_TMPDIR": folder}),
+                variables({**environment, "RAY_TMPDIR": str(folder)}),
                 ray_internals.only_what_is_needed(meanwhile),
             ):
                 ray.init(
@@ -173,7 +190,8 @@ def start_local(environment: Mapping[str, str], meanwhile: Callable[[], object] 
         except Exception as error:  # full disks, closed ports, limits on processes, time: Ray has no type for them
             ray.shutdown()
             if last:
-                raise LaunchError(f"Ray did not start on this machine: {reason(error)}") from error
+                again = "on a busy machine the same command may succeed a moment later"
+                raise LaunchError(f"Ray did not start on this machine, twice: {reason(error)}; {again}") from error
 
 
 def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) -> None:
@@ -191,6 +209,13 @@ def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) 
         given = {"env_vars": environment, **code}
         ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, runtime_env=given)
     except (TimeoutError, ConnectionError, RuntimeError, ValueError) as error:
+        if "exceeds the maximum size" in str(error):
+            sizes = sorted((path.stat().st_size, path) for path in snapshot.project.rglob("*") if path.is_file())
+            files = (f"{path.relative_to(snapshot.project)} ({size / 2**20:,.0f} MiB)" for size, path in sizes[:-4:-1])
+            raise SetupError(
+                "the copy of the project is too large to be sent to the cluster; its largest files are "
+                f"{', '.join(files)}: let plug-ins read them by their full paths, on a disk that all nodes have"
+            ) from error
         raise LaunchError(
             f"the Ray cluster at {address} does not let this driver in ({error or 'no answer'}). If it was started "
             f"with RAY_AUTH_MODE=token, the driver needs RAY_AUTH_MODE=token and the same token"

@@ -3,16 +3,16 @@
 All that differs between training and the evaluation of stored networks is in a `WorkKind`, for the driver and for its
 workers, to which it is sent.
 
-Work goes out as a Tune configuration. Reports come back as Tune results, about one a second. Orders
-(`sweeper.packs.orders`) wait with an actor that workers ask between two reports, because Tune's own way to stop a Tune
-trial cannot distinguish "leave a checkpoint" from "evaluate and commit now", and kills a worker that does not stop in
-time.
+Work goes out as a Tune configuration, and further short packs of a Tune trial by a call of its worker. Reports come
+back in Tune results, about one a second. Orders (`sweeper.packs.orders`) wait with an actor that workers ask between
+two reports, because Tune's own way to stop a Tune trial cannot distinguish "leave a checkpoint" from "evaluate and
+commit now", and kills a worker that does not stop in time.
 """
 
 import abc
 import dataclasses
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from sweeper.events import PackProgressed, SweepPlanned, TrialsLost
@@ -29,7 +29,7 @@ from sweeper.store.store import Status, Store
 from sweeper.training.trainer import Trainer
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.record import canonical
-from sweeper.trial.trial import trial_of
+from sweeper.trial.trial import Trial, trial_of
 
 
 class WorkKind(abc.ABC):
@@ -112,6 +112,8 @@ class Job:
     resources: Resources  # the resources of one pack
     work_kind: WorkKind  # what workers do with the packs
     concurrency: int | None = None  # largest number of packs at once; None for as many as fit
+    trials: Collection[Trial] = ()  # one of each combination of plug-ins; workers get the files that these name
+    text: str = ""  # of the search space; workers get the files that it names
 
 
 class Launched(NamedTuple):
@@ -124,10 +126,13 @@ class Launched(NamedTuple):
 
 # Messages
 
+SHORT = 1.0
+"""Seconds below which a pack is short: a worker then gets several in one Tune trial, which take about as long."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The report of a worker, about once a second."""
+    """The report of a worker about a pack."""
 
     done: bool  # whether the worker has ended its work on the pack
     progress: PackProgressed | None = None  # how far the pack is; None before the worker has begun the pack
@@ -135,10 +140,12 @@ class Report:
     # Why a checkpoint of the pack is not continued; only in the first report about the pack
     refused_checkpoint: str | None = None
     printed: tuple[str, ...] = ()  # what plug-ins have printed since the last report; of many lines the last
+    seconds: float = 0.0  # since the worker took the pack up, without compilation
 
-    def result(self) -> dict[str, Any]:
-        """The Tune result: the report itself, and what Tune reads."""
-        return {"report": self, "done": self.done}
+
+def result(reports: Sequence[Report], done: bool) -> dict[str, Any]:
+    """A Tune result: about the packs that the worker has run since the last one, and whether the Tune trial ends."""
+    return {"reports": reports, "done": done}
 
 
 def encoded(work: Work) -> dict[str, Any]:

@@ -143,7 +143,7 @@ class KilledForMemory(RayActorError):
     @property
     def way_out(self) -> str:
         """How much memory was free, and what to change."""
-        found = re.search(r"([\d.]+)\s*GB / ([\d.]+)\s*GB", str(self))
+        found = re.search(r"([\d.]+)\s*GB(?: used)? / ([\d.]+)\s*GB", str(self))
         free = "" if found is None else f", {max(0.0, float(found[2]) - float(found[1])):.1f} of {found[2]} GB free"
         return f"the machine was low on memory{free}: try --concurrency 1, or fewer resources.lanes"
 
@@ -151,18 +151,21 @@ class KilledForMemory(RayActorError):
 def memory_kills_are_deaths() -> AbstractContextManager[None]:
     """Have Tune take a worker that Ray kills for memory for one that died, so that its pack is tried again.
 
-    Tune ends at any error of a worker that is not a `RayActorError`.
+    Of a worker that trains Tune ends at any error that is not a `RayActorError`; of one that starts it would say that
+    the worker died, and not why.
     """
     from ray.air.execution._internal.actor_manager import RayActorManager
 
-    failed = RayActorManager._actor_task_failed
+    def told(failed: Callable[..., None]) -> Callable[..., None]:
+        def told_of(self: Any, *, exception: Exception, **of: Any) -> None:
+            if isinstance(exception, OutOfMemoryError):
+                exception = KilledForMemory(error_msg=str(exception))
+            failed(self, exception=exception, **of)
 
-    def told(self: Any, *, exception: Exception, **task: Any) -> None:
-        if isinstance(exception, OutOfMemoryError):
-            exception = KilledForMemory(error_msg=str(exception))
-        failed(self, exception=exception, **task)
+        return told_of
 
-    return _replaced(RayActorManager, _actor_task_failed=told)
+    names = ("_actor_task_failed", "_actor_start_failed")
+    return _replaced(RayActorManager, **{name: told(getattr(RayActorManager, name)) for name in names})
 
 
 def actor_of(trial: Any) -> Any:

@@ -1,5 +1,8 @@
 """Tune's callbacks about packs, turned into events, failed rows and losses.
 
+A Tune trial begins with one pack. While its packs are short, its worker gets further ones, and runs them in order: the
+first of those that a worker has is the one that runs.
+
 Tune writes the reason why a Tune trial ended only to its log, and to a pickle in a folder that other users may be able
 to write to. So `TrialErrors` reads the exception from the log, and nothing is unpickled.
 """
@@ -22,7 +25,7 @@ from ray.tune.experiment import Trial
 from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
-from sweeper.launch.job import Job, Report, decoded, encoded
+from sweeper.launch.job import SHORT, Job, Report, decoded, encoded
 from sweeper.launch.ray_internals import KilledForMemory, actor_of
 from sweeper.messages import duration
 from sweeper.packs.failures import LOST_IN_A_ROW, Failed, Lost, commit_failed, reason
@@ -30,7 +33,7 @@ from sweeper.packs.packing import Pack
 from sweeper.packs.plan import Work
 from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
 from sweeper.space.early_stopping import StoppingRule
-from sweeper.store.store import StoreError
+from sweeper.store.store import Status, StoreError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +121,8 @@ class SweepCallback(NotSaved, tune.Callback):
         self._rule = None if early_stopping is None else StoppingRule(early_stopping)
         self._progress = ProgressEvents(stream)
         self._packs: defaultdict[str, _Pack] = defaultdict(_Pack)
+        self._held: dict[str, list[Work]] = {}  # what the worker of a Tune trial has, by its id
+        self._seconds: dict[int, float] = {}  # of the latest pack of a program, by its number
         self._running: set[str] = set()  # ids of Tune trials, as of those that are leaving
         self._leaving: set[str] = set()
         self._asked: set[str] = set()  # ids of packs
@@ -140,20 +145,30 @@ class SweepCallback(NotSaved, tune.Callback):
     # Called by Tune
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        work = decoded(trial.config)
         self._running.add(trial.trial_id)
         self._awaited = None
         self.most_at_once = max(self.most_at_once, len(self._running))
-        pack = self._packs[work.pack.pack_id]
-        pack.finished, pack.node, pack.news = False, None, (None, self._now())
-        words, program = self._label(work.pack), self._job.source.program(work.pack)
-        self._stream.emit(events.PackStarted(work.pack.pack_id, words, work.pending, work.until, program))
+        self._held[trial.trial_id] = [decoded(trial.config)]
+        self._start(self._held[trial.trial_id][0])
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        report: Report = result["report"]
-        pack_id: str = trial.config["pack_id"]
+        held = self._held[trial.trial_id]
+        for report in result["reports"]:
+            self._hear(held[0], report, result)
+            if report.done:
+                self._end(held.pop(0))
+                if held and not result["done"]:
+                    self._start(held[0])
+        if not (held or result["done"]):
+            held += self._short_packs()
+            if held:
+                actor_of(trial).take.remote(list(map(encoded, held)))
+                self._start(held[0])
+
+    def _hear(self, work: Work, report: Report, result: dict[str, Any]) -> None:
+        pack_id = work.pack.pack_id
         pack = self._packs[pack_id]
         if report.progress is not None:
             if pack.node != result["hostname"]:
@@ -161,75 +176,104 @@ class SweepCallback(NotSaved, tune.Callback):
                 self._stream.emit(events.PackPlaced(pack_id, result["hostname"]))
             if pack.news[0] != report.progress.news:
                 pack.news = (report.progress.news, self._now())
-            self._progress.tell(report.progress, lambda: decoded(trial.config).pack.trial_ids)
+            self._progress.tell(report.progress, lambda: work.pack.trial_ids)
             if self._rule is not None and self._rule.stops(report.progress):
                 self._orders.stop_early.remote(pack_id)
         if report.printed:
             self._stream.emit(events.PluginPrinted(pack_id, report.printed))
         if report.refused_checkpoint is not None:
-            trial_ids = decoded(trial.config).pack.trial_ids
-            self._stream.emit(events.CheckpointRefused(pack_id, trial_ids, report.refused_checkpoint))
+            self._stream.emit(events.CheckpointRefused(pack_id, work.pack.trial_ids, report.refused_checkpoint))
         if report.done:
+            self._seconds[self._job.source.program(work.pack)] = report.seconds
             pack.finished |= report.progress is not None and report.progress.phase == "done"
             refused = isinstance(report.trouble, Lost) and report.trouble.of_store
             self._lost_in_a_row = self._lost_in_a_row + 1 if refused else 0
             self.refused |= self._lost_in_a_row >= self._patience.lost_in_a_row
         match report.trouble:
             case Failed(trial_ids, text, log) if self._job.work_kind.makes_rows:
-                self._tell_failure(decoded(trial.config), trial_ids, text, f"{result['node_ip']}: {log}")
+                self._tell_failure(work, trial_ids, text, f"{result['node_ip']}: {log}")
             case Failed(reason=text) | Lost(reason=text):
-                self._lose(decoded(trial.config), text)
+                self._lose(work, text)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        self._running.discard(trial.trial_id)
-        self._end(trial)
+        self._ended(trial)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        self._running.discard(trial.trial_id)
-        work = decoded(trial.config)
-        pack_id = work.pack.pack_id
-        pack = self._packs[pack_id]
+        if (work := self._died_at(trial)) is None:
+            return
+        pack_id, pack = work.pack.pack_id, self._packs[work.pack.pack_id]
         pack.deaths += 1
         why = pack.silence or self._new_reason(self._errors.cause)
         pack.silence = None
         self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True, reason=why))
-        with contextlib.suppress(OSError, StoreError):  # then committed trials are evaluated once more
-            rows = self._job.work_kind.committed_rows(self._job.store, work, self._job.source.done)
-            self._progress.tell_commits(pack_id, rows)
-            left = tuple(name for name in work.pending if name not in rows)
-            trial.set_config(encoded(dataclasses.replace(work, pending=left)))
+        rows = self._rows(work)
+        self._progress.tell_commits(pack_id, rows)
+        left = dataclasses.replace(work, pending=tuple(name for name in work.pending if name not in rows))
+        self._held[trial.trial_id] = [left]
+        trial.set_config(encoded(left))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        self._running.discard(trial.trial_id)
-        work, error = decoded(trial.config), self._errors.cause
+        error = self._errors.cause
         if not isinstance(error, RayActorError) or error.actor_init_failed:
             why = "unknown reason" if error is None else reason(error)
             if isinstance(error, RayActorError):  # Ray puts a traceback before the exception of a worker
                 why = str(error).strip().splitlines()[-1][:400]
-            self._lose(work, f"its worker did not start: {why}")
-            self._end(trial)
+            for work in self._ended(trial):
+                self._lose(work, f"its worker did not start: {why}")
+                self._end(work)
+            return
+        work = self._died_at(trial)
+        self._ended(trial)
+        if work is None:
             return
         pack_id, pack = work.pack.pack_id, self._packs[work.pack.pack_id]
         pack.deaths += 1
         if pack.deaths <= self._patience.deaths:
-            # For Tune a worker that dies between two packs ends the Tune trial of the second pack.
+            # Tune counts the deaths of a Tune trial, in which other packs may have run.
             why = self._new_reason(error)
             self._stream.emit(events.WorkerDied(pack_id, _names(work), started=False, reason=why))
             self._stream.emit(events.PackEnded(pack_id))
-            self._leaving.discard(trial.trial_id)
             self._job.source.put_back(work)
             return
         message = f"its worker died {pack.deaths} times"
         if isinstance(error, KilledForMemory):
             message += f": {error.way_out}"
-        self._give_up(work, message, step=int((trial.last_result or {}).get("step", 0)))
-        self._end(trial)
+        self._give_up(work, message)
+        self._end(work)
+
+    def _ended(self, trial: Trial) -> list[Work]:
+        """Forget a Tune trial; returns what its worker had."""
+        self._running.discard(trial.trial_id)
+        self._leaving.discard(trial.trial_id)
+        return self._held.pop(trial.trial_id, [])
+
+    def _died_at(self, trial: Trial) -> Work | None:
+        """The pack at which the worker of a Tune trial has died, if it had one: the first that is not committed whole.
+
+        Those after it wait for any worker again.
+        """
+        self._running.discard(trial.trial_id)
+        held = self._held[trial.trial_id]
+        while len(held) > 1 and (rows := self._rows(held[0])).keys() >= set(held[0].pending):
+            self._progress.tell_commits(held[0].pack.pack_id, rows)
+            self._packs[held[0].pack.pack_id].finished = True
+            self._end(held.pop(0))
+            self._start(held[0])
+        while len(held) > 1:
+            self._job.source.put_back(held.pop())
+        return held[0] if held else None
+
+    def _rows(self, work: Work) -> dict[str, Status]:
+        """The committed rows of a pack; none if the store cannot be read, and then they are evaluated once more."""
+        with contextlib.suppress(OSError, StoreError):
+            return self._job.work_kind.committed_rows(self._job.store, work, self._job.source.done)
+        return {}
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         self._stream.emit(events.Ticked())
         if not self.stopping:
             for each in trials:
-                if each.trial_id in self._running:
+                if each.trial_id in self._running and self._held[each.trial_id]:
                     self._end_if_stuck(each)
             self._tell_if_nodes_are_missing()
             return
@@ -238,7 +282,7 @@ class SweepCallback(NotSaved, tune.Callback):
             self._deadline = self._now() + self._patience.grace_seconds
             running = [trial for trial in trials if trial.status == Trial.RUNNING]
             self._leaving = {trial.trial_id for trial in running}
-            self._asked = {trial.config["pack_id"] for trial in running}
+            self._asked = {work.pack.pack_id for key in self._leaving for work in self._held.get(key, ())[:1]}
             self._orders.leave.remote()
             limit = self._interruption.limit or ""
             cause = "store refuses" if self.refused else "limit" if limit else "interrupted"
@@ -247,7 +291,28 @@ class SweepCallback(NotSaved, tune.Callback):
             self._tell_stopped()
             raise Ended
 
-    # Events
+    # Packs
+
+    def _short_packs(self) -> list[Work]:
+        """Further packs for a worker that has ended short ones: a second of them, or its share of what is left.
+
+        How long a pack of another program takes is not known before one has ended.
+        """
+        source, works, seconds = self._job.source, [], 0.0
+        share = -(-len(source.upcoming()) // max(1, self.most_at_once))
+        while len(works) < share and seconds < SHORT and not self.stopping and (work := source.next()) is not None:
+            works.append(work)
+            seconds += self._seconds.get(source.program(work.pack), SHORT)
+        return works
+
+    def _start(self, work: Work) -> None:
+        """Take note that a worker is at a pack."""
+        pack = self._packs[work.pack.pack_id]
+        pack.finished, pack.node, pack.news = False, None, (None, self._now())
+        if self._deadline is not None:
+            self._asked.add(work.pack.pack_id)
+        words, program = self._label(work.pack), self._job.source.program(work.pack)
+        self._stream.emit(events.PackStarted(work.pack.pack_id, words, work.pending, work.until, program))
 
     def _label(self, pack: Pack) -> str:
         planned = self._job.source.planned
@@ -268,7 +333,7 @@ class SweepCallback(NotSaved, tune.Callback):
     def _end_if_stuck(self, trial: Trial) -> None:
         """End the worker of a pack that has reported nothing new for too long, which counts as a death."""
         limit, actor = self._job.resources.progress_seconds, actor_of(trial)
-        pack = self._packs[trial.config["pack_id"]]
+        pack = self._packs[self._held[trial.trial_id][0].pack.pack_id]
         if actor is not None and self._now() - pack.news[1] >= limit:
             pack.news = (None, self._now())
             pack.silence = f"ended, as it reported nothing new for {duration(limit)} (resources.progress_seconds)"
@@ -294,9 +359,9 @@ class SweepCallback(NotSaved, tune.Callback):
         self._told_of_memory = True
         return error.way_out
 
-    def _end(self, trial: Trial) -> None:
-        pack_id = trial.config["pack_id"]
-        self._leaving.discard(trial.trial_id)
+    def _end(self, work: Work) -> None:
+        """Take note that no worker has a pack any more."""
+        pack_id = work.pack.pack_id
         try:
             self._job.source.settle(pack_id, self._packs[pack_id].finished)
         except (OSError, StoreError) as error:  # trials that no record names could be deleted while they run
@@ -308,11 +373,11 @@ class SweepCallback(NotSaved, tune.Callback):
             self._planned = len(self._job.source.planned)
             self._stream.emit(self._job.planned())
 
-    def _give_up(self, work: Work, message: str, step: int) -> None:
+    def _give_up(self, work: Work, message: str) -> None:
         if not self._job.work_kind.makes_rows:
             self._lose(work, message)
             return
-        error = {"kind": "worker died", "message": message, "step": step}
+        error = {"kind": "worker died", "message": message, "step": 0}
         try:
             commit_failed(self._job.store, self._job.provenance, work, error)
             self._tell_failure(work, work.pending, message, None)

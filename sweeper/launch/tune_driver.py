@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,10 +21,11 @@ from sweeper.launch.tune_worker import Pace, PackWorker
 from sweeper.packs.failures import reason
 from sweeper.packs.orders import Orders
 from sweeper.packs.plan import WorkSource
+from sweeper.temporary_folders import temporary_folder
 
 
 class Waves(NamedTuple):
-    """The sizes of Tune runs. Tune keeps 90 kB of every pack it has seen, so long lists run in waves."""
+    """The sizes of Tune runs. Tune and Ray keep 65 kB of every pack they have seen, so long lists run in waves."""
 
     packs: int = 2000  # of a Tune run with few workers
     # Packs of a Tune run for each worker, if that is more: workers wait at the end of a wave, and are started anew
@@ -42,9 +42,13 @@ _TUNE = {
     # `TrialErrors` takes them.
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "1",
     "RAY_AIR_NEW_OUTPUT": "0",
-    # Enough packs in the queue to make an autoscaler add all nodes at once.
-    "TUNE_MAX_PENDING_TRIALS_PG": "200",
 }
+
+PENDING = 200
+"""Packs that wait in Tune's queue, enough to make an autoscaler add all nodes at once.
+
+A local cluster has no autoscaler, and its workers take short packs rather from the source, many in a Tune trial.
+"""
 
 
 class _Queue(NotSaved, Searcher):
@@ -79,15 +83,17 @@ def launch(
     stream: Stream,
     interruption: Interruption,
     *,
+    grows: bool = True,
     patience: Patience = Patience(),
     pace: Pace = Pace(),
     waves: Waves = Waves(),
 ) -> Launched:
-    """Run all work of a source on the cluster that `cluster.connected` has connected.
+    """Run all work of a source on the cluster that `cluster.connected` has connected, which may grow.
 
     Signals are looked for about ten times a second; the first makes running packs leave a checkpoint.
     """
-    os.environ.update(_TUNE)
+    pending = PENDING if grows else max(1, int(ray.cluster_resources().get("CPU", 1)))
+    os.environ.update(_TUNE, TUNE_MAX_PENDING_TRIALS_PG=str(pending))
     orders = ray.remote(num_cpus=0, max_restarts=-1)(Orders).remote()
     errors = TrialErrors()
     callback = SweepCallback(job, stream, interruption, orders, errors, patience)
@@ -140,8 +146,7 @@ def scratch() -> Iterator[Path]:
     """A private folder for all files that Tune writes on this machine during a launch; deleted at the end."""
     context = ray.get_runtime_context()
     artifacts = Path(context.get_temp_dir(), context.get_session_name(), "artifacts")
-    with tempfile.TemporaryDirectory(prefix="sweeper-tune-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    with temporary_folder("tune") as folder:
         try:
             with ray_internals.staged_in(folder / "staging"):
                 yield folder

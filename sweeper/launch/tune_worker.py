@@ -1,12 +1,17 @@
-"""The worker's side: a process that runs pack after pack, and asks for orders in between."""
+"""The worker's side: a process that runs pack after pack, and asks for orders in between.
 
+A Tune trial brings one pack. When a worker has ended packs that took less than a second, the driver may give it more in
+the same Tune trial, as Tune costs more than they do.
+"""
+
+import collections
 import contextlib
 import dataclasses
 import io
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import ray
@@ -17,7 +22,7 @@ from ray.util import get_current_placement_group
 from sweeper.events import PackProgressed
 from sweeper.interruption import ignore_batch_systems
 from sweeper.launch.environment import worker_environment
-from sweeper.launch.job import Report, WorkKind, decoded
+from sweeper.launch.job import SHORT, Report, WorkKind, decoded, result
 from sweeper.launch.population import Population
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
@@ -25,9 +30,9 @@ from sweeper.packs.device_memory import room_for_lanes
 from sweeper.packs.failures import commit_failed, trouble
 from sweeper.packs.orders import Order
 from sweeper.packs.pack_run import Destination
-from sweeper.packs.packing import Pack
+from sweeper.packs.packing import Pack, structure
 from sweeper.packs.plan import Run, Work
-from sweeper.packs.progress_events import printed_lines
+from sweeper.packs.progress_events import preparing, printed_lines
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store
 from sweeper.training import compilation
@@ -75,43 +80,69 @@ class PackWorker(tune.Trainable):
         self._population: Population | None = None
         jax_settings.put_back()  # before a plug-in is imported: the environment of this node may have changed one
         self._loaded = set[tuple[plugins.Kind, str]]()  # plug-ins of the packs so far
+        self._cell: tuple[Any, ...] = ()  # the structure of the trials of the latest pack, once there is one
+        self._structures = set[Any]()  # of the packs so far, which need no further program
+        self._is_short = False  # whether the latest pack was
         self._reported_at: float | None = None
         self._keep_programs()
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take up the next pack, as `job.encoded` has made it."""
-        jax_settings.put_back()  # the environment of this node, or an earlier pack, may have changed one
-        self._encoded = new_config
-        self._run: Run | None = None
-        self._progress: PackProgressed | None = None
+        """Begin another Tune trial with a pack, as `job.encoded` has made it."""
+        self._packs = collections.deque([new_config])  # the first is the one that is run
+        self._prepare()
         return True
 
+    def take(self, packs: Iterable[dict[str, Any]]) -> None:
+        """Take packs, as `job.encoded` has made them, that follow in the same Tune trial."""
+        self._packs.extend(packs)
+
+    def _prepare(self) -> None:
+        """Get ready for another pack."""
+        jax_settings.put_back()  # the environment of this node, or an earlier pack, may have changed one
+        self._run: Run | None = None
+        self._progress: PackProgressed | None = None
+        self._begun_at = self._pace.clock()
+        self._compiled = compilation.seconds()
+
     def step(self) -> dict[str, Any]:
-        """Train, evaluate and commit for about a second; returns the Tune result of a `Report`.
+        """Train, evaluate and commit for about a second; returns a Tune result, see `job.result`.
 
         Where the driver takes longer than a share of a second to read a report (`Pace`), the step is longer.
         """
         clock = self._pace.clock
-        seconds = self._pace.until_report(0.0 if self._reported_at is None else clock() - self._reported_at)
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            report = self._reported(seconds)
-        report = dataclasses.replace(report, printed=printed_lines(printed.getvalue()))
-        self._reported_at = None if report.done else clock()
-        return report.result()
+        until = clock() + self._pace.until_report(0.0 if self._reported_at is None else clock() - self._reported_at)
+        order = self._order(self._packs[0]["pack_id"]) if self._packs else "carry on"
+        ends = not self._packs or order == "leave"  # whether the Tune trial ends; without packs the driver has no more
+        reports: list[Report] = []
+        while self._packs:
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                report = self._reported(order, until)
+            seconds = clock() - self._begun_at - (compilation.seconds() - self._compiled)
+            reports.append(dataclasses.replace(report, printed=printed_lines(printed.getvalue()), seconds=seconds))
+            if not report.done:
+                break
+            self._packs.popleft()
+            self._prepare()
+            self._is_short = seconds < SHORT
+            ends |= not (self._packs or self._is_short)
+            if ends or report.trouble is not None or clock() >= until:
+                break
+            order = "carry on"
+        self._reported_at = None if ends else clock()
+        return result(reports, done=ends)
 
     def _keep_programs(self) -> None:
         compilation.keep_on_this_machine()
 
-    def _reported(self, seconds: float) -> Report:
+    def _reported(self, order: Order, until: float) -> Report:
         try:
-            order = self._order(self._encoded["pack_id"])
             if order == "leave":
                 if self._run is not None:
                     self._run.checkpoint()
                 return Report(done=True, progress=self._progress)
             begun = self._begun() if self._run is None else None
-            return self._further(order, seconds) if begun is None else begun
+            return self._further(order, until) if begun is None else begun
         except Exception as error:
             print(printable_lines(traceback.format_exc()), file=sys.stderr)  # Ray's log takes no half characters
             found = trouble(error, self._progress, self._commit_failed, self._log())
@@ -119,25 +150,32 @@ class PackWorker(tune.Trainable):
 
     def _begun(self) -> Report | None:
         """Take up the pack; None if there is something to report only after its first stride."""
-        work = decoded(self._encoded)
+        work = decoded(self._packs[0])
         if not work.pending:  # an earlier worker died right after its last commit
             if self._work_kind.makes_rows:
                 checkpoint.remove(self._opened(), work.pack.pack_id)
             return Report(done=True)
+        program = structure(work.pack.trials[0])
+        is_quick = self._is_short and program in self._structures
+        if self._cell != (program,):
+            self._cell = (program,)
+            if not is_quick:  # Data may take minutes to make: the driver learns before where the worker is.
+                return Report(done=False, progress=preparing(work))
         self._run = self._started(work)
         now = self._run.progress()
-        if now.phase != "training":
+        if now.phase != "training" or is_quick:
             return None
+        self._structures.add(program)
         # The first steps may compile for minutes: the driver learns before them where the worker is.
         self._progress = dataclasses.replace(now, phase="compiling")
         return Report(done=False, progress=self._progress, refused_checkpoint=self._run.refused_checkpoint)
 
-    def _further(self, order: Order, seconds: float) -> Report:
+    def _further(self, order: Order, until: float) -> Report:
         """Run the pack for so long, or until the driver has something to decide."""
         assert self._run is not None
         if order == "stop early" and self._progress is not None and self._progress.phase == "training":
             self._run.stop_early()
-        until, before = self._pace.clock() + seconds, self._progress
+        before = self._progress
         refused = self._run.refused_checkpoint if before is None else None
         while True:
             self._progress = self._run.advance()
@@ -188,7 +226,7 @@ class PackWorker(tune.Trainable):
         if not self._work_kind.makes_rows:
             return ()
         rows = () if self._progress is None else self._progress.rows
-        return commit_failed(self._opened(), self._provenance, decoded(self._encoded), error, rows)
+        return commit_failed(self._opened(), self._provenance, decoded(self._packs[0]), error, rows)
 
     def _log(self) -> str:
         """Where this worker's error stream goes, on its node."""

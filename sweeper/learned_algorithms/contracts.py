@@ -315,6 +315,10 @@ class Task(Spec, abc.ABC):
     NEEDS: ClassVar[tuple[type[Network], ...]] = ()
     """Abilities that the task uses of every network, such as `StepwiseNetwork`; a model without them is refused."""
 
+    SHORT_SUMS: ClassVar[bool] = False
+    """Whether a training step with a single seed r mostly sums over few terms, such as three colours. On a CPU it is
+    then compiled without XLA's library for sums, which is fast at long ones and slow at these."""
+
     name: str
 
     @abc.abstractmethod

@@ -160,7 +160,7 @@ def in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray) 
 def block_in_process(trials: TrialSpec, distribution: Distribution, step: np.ndarray, block: int) -> np.ndarray:
     """Objectives of one block, by this process's program for it."""
     arguments = (trials, distribution, step, np.int32(block))
-    return np.asarray(compilation.kept(block_objectives, *arguments)(*arguments))
+    return np.asarray(compilation.kept(block_objectives, *arguments, trains=True)(*arguments))
 
 
 def curve_interval(trial: TrialSpec) -> int:
@@ -179,11 +179,11 @@ def stride(
     """One generation, whose population `evaluate` evaluates; `length` is always 1."""
     assert length == STRIDE
     if evaluate is in_process and not vectorisation.in_turns():
-        return compilation.kept(generation, trials, state)(trials, state)
+        return compilation.kept(generation, trials, state, trains=True)(trials, state)
     # On the host, so that the numbers that are shipped and those that stay are the same arrays.
     distribution = jax.tree.map(np.asarray, state.distribution())
     objectives = evaluate(trials, distribution, np.asarray(state.step))
-    return compilation.kept(tell, trials, state, objectives)(trials, state, objectives)
+    return compilation.kept(tell, trials, state, objectives, trains=True)(trials, state, objectives)
 
 
 def first_generation(
@@ -211,7 +211,9 @@ def programs(trials: TrialSpec) -> list[tuple[Callable[..., Any], tuple[Any, ...
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that a generation needs whose population this process evaluates, as the compiler says."""
     _, programs = first_generation(trials)
-    return max(compilation.kept(function, *arguments).memory_bytes() for _, function, arguments in programs)
+    return max(
+        compilation.kept(function, *arguments, trains=True).memory_bytes() for _, function, arguments in programs
+    )
 
 
 def trainer(evaluate: Evaluator) -> Trainer[EvolutionState]:

@@ -184,7 +184,7 @@ def start(trials: TrialSpec, networks: Network | None = None) -> TrainState:
 
 def stride(trials: TrialSpec, state: TrainState, length: int) -> tuple[TrainState, StepCurve | PolicyCurve]:
     """`advance`, by this process's program for it; the memory of the old state is used again."""
-    return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1)(trials, state)
+    return compilation.kept(advance, trials, state, static=(length,), trains=True, donate_argnums=1)(trials, state)
 
 
 def programs(trials: TrialSpec) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
@@ -196,7 +196,7 @@ def programs(trials: TrialSpec) -> list[tuple[Callable[..., Any], tuple[Any, ...
 def memory(trials: TrialSpec) -> int:
     """Bytes of the device that `stride` needs, as the compiler says."""
     state, length = jax.eval_shape(init, trials), min(STRIDE, trials.steps)
-    return compilation.kept(advance, trials, state, static=(length,), donate_argnums=1).memory_bytes()
+    return compilation.kept(advance, trials, state, static=(length,), trains=True, donate_argnums=1).memory_bytes()
 
 
 TRAINER = Trainer(

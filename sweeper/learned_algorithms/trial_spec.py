@@ -183,6 +183,10 @@ class TrialSpec(Trial):
         return {"votes": abilities.voting is not None, "tail": abilities.tail_metric, "measures": abilities.measures}
 
     @property
+    def short_sums(self) -> bool:
+        return self.task.SHORT_SUMS and self.objective.m == 1
+
+    @property
     def single_seed(self) -> bool:
         """Whether one seed r_0 serves the whole training and its evaluation."""
         return not self.baseline.fresh_seeds

@@ -32,7 +32,7 @@ class PackProgress:
     """A running pack in a heartbeat."""
 
     label: str  # what it trains, in a few words
-    phase: str  # `waiting` (its worker starts), `compiling`, `training`, `evaluating` or `done`
+    phase: str  # `waiting` (its worker starts), `preparing`, `compiling`, `training`, `evaluating` or `done`
     step: int  # training steps done
     steps: int  # training steps of each of its trials
     lanes: int  # number of trials that are trained at once

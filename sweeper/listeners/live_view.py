@@ -16,10 +16,11 @@ from rich.text import Text
 
 from sweeper import events
 from sweeper.events import Event
-from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
+from sweeper.listeners.sweep_progress import PREPARING, RunningPack, SweepProgress
 from sweeper.messages import counted, duration, inflected, printable
 
 LINE_SECONDS = 10.0  # between two lines of counts in a log
+NEWS_SECONDS = 2.0  # of what is done before any pack trains, until a log has a line about it
 DRAWING_SECONDS = 0.25  # between two drawings of the live view
 MAX_ROWS = 12  # largest number of running packs with a row of their own
 
@@ -30,13 +31,14 @@ class LogLines:
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic):
         self._console, self._clock = console, clock
         self._progress = SweepProgress(clock)
-        self._next = clock() + LINE_SECONDS
+        self._next, self._told = clock() + LINE_SECONDS, ""
 
     def hear(self, event: Event) -> None:
         self._progress.hear(event)
-        lines = sentences(event)
-        if isinstance(event, events.Ticked) and self._clock() >= self._next:
-            self._next = self._clock() + LINE_SECONDS
+        lines, (doing, seconds) = sentences(event), self._progress.phase
+        new = doing != self._told and seconds >= NEWS_SECONDS
+        if isinstance(event, events.Ticked) and (new or self._clock() >= self._next):
+            self._next, self._told = self._clock() + LINE_SECONDS, doing
             lines.append(self._progress.line())
         for line in lines:
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -85,7 +87,7 @@ def drawing(progress: SweepProgress) -> RenderableType:
 def _columns(pack: RunningPack) -> list[RenderableType]:
     label, now = Text(printable(pack.started.label)), pack.progress
     bar = ProgressBar(total=now.steps or 1, completed=now.step, width=20)
-    early = {"waiting": "waiting for its worker", "compiling": "compiling"}
+    early = {"waiting": "waiting for its worker", "preparing": PREPARING, "compiling": "compiling"}
     loss = "" if now.phase in early or math.isnan(now.train_loss) else f"loss {now.train_loss:.3g}"
     return [label, bar, early.get(now.phase, f"{now.phase} {now.step:,}"), loss]
 
@@ -104,6 +106,11 @@ def _lines(event: Event) -> list[str]:
             return [f"no node of the cluster has the {wanted} that a pack takes; waiting for one"]
         case events.LanesChosen(_, lanes, trial_ids, reason):
             return [f"{lanes:,} of {counted(len(trial_ids), 'trial')} of a pack are trained at once: {reason}"]
+        case events.CoresIdle(_, cores, seconds, lanes):
+            return [
+                f"one pack trains on one of {cores:,} cores, for another {duration(seconds)}: after Ctrl-C, the same "
+                f"command with --set resources.lanes={lanes} goes on with packs of {counted(lanes, 'trial')} on all"
+            ]
         case events.ArithmeticChanged(_, trial_ids, arithmetics):
             return [
                 f"the checkpoint of {_named(trial_ids)} goes on with other arithmetic: {', then '.join(arithmetics)}"

@@ -1,12 +1,16 @@
 """How far a sweep is, counted from its events.
 
-The time left is that of the steps left at the rate of the workers now. Packs whose steps are slow may be the last, so
-the time left is never less than what a running pack needs at its own rate.
+The time left is that of packs that take turns on the workers: what the running ones still need at their own rate, and
+then those that wait, which are taken to be as large as those seen so far. Steps of a program cost what they have cost
+in its packs that have ended, all told, or else what the running ones say. Steps of programs that have not begun cost
+what others have cost on average, and their compilation is expected too.
 """
 
 import collections
 import dataclasses
+import heapq
 import math
+import statistics
 import time
 from collections.abc import Callable
 
@@ -14,16 +18,24 @@ from sweeper import events
 from sweeper.events import Event, PackPlaced, PackProgressed, PackStarted, SweepPlanned
 from sweeper.messages import counted, duration, speed
 
+MOST_IN_TURNS = 100  # workers whose waiting packs are dealt out one by one, for the time left
+WORKER_SECONDS = 60.0  # after which a worker without a pack does not count any more
 STILL = 60.0  # seconds without news of a pack from which on people are told for how long there were none
+
+PREPARING = "making data and looking for a checkpoint"
 
 
 @dataclasses.dataclass(frozen=True)
 class RunningPack:
-    """A pack that a worker has."""
+    """A pack that a worker has; times are those of the clock of the progress."""
 
     started: PackStarted  # its latest start
-    moved: float  # when the clock of the progress last saw something new of the pack
     progress: PackProgressed  # its latest progress since then; it is `waiting` before the first
+    begun: float  # when it started
+    moved: float  # when something new was last seen of it
+    first: int = 0  # step at which it started
+    prepared: float | None = None  # when its worker and program were there; None before it trains
+    trained: float | None = None  # when its evaluation began; None before
     node: str | None = None  # where its worker is; None before the first report of the worker
 
     @property
@@ -32,22 +44,48 @@ class RunningPack:
         return sum(trial_id not in self.progress.rows for trial_id in self.started.pending)
 
     @property
-    def seconds_left(self) -> float:
-        """Seconds that its training still needs at its own rate; 0 while the rate is unknown."""
-        rate = self.progress.steps_per_second
-        return (self.started.steps - self.progress.step) * len(self.started.pending) / rate if rate else 0.0
+    def steps_done(self) -> int:
+        """Training steps of all its trials that this worker has done."""
+        return (self.progress.step - self.first) * len(self.started.pending)
+
+    def after(self, event: PackProgressed, now: float) -> "RunningPack":
+        """The pack at this progress of it."""
+        pack = dataclasses.replace(self, progress=event, moved=self.moved if self.progress.news == event.news else now)
+        if event.phase in ("waiting", "preparing", "compiling"):
+            return dataclasses.replace(pack, first=event.step)
+        if self.prepared is None:
+            rate, compiled = event.steps_per_second, self.progress.phase == "compiling"
+            seconds = pack.steps_done / rate if compiled and rate else 0.0  # of training
+            pack = dataclasses.replace(pack, prepared=max(self.begun, now - seconds) if compiled else self.begun)
+        if self.trained is None and event.phase == "evaluating" and event.step >= self.started.steps:
+            pack = dataclasses.replace(pack, trained=self.moved)
+        return pack
+
+
+@dataclasses.dataclass
+class _Spent:
+    """What the packs of a program have cost that have ended."""
+
+    seconds: float = 0.0  # without the time before they trained
+    steps: int = 0  # of all their trials
+    preparation: float = 0.0  # seconds before the first of them trained
+    evaluation: float = 0.0  # seconds
+    evaluated: int = 0  # trials
 
 
 class SweepProgress:
     """Counts of a sweep: the `plan`, and the running `packs` by id."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
-        self.plan = SweepPlanned("", trials=0, done=0, failed=0, steps=0, programs=0)
+        self.plan = SweepPlanned("", trials=0, done=0, failed=0, steps={}, programs=0)
         self.packs: dict[str, RunningPack] = {}
         self._rows: collections.Counter[events.Status] = collections.Counter()
         self._clock, self._begun = clock, clock()
-        # Steps of the trials whose pack has ended, in full: whatever became of them, no worker has them any more.
-        self._ended_steps: dict[str, int] = {}
+        self._taken: dict[str, tuple[int, int]] = {}  # program and steps of the trials that a worker has or had
+        self._taken_steps = collections.Counter[int]()  # by program
+        self._packs_taken = 0
+        self._spent: dict[int, _Spent] = {}  # by program, of those that have begun
+        self._workers, self._workers_at = 0, clock()  # most packs at once, and when they were last so many
         self._has_trained = False
         self._awaits_nodes = False
         self._doing, self._doing_since = "", clock()
@@ -62,17 +100,15 @@ class SweepProgress:
                 self._awaits_nodes = False
                 if (earlier := self.packs.get(event.pack_id)) is not None:
                     self._end(earlier)
-                for trial_id in event.pending:
-                    self._ended_steps.pop(trial_id, None)
+                self._take(event)
                 waiting = PackProgressed(
                     event.pack_id, "waiting", 0, event.steps, len(event.pending), {}, math.nan, steps_per_second=0.0
                 )
-                self.packs[event.pack_id] = RunningPack(event, self._clock(), waiting)
+                self.packs[event.pack_id] = RunningPack(event, waiting, begun=self._clock(), moved=self._clock())
+                self._spent.setdefault(event.program, _Spent())
             case PackProgressed() if event.pack_id in self.packs:
-                pack = self.packs[event.pack_id]
-                moved = pack.moved if pack.progress.news == event.news else self._clock()
-                self.packs[event.pack_id] = dataclasses.replace(pack, progress=event, moved=moved)
-                self._has_trained |= event.phase not in ("waiting", "compiling")
+                self.packs[event.pack_id] = self.packs[event.pack_id].after(event, self._clock())
+                self._has_trained |= event.phase not in ("waiting", "preparing", "compiling")
             case PackPlaced() if event.pack_id in self.packs:
                 self.packs[event.pack_id] = dataclasses.replace(self.packs[event.pack_id], node=event.node)
             case events.TrialCommitted():
@@ -81,6 +117,8 @@ class SweepProgress:
                 self._end(self.packs.pop(event.pack_id))
             case _:
                 pass
+        if len(self.packs) >= self._workers or self._clock() >= self._workers_at + WORKER_SECONDS:
+            self._workers, self._workers_at = len(self.packs), self._clock()
         if (doing := self._done_now()) != self._doing:
             self._doing, self._doing_since = doing, self._clock()
 
@@ -93,17 +131,21 @@ class SweepProgress:
         if not phases:
             return "waiting for a worker"
         if "compiling" not in phases:
-            return "workers start and import"
-        compiling = {pack.started.program for pack in self.packs.values() if pack.progress.phase != "waiting"}
+            return PREPARING if "preparing" in phases else "workers start and import"
+        compiling = {pack.started.program for pack in self.packs.values() if pack.progress.phase == "compiling"}
         known = max(self.plan.programs, *compiling)
         return f"compiling {', '.join(map(str, sorted(compiling)))} of {counted(known, 'program')}"
 
     @property
+    def phase(self) -> tuple[str, float]:
+        """What is done while no pack trains, and its seconds; empty while one does, or nothing is to be done."""
+        return self._doing, self._clock() - self._doing_since
+
+    @property
     def doing(self) -> str:
-        """What is done while no pack trains, with its seconds; empty while one does, or nothing is to be done."""
-        if not self._doing:
-            return ""
-        return f"{self._doing} for {duration(self._clock() - self._doing_since)}"
+        """The `phase` in words."""
+        doing, seconds = self.phase
+        return f"{doing} for {duration(seconds)}" if doing else ""
 
     @property
     def done(self) -> int:
@@ -116,8 +158,8 @@ class SweepProgress:
 
     @property
     def running(self) -> int:
-        """Number of trials that a worker has and has not committed."""
-        return sum(pack.unfinished for pack in self.packs.values())
+        """Number of trials that a worker has and has not committed; at least one for each pack until it has ended."""
+        return sum(max(1, pack.unfinished) for pack in self.packs.values())
 
     @property
     def lanes(self) -> int:
@@ -138,16 +180,70 @@ class SweepProgress:
     @property
     def seconds_left(self) -> float | None:
         """An estimate; None while no pack says how fast it is."""
-        packs = list(self.packs.values())
-        rate = sum(pack.progress.steps_per_second for pack in packs)
-        if not rate:
+        costs = {program: cost for program in self._spent if (cost := self._cost(program)) is not None}
+        if not costs:
             return None
-        running = sum(pack.progress.step * len(pack.started.pending) for pack in packs)
-        left = self.plan.steps - sum(self._ended_steps.values()) - running
-        return max(left / rate, *(pack.seconds_left for pack in packs))
+        average = statistics.fmean(costs.values())
+
+        def seconds(program: int, steps: int) -> float:
+            return max(0, steps) * costs.get(program, average)
+
+        taken, waiting = 0.0, collections.Counter(self.plan.steps)
+        for program, steps in self._taken_steps.items():
+            waiting[program if program in waiting else 0] -= steps
+            taken += seconds(program, steps)
+        left = sum(seconds(program, steps) for program, steps in waiting.items())
+        if prepared := [spent.preparation for spent in self._spent.values() if spent.preparation]:
+            left += max(0, self.plan.programs - len(self._spent)) * statistics.fmean(prepared)
+        free = [self._own_seconds_left(pack, seconds) for pack in self.packs.values()]
+        free += [0.0] * max(0, self._workers - len(free)) or [0.0] * (not free)
+        packs = math.ceil(left * self._packs_taken / taken) if taken else 0
+        if packs > 5 * len(free) or len(free) > MOST_IN_TURNS:
+            return max((sum(free) + left) / len(free), *free)
+        heapq.heapify(free)
+        for _ in range(packs):
+            heapq.heapreplace(free, free[0] + left / packs)
+        return max(free)
+
+    def _own_seconds_left(self, pack: RunningPack, seconds: Callable[[int, int], float]) -> float:
+        """What a running pack still needs; `seconds` tells what steps of a program cost."""
+        program, rate = pack.started.program, pack.progress.steps_per_second
+        steps = (pack.started.steps - pack.progress.step) * len(pack.started.pending)
+        if not rate:
+            return seconds(program, steps)
+        spent, rows = self._spent[program], len(pack.progress.rows)
+        evaluation = spent.evaluation / spent.evaluated if spent.evaluated else 0.0
+        if pack.trained is not None and rows:
+            evaluation = (self._clock() - pack.trained) / rows
+        return max(0, steps) / rate + (pack.unfinished * evaluation if evaluation else 0.0)
+
+    def _cost(self, program: int) -> float | None:
+        """Seconds of a worker for a step of one trial; None while that is unknown."""
+        spent = self._spent[program]
+        if spent.steps and spent.seconds:
+            return spent.seconds / spent.steps
+        packs = [pack.progress for pack in self.packs.values() if pack.started.program == program]
+        found = [1 / progress.steps_per_second for progress in packs if progress.steps_per_second]
+        return statistics.fmean(found) if found else None
+
+    def _take(self, started: PackStarted) -> None:
+        self._packs_taken += 1
+        for trial_id in started.pending:
+            program, steps = self._taken.get(trial_id, (0, 0))
+            self._taken_steps[program] -= steps
+            self._taken[trial_id] = started.program, started.steps
+            self._taken_steps[started.program] += started.steps
 
     def _end(self, pack: RunningPack) -> None:
-        self._ended_steps |= dict.fromkeys(pack.started.pending, pack.started.steps)
+        if pack.prepared is None:
+            return
+        now, spent = self._clock(), self._spent[pack.started.program]
+        spent.seconds += now - pack.prepared
+        spent.steps += pack.steps_done
+        spent.preparation = spent.preparation or pack.prepared - pack.begun
+        if pack.trained is not None:
+            spent.evaluation += now - pack.trained
+            spent.evaluated += len(pack.progress.rows)
 
     def line(self) -> str:
         left = self.seconds_left

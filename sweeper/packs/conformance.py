@@ -156,9 +156,10 @@ def probe(trials: Iterable[Trial], code: Code, in_process: bool = False) -> Rehe
     """
     folder = private_folder("rehearsed")
     new: dict[Trial, Path | None] = {}
-    for (_, *files), trial in {
-        (trial.plugin_names, *(() if in_process else _files_named(canonical(trial)))): trial for trial in trials
-    }.items():
+    first: dict[Any, Trial] = {}  # whose data this process has already, as its shapes were checked
+    for trial in trials:
+        first.setdefault((trial.plugin_names, *(() if in_process else _files_named(canonical(trial)))), trial)
+    for (_, *files), trial in first.items():
         mark = None if folder is None or files else folder / f"{code.fingerprint(trial)}{'' if in_process else '-copy'}"
         if mark is None or not _holds(mark, in_process and bool(sys.flags.hash_randomization)):
             new[trial] = mark

@@ -3,7 +3,7 @@
 This module joins numerics and store. It runs in any process: Ray is one way to call it. A `PackRun` moves in strides:
 some steps of training for all lanes, or the evaluation and commit of one lane. After every stride the run can be
 checkpointed. The state after the last step is checkpointed before the first commit, so that a death between two commits
-repeats no training.
+repeats no training, or less than `SHORT` of it.
 
 Invariants:
     - With a checkpoint the lanes are those of the checkpoint, even when some of their trials are committed already;
@@ -59,11 +59,15 @@ from sweeper.training.identity import Identity, identity, of_row
 from sweeper.training.kind import kind_of, trainer_of
 from sweeper.training.named_weights import weights_of
 from sweeper.training.trainer import Trainer, curve_names
+from sweeper.trial import vectorisation
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.provenance import Provenance
 from sweeper.trial.trial import Trial
 
 logger = logging.getLogger(__name__)
+
+SHORT = 1.0
+"""Seconds of training that are trained again rather than saved just before they are committed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +129,9 @@ class PackRun(Run):
         self.pending = [index for index, name in enumerate(self.pack.trial_ids) if name in pending]
         self.rows = {}
         self.began = datetime.datetime.now(datetime.UTC)
-        self.saved_step, self.saved_at = self.training.step, time.monotonic()  # of the latest checkpoint
+        # Of the latest checkpoint
+        self.saved_step, self.saved_at = self.training.step, time.monotonic()
+        self.saved_seconds = self.training.seconds["train_seconds"]
         self.raised_after = -1  # the latest step after which the program of all lanes has raised
         self.stopped = False  # whether the training ended before its last step, by `stop_early` or by the segment
         self.evaluated: tuple[int, float] | None = None  # step and value of the latest evaluation for early stopping
@@ -234,11 +240,19 @@ class PackRun(Run):
                 self._save()
                 failed = self.training.failed
                 self.pending = [index for index in self.pending if failed[index]]
-            case "stop":
+            case "stop" | "finish":
                 self.stopped = self.training.step < self.stacked.steps
-                self.checkpoint()
-            case "finish":
-                self.checkpoint()
+                if self._is_worth_a_checkpoint():
+                    self.checkpoint()
+
+    def _is_worth_a_checkpoint(self) -> bool:
+        """Whether a death between two commits would cost more than a checkpoint.
+
+        Of lanes that train together the number counts, which a checkpoint keeps once one of them is committed.
+        """
+        together = self.stacked.lanes_together or not vectorisation.in_turns()
+        unsaved = self.training.seconds["train_seconds"] - self.saved_seconds
+        return unsaved >= min(SHORT, self.destination.checkpoint_seconds) or (together and len(self.pending) > 1)
 
     def checkpoint(self) -> None:
         """Save the state, so that the next run of this pack goes on from here.
@@ -255,7 +269,7 @@ class PackRun(Run):
         if self.saved_step != self.training.step:
             training, store = self.training, self.destination.store
             checkpoint.save(store, self.pack_id, self.pack.trial_ids, self.identity, training.state, training.notes())
-            self.saved_step = training.step
+            self.saved_step, self.saved_seconds = training.step, training.seconds["train_seconds"]
 
     def _go_on_with_half_the_lanes(self) -> None:
         self.lane_choice = halved(self.training.lanes)
@@ -272,7 +286,7 @@ class PackRun(Run):
             saved = checkpoint.load(self.destination.store, self.pack_id)
         training = begun(self.trainer, self.stacked, saved, self._networks)
         self.training = dataclasses.replace(training, lanes=lanes)
-        self.saved_step = training.step
+        self.saved_step, self.saved_seconds = training.step, training.seconds["train_seconds"]
 
     def _forget_checkpoint(self) -> None:
         """Removes the checkpoint of a pack whose rows are committed; a checkpoint that stays does no harm."""

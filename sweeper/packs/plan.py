@@ -168,6 +168,10 @@ class WorkSource(abc.ABC):
         """The pending trials with as many steps as they are likely to be trained for."""
         return [self.planned[key] for key in pending]
 
+    def steps(self, pending: Collection[str]) -> Mapping[int, int]:
+        """Training steps of the `expected` trials together, by the number of their program; 0 if it is not known."""
+        return {0: sum(trial.steps for trial in self.expected(pending))}
+
     def note(self, expansion: Expansion) -> None:
         """Take note of further settings, and of the trials that they stand for."""
         self.settings += expansion.settings
@@ -209,10 +213,16 @@ class ListedWork(WorkSource):
             first.setdefault(structure(work.pack.trials[0]), work)
         leading = {work.pack.pack_id for work in first.values()}
         self._waiting = deque([*first.values(), *(work for work in plan.work if work.pack.pack_id not in leading)])
+        self._steps = Counter[int]()
+        for work in plan.work:
+            self._steps[self.program(work.pack)] += work.until * len(work.pending)
 
     @property
     def exhausted(self) -> bool:
         return not self._waiting
+
+    def steps(self, pending: Collection[str]) -> Mapping[int, int]:
+        return self._steps
 
     def settle(self, pack_id: str, whole: bool = True) -> None:
         pass

@@ -1,12 +1,14 @@
 """What listeners hear of packs: what a pack trains, in a few words, and its progress, lanes and commits, each once."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sweeper import events
 from sweeper.events import Status, Stream
 from sweeper.packs.packing import Pack
+from sweeper.packs.plan import Work
 from sweeper.trial.entry_names import LABEL, entries_of, named_values, varying
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial
@@ -49,6 +51,14 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def preparing(work: Work) -> events.PackProgressed:
+    """The progress of a pack whose data and checkpoint are not there yet."""
+    lanes = len(work.pending)
+    return events.PackProgressed(
+        work.pack.pack_id, "preparing", 0, work.until, lanes, {}, math.nan, steps_per_second=0.0
+    )
 
 
 def printed_lines(text: str) -> tuple[str, ...]:

@@ -163,8 +163,9 @@ def _answer(trials: Sequence[Any]) -> list[dict[str, str]] | str:
     except (PluginError, ValidationError, ContractError) as error:
         message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         return (
-            f"{message} (workers get the project without what git ignores, hidden files and results: let git know the "
-            "files that they need, or let plug-ins read them outside of the project, by their full paths)"
+            f"{message} (workers get the code of the project, and what plug-ins and the space name, without what git "
+            "ignores, hidden files and results: let git know the files that they need, name them in the plug-in, as "
+            'in "data/*.csv", or let it read them outside of the project, by their full paths)'
         )
 
 

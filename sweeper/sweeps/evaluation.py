@@ -158,10 +158,19 @@ def evaluate(
 
             source = ListedWork(planned.evaluation.plan)
             done = len(planned.evaluation.plan.committed)
-            steps = sum(source.planned[key].steps for key in planned.evaluation.pending)
+            steps = source.steps(planned.evaluation.pending)
             event = events.SweepPlanned(planned.name, len(source.planned), done, 0, steps, source.programs)
             kind = launch.NetworkEvaluation(planned.changes)
-            job = launch.Job(source, lambda: event, store, planned.origin, planned.resources, kind, concurrency)
+            job = launch.Job(
+                source,
+                lambda: event,
+                store,
+                planned.origin,
+                planned.resources,
+                kind,
+                concurrency,
+                source.planned.values(),
+            )
             output = output or Output.plain()
             own = listeners.of_sweep(store, planned.origin.command, interruption.ask)
             hearing = [listeners.view(output.out), *own]

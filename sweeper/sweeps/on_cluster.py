@@ -13,6 +13,7 @@ from sweeper.messages import UserError
 from sweeper.packs.rehearsal import Rehearsal
 from sweeper.progress import doing
 from sweeper.sweeps.output import Output
+from sweeper.training.kind import kind_of
 
 if TYPE_CHECKING:
     from sweeper import launch
@@ -53,12 +54,14 @@ def launched(
     try:
         with events.Stream(listeners, warn=output.complain) as stream:
             stream.emit(job.planned())
-            connected = launch.connected(address, job.resources, interruption, rehearsal)
+            connected = launch.connected(address, job.resources, interruption, rehearsal, job.trials, job.text)
+            for kind in set(map(kind_of, job.source.planned.values())):
+                kind.forget_data()  # which was made for its shapes
             with contextlib.ExitStack() as stack:
                 with doing("starting Ray"):
                     cluster = stack.enter_context(connected)
                 stream.emit(events.SweepStarted(cluster))
-                return launch.launch(job, stream, interruption)
+                return launch.launch(job, stream, interruption, grows=cluster is not None)
     except launch.LaunchError as error:
         if interruption.arrived() is not None:
             raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first

@@ -147,7 +147,7 @@ class SweepPlan:
             trials=len(self.trials),
             done=kept["finished"] + kept["stopped"],
             failed=kept["failed"],
-            steps=sum(trial.steps for trial in self.source.expected(self.pending)),
+            steps=self.source.steps(self.pending),
             programs=self.source.programs,
         )
 

@@ -24,6 +24,7 @@ from sweeper.packs.plan import ListedWork
 from sweeper.packs.rehearsal import Rehearsal, here
 from sweeper.packs.trained_trial import current_trial
 from sweeper.progress import doing
+from sweeper.space.resources import Resources
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.sweeps import on_cluster
@@ -139,6 +140,7 @@ def _needs_no_cluster(plan: SweepPlan) -> bool:
         and isinstance(source, ListedWork)
         and len(source.upcoming()) == 1
         and (resources.cpus, resources.gpus, resources.population_workers) == (1, 0, 0)
+        and resources.progress_seconds == Resources().progress_seconds  # only a worker can be ended
         and vectorisation.in_turns()  # which starts JAX, as the training would
     )
 
@@ -149,7 +151,8 @@ def _job(plan: SweepPlan, concurrency: int | None) -> "launch.Job":
         from sweeper import launch
 
     kind, resources = launch.Training(plan.spec.search.early_stopping), plan.spec.resources
-    return launch.Job(plan.source, plan.event, plan.store, plan.origin, resources, kind, concurrency)
+    trials, text = plan.spec.names.trials, "\n".join([plan.spec.text, *plan.spec.overrides])
+    return launch.Job(plan.source, plan.event, plan.store, plan.origin, resources, kind, concurrency, trials, text)
 
 
 def _fresh(plan: SweepPlan) -> SweepPlan:

@@ -26,7 +26,7 @@ from sweeper.space.scales import Scale, Varied
 from sweeper.store.store import Store
 from sweeper.store.sweep_records import latest_starts
 from sweeper.trackers.runs import ExportError, Run, sweep_of, with_curves
-from sweeper.trial.start_from import OF_A_SEED
+from sweeper.trial.start_from import differs_by_seed
 
 WIDE = 100  # a range of positive numbers with this ratio of its ends is drawn on a logarithmic axis
 
@@ -43,12 +43,12 @@ def study(store: Store, name: str, storage: str | BaseStorage | None = None) -> 
         raise ExportError(f"no trial of {name} is committed")
     settings: dict[frozenset[tuple[str, Any]], list[Run]] = {}
     for run in with_curves(store, sweep.runs):
-        shared = ((path, value) for path, value in run.entries.items() if path not in OF_A_SEED)
-        settings.setdefault(frozenset(shared), []).append(run)
+        settings.setdefault(frozenset(_setting(run).items()), []).append(run)
     params: list[dict[str, Any]] = [{} for _ in settings]
     distributions: dict[str, BaseDistribution] = {}
     varied = asked_of(record).varied
-    for path in (path for path in sweep.varying if path not in OF_A_SEED and (path in varied or not varied)):
+    shared = {path for runs in settings.values() for path in _setting(runs[0])}
+    for path in (path for path in sweep.varying if path in shared and (path in varied or not varied)):
         having = [place for place, (run, *_) in enumerate(settings.values()) if path in run.entries]
         observed = [run.entries[path] for run, *_ in settings.values() if path in run.entries]
         listed = ["inf" if value == math.inf else value for value in varied[path].values] if varied else []
@@ -69,6 +69,11 @@ def study(store: Store, name: str, storage: str | BaseStorage | None = None) -> 
             continue  # its other training seeds are on their way
         made.add_trial(_trial(runs, metric, whole, own, {path: distributions[path] for path in own}))
     return made
+
+
+def _setting(run: Run) -> dict[str, Any]:
+    """The entries that a run shares with its other training seeds."""
+    return {path: value for path, value in run.entries.items() if not differs_by_seed(path, run.entries)}
 
 
 def _counts(run: Run, metric: str) -> bool:

@@ -14,9 +14,12 @@ other lanes go on.
 """
 
 import contextlib
+import ctypes
 import dataclasses
 import functools
+import gc
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
+from sweeper.progress import doing
 from sweeper.training import compilation
 from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
 from sweeper.training.named_weights import first_difference, named_leaves
@@ -41,6 +45,12 @@ STRIDE = 100
 
 POINTS = 200
 """A training curve has about so many points, unless the trial says otherwise."""
+
+LARGE = 2**20
+"""Bytes of an array of data from which on it is worth it not to copy the array."""
+
+ALIGNED = 64
+"""JAX uses memory on a CPU as it is if its address is a multiple of so many bytes."""
 
 
 class ExperimentState(NamedTuple):
@@ -91,7 +101,7 @@ def _is_key(node: Any) -> bool:
     return isinstance(node, KeyData)
 
 
-def _arrays(tree: PyTree) -> tuple[Any, ...]:
+def _leaves(tree: PyTree) -> tuple[Any, ...]:
     return tuple(jax.tree.leaves(tree))
 
 
@@ -159,23 +169,98 @@ def _without_leaves(trial: ExperimentTrial) -> tuple[Any, Experiment]:
     return structure, structure.unflatten(out_of_reach)
 
 
-_data: dict[Any, tuple[PyTree, str | None]] = {}
-"""The data of every experiment that this process trains, and their digest, by its structure."""
+class _Made(NamedTuple):
+    """What a process knows of data that it has made."""
+
+    shapes: PyTree
+    digest: str | None
+    # Equal for equal arrays: the digest, the structure of the tree, and whether they are on a CPU
+    key: tuple[Any, ...]
+
+
+_made: dict[tuple[Any, bool], _Made] = {}
+"""By the structure of the experiment, and whether it was on a CPU."""
+
+_arrays: dict[tuple[Any, ...], PyTree] = {}
+"""The data that this process has, by `_Made.key`; at most one, as those of finished cells would fill the memory."""
 
 
 def data_of(trial: ExperimentTrial) -> PyTree:
-    """The data of a trial, or of stacked trials, as arrays on the device; made once in this process."""
-    return _data_of(trial)[0]
+    """The data of a trial, or of stacked trials, as arrays on the device.
+
+    They are made once for trials that follow one another. Experiments whose data are equal share them.
+    """
+    made = _made.get(_key(trial))
+    if made is None or made.key not in _arrays:
+        _forget()  # before others are made: the memory may have no room for both
+        made = _make(trial)
+    return _arrays[made.key]
 
 
-def _data_of(trial: ExperimentTrial) -> tuple[PyTree, str | None]:
-    structure, experiment = _without_leaves(trial)
-    if structure not in _data:
-        one = jax_settings.one_thread if vectorisation.in_turns() else contextlib.nullcontext
-        with attributed(experiment, "data"), one():
-            data = jax.tree.map(jnp.asarray, experiment.data())
-            _data[structure] = data, _digest(_plain(data))
-    return _data[structure]
+def _forget() -> None:
+    _arrays.clear()
+    gc.collect(0)  # at which JAX lets go of arrays of numpy that are its own
+
+
+def _key(trial: ExperimentTrial) -> tuple[Any, bool]:
+    return _without_leaves(trial)[0], vectorisation.in_turns()
+
+
+def _make(trial: ExperimentTrial) -> _Made:
+    """Make the data of a trial, and have its arrays."""
+    _, experiment = _without_leaves(trial)
+    one = jax_settings.one_thread if vectorisation.in_turns() else contextlib.nullcontext
+    with doing(f"making the data of the experiment '{experiment.name}'"), attributed(experiment, "data"), one():
+        leaves, structure = jax.tree.flatten(experiment.data())
+        arrays = structure.unflatten([_placed(leaves) for _ in range(len(leaves))])
+        digest = _digest(_plain(arrays))
+    made = _Made(jax.eval_shape(lambda: arrays), digest, (digest, structure, vectorisation.in_turns()))
+    _made[_key(trial)], _arrays[made.key] = made, arrays
+    return made
+
+
+def _made_of(trial: ExperimentTrial) -> _Made:
+    """What is known of the data of a trial on a CPU, which are made if they never were; no device is needed."""
+    with vectorisation.built_for("cpu"):
+        if _key(trial) not in _made:
+            data_of(trial)
+        return _made[_key(trial)]
+
+
+def _placed(leaves: list[Any]) -> Array:
+    """The first of the leaves, which leaves the list, as an array of JAX.
+
+    A large array of numpy that nobody else has is not copied: it is moved within its memory to where JAX can use it.
+    """
+    leaf, shape = leaves.pop(0), ()
+    if vectorisation.in_turns() and _is_large(leaf):
+        shape = leaf.shape
+        whole = leaf.base  # as `numpy.load` gives it: the same bytes in another shape
+        if isinstance(whole, np.ndarray) and (whole.dtype, whole.size) == (leaf.dtype, leaf.size):
+            leaf = whole
+        del whole
+    dtype = jax.dtypes.canonicalize_dtype(leaf.dtype) if shape else None
+    if dtype is None or not leaf.flags.owndata:
+        return jnp.asarray(leaf)
+    try:
+        leaf.resize(leaf.size + ALIGNED // leaf.itemsize)
+    except ValueError:  # somebody else has the array
+        return jnp.asarray(leaf)
+    size = math.prod(shape)
+    if dtype != leaf.dtype:  # to half as many bytes, in the same place
+        for start in range(0, size, LARGE):
+            part = slice(start, min(start + LARGE, size))
+            leaf.view(dtype)[part] = leaf[part].astype(dtype)
+        leaf.resize(-(-size // 2) + ALIGNED // leaf.itemsize)
+    begin = -leaf.ctypes.data % ALIGNED
+    ctypes.memmove(leaf.ctypes.data + begin, leaf.ctypes.data, size * dtype.itemsize)
+    return jax.device_put(leaf.view(np.uint8)[begin : begin + size * dtype.itemsize].view(dtype).reshape(shape))
+
+
+def _is_large(leaf: Any) -> bool:
+    """Whether a leaf is a large array of numpy that may be written, with its bytes in the order of JAX."""
+    numbers = type(leaf) is np.ndarray and leaf.dtype.kind in "biuf" and leaf.dtype.itemsize <= 8
+    return numbers and leaf.nbytes >= LARGE and leaf.flags.carray and leaf.dtype.isnative
 
 
 def _digest(data: PyTree) -> str | None:
@@ -184,15 +269,15 @@ def _digest(data: PyTree) -> str | None:
     for path, leaf in leaves:
         array = np.asarray(leaf)
         digest.update(f"{jax.tree_util.keystr(path)} {array.dtype} {array.shape}\n".encode())
-        digest.update(array.tobytes())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest() if leaves else None
 
 
 def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
-    """The data with shapes in place of arrays; no device is needed."""
-    _, experiment = _without_leaves(trial)
-    with attributed(experiment, "data"):
-        return jax.eval_shape(lambda: jax.tree.map(jnp.asarray, experiment.data()))
+    """The data with shapes in place of arrays."""
+    structure, _ = _key(trial)
+    on_gpu = _made.get((structure, False))
+    return (on_gpu or _made_of(trial)).shapes
 
 
 # Structures
@@ -268,7 +353,7 @@ def _init(trial: ExperimentTrial, data: PyTree, network: Sequence[Any] | None = 
         _, kept, lasts = _beginning(trial)
         structure = jax.tree.structure(kept if lasts else _first_and_kept(trial, data)[1])
         state = _plain(_own(trial).start_from(_typed(structure.unflatten(network)), _before(trial, data)))
-    return ExperimentState(_arrays(state), jnp.int32(0), jnp.int32(0))
+    return ExperimentState(_leaves(state), jnp.int32(0), jnp.int32(0))
 
 
 def _step(
@@ -280,7 +365,7 @@ def _step(
     numbers = {name: jnp.asarray(given[name], jnp.float32) for name in sorted(given)}
     strange = ~jnp.isfinite(jnp.stack(list(numbers.values())))
     failure = jnp.where(now.failure > 0, now.failure, jnp.where(strange.any(), 1 + jnp.argmax(strange), 0))
-    moved = ExperimentState(_arrays(_plain(after)), now.step + 1, now.failure)
+    moved = ExperimentState(_leaves(_plain(after)), now.step + 1, now.failure)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, now)
     return kept._replace(failure=failure.astype(jnp.int32)), numbers
 
@@ -308,7 +393,7 @@ def advance(
 
 
 def _start(trials: ExperimentTrial, networks: PyTree = None) -> ExperimentState:
-    data, networks = data_of(trials), None if networks is None else _arrays(networks)
+    data, networks = data_of(trials), None if networks is None else _leaves(networks)
     return compilation.kept(init, trials, data, networks, runs_once=True)(trials, data, networks)
 
 
@@ -325,7 +410,7 @@ def _programs(trials: ExperimentTrial) -> list[tuple[Callable[..., Any], tuple[A
     programs = [(init, (trials, data)), (functools.partial(advance, length=1), (trials, state, data))]
     if _can_start(trials.experiment):
         lanes = np.shape(trials.seed)
-        kept = [jax.ShapeDtypeStruct((*lanes, *leaf.shape), leaf.dtype) for leaf in _arrays(_beginning(trials).kept)]
+        kept = [jax.ShapeDtypeStruct((*lanes, *leaf.shape), leaf.dtype) for leaf in _leaves(_beginning(trials).kept)]
         programs.append((init, (trials, data, tuple(kept))))
     return programs
 
@@ -392,7 +477,7 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
             return jax.eval_shape(function, trial, *arguments)
 
     begun, kept, lasts = _beginning(named)
-    start = ExperimentState(_arrays(begun), *(jax.ShapeDtypeStruct((), np.int32) for _ in range(2)))
+    start = ExperimentState(_leaves(begun), *(jax.ShapeDtypeStruct((), np.int32) for _ in range(2)))
     seen: dict[str, Any] = {}
 
     def require_like_init(method: str, state: PyTree, structure: Any, what: str = "a state") -> None:
@@ -414,7 +499,7 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
         seen["curves"] = tuple(sorted(returned[1]))
         after = _plain(returned[0])
         require_like_init("step", after, structure)
-        return _arrays(after)
+        return _leaves(after)
 
     traced("step", step, start, data)
     if not seen["curves"]:
@@ -452,7 +537,7 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
     if _can_start(experiment):
         tried = "from the network that this experiment keeps itself"
         try:
-            traced("start_from", started, _arrays(kept), data)
+            traced("start_from", started, _leaves(kept), data)
         except ContractError as error:
             if tried in str(error):
                 raise
@@ -532,7 +617,12 @@ class Experiments(Kind[ExperimentTrial]):
         return Results({name: float(metrics[name]) for name in trial.experiment.metrics}, outcomes, program.digest)
 
     def data(self, trial: ExperimentTrial) -> str | None:
-        return _data_of(trial)[1]
+        data_of(trial)
+        return _made[_key(trial)].digest
+
+    def forget_data(self) -> None:
+        _made.clear()  # until it is made again, a file of data may be edited
+        _forget()
 
     def final(self, curves: Mapping[str, float]) -> dict[str, float]:
         return dict(curves)
@@ -549,7 +639,7 @@ class Experiments(Kind[ExperimentTrial]):
         return _beginning(trial).kept
 
     def restored(self, trial: ExperimentTrial, kept: PyTree) -> PyTree:
-        data, network = data_of(trial), _arrays(kept)
+        data, network = data_of(trial), _leaves(kept)
         return compilation.kept(_init, trial, data, network, runs_once=True)(trial, data, network).network
 
     def misfit(self, trial: ExperimentTrial, changed: ExperimentTrial) -> str | None:
@@ -584,12 +674,15 @@ class Experiments(Kind[ExperimentTrial]):
 
     def trace_programs(self, trial: ExperimentTrial, traced: Traced) -> None:
         experiment = trial.experiment
-        data = traced(experiment, "data", lambda _: jax.tree.map(jnp.asarray, _without_leaves(trial)[1].data()))
+        # The arrays themselves would be constants of a program, and its text three times as large as they are.
+        made = _made_of(trial)
+        traced(experiment, "data", lambda _: jnp.asarray(np.frombuffer((made.digest or "").encode(), np.uint8)))
+        data = made.shapes
         state = traced(experiment, "init", _init, data)
         traced(experiment, "step", lambda trial, *now: _step(trial, _structure(trial, data), *now), data, state)
         traced(experiment, "evaluate", _evaluation, state.network, state.step, data)
         if _can_start(experiment):
-            traced(experiment, "start_from", _init, data, _arrays(_beginning(trial).kept))
+            traced(experiment, "start_from", _init, data, _leaves(_beginning(trial).kept))
 
     def examples(self, kind: plugins.Kind, name: str) -> list[ExperimentTrial]:
         # A schedule has room for its warm-up.

@@ -3,8 +3,8 @@
 A fingerprint lists files and libraries, which is what a plan can know. A list is never complete: a field may name a
 file of data, a constant may come from anywhere. So a worker measures what it computes with. The digest of the programs
 is that of their text, with all constants: of a step of the training, made for one lane and for a CPU, so that neither
-the number of lanes nor the device counts, and of the evaluation. Trials of equal structure have equal digests, whatever
-their traced values are, unless code or data differ.
+the number of lanes nor the device counts, with the options that the trial asks of its compiler; and of the evaluation.
+Trials of equal structure have equal digests, whatever their traced values are, unless code or data differ.
 """
 
 import hashlib
@@ -70,7 +70,7 @@ def _of_training(trial: Trial) -> str:
                 compilation.traced(function, *arguments).lower(lowering_platforms=("cpu",)).as_text()
                 for function, arguments in trainer_of(trial).programs(one)
             ]
-        _trainings[structure] = _digest(*texts)
+        _trainings[structure] = _digest(*texts, *map(str, compilation.training_options(seen).items()))
     return _trainings[structure]
 
 

@@ -68,6 +68,9 @@ class Kind(abc.ABC, Generic[T]):
         """The digest of arrays that programs of a trial get beside the trial and its state; None without any."""
         return None
 
+    def forget_data(self) -> None:
+        """Free the arrays of `data` of all trials, and make them anew when they are next needed."""
+
     @abc.abstractmethod
     def final(self, curves: Mapping[str, float]) -> dict[str, float]:
         """The metrics that are made of the last point of every training curve."""

@@ -44,9 +44,9 @@ NUMERICS = ("sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.re
 """Modules and packages that compute numbers for every trial; `pack_training` averages its curves."""
 
 NO_NUMERICS = (
-    "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.store", "sweeper.trial.code_files",
-    "sweeper.trial.contract_checks", "sweeper.trial.experiment_declared", "sweeper.trial.kinds",
-    "sweeper.trial.loaded_code", "sweeper.trial.plugins", "sweeper.trial.remembered",
+    "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.progress", "sweeper.store",
+    "sweeper.trial.code_files", "sweeper.trial.contract_checks", "sweeper.trial.experiment_declared",
+    "sweeper.trial.kinds", "sweeper.trial.loaded_code", "sweeper.trial.plugins", "sweeper.trial.remembered",
     *(
         f"{module.rpartition('.')[0]}.{name}" for module in _OF_KINDS
         for name in ("checks", "declared", "figures")

@@ -77,8 +77,9 @@ class Experiment(Spec, abc.ABC):
     def data(self) -> PyTree:
         """Arrays that all steps and all trials share, such as a data set; None without any.
 
-        It is called once in a process, and no `Traced` field can be read here. The arrays enter compiled programs as
-        an argument, so that they are neither compiled in nor copied for each trial.
+        It is called once in a process for trials of one structure, whose arrays are freed when others follow that have
+        other data, and no `Traced` field can be read here. The arrays enter compiled programs as an argument, so that
+        they are neither compiled in nor copied for each trial.
         """
         return None
 

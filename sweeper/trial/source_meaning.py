@@ -14,7 +14,7 @@ class Meaning(NamedTuple):
 
     digest: str  # twenty hexadecimal digits, which are others in another minor version of Python
     imports: tuple[str, ...]  # modules that the file may import, of which some are names inside modules
-    texts: tuple[str, ...]  # its texts that may be the name or the path of a file
+    texts: tuple[str, ...]  # its texts that may be the name or the path of a file, or a suffix
 
 
 @functools.cache  # a process captures its code several times, and hardly a file differs in between
@@ -29,7 +29,7 @@ def meaning(data: bytes, package: tuple[str, ...]) -> Meaning:
         nodes = list(ast.walk(tree))
         imports = [name for node in nodes for name in _imported(node, package)]
         texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-        files = sorted(text for text in texts if "\n" not in text and PurePosixPath(text).suffix)
+        files = sorted(text for text in texts if "\n" not in text and PurePosixPath("any" + text).suffix)
         return Meaning(digest(ast.dump(tree).encode(errors="surrogatepass")), tuple(imports), tuple(files))
     return Meaning(digest(data), (), ())
 

@@ -72,6 +72,11 @@ class Trial(Spec, abc.ABC):
         return tuple((kind, plugin) for record in records for _, kind, plugin in _plug_ins(record))
 
     @property
+    def short_sums(self) -> bool:
+        """Whether the sums of a training step have few terms, which XLA is told to write for a CPU in its own way."""
+        return False
+
+    @property
     def plugin_names(self) -> tuple[str, ...]:
         """The names of the plug-ins: trials that agree in these are computed by the same code."""
         return tuple(plugin.name for _, plugin in self.plug_ins)

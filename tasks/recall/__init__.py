@@ -13,7 +13,7 @@ Work is shared exactly, for a polynomial model (linear attention, no LayerNorm, 
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +53,8 @@ class Task(contracts.Task):
         value_bits: Bits d of a value. The evaluation set grows with 2^d.
         seed_bits: Random bits of a seed; with 0 every seed is the same.
     """
+
+    SHORT_SUMS: ClassVar[bool] = True
 
     name: Literal["recall"] = "recall"
     keys: Annotated[int, Field(ge=1)] = 20

@@ -209,15 +209,16 @@ def _remembered(
         The sum of key^T value in block one, and the sum of key^T message in block two, both flattened.
     """
     head, bits, inputs = len(tables.to_key), tables.to_message.shape[1], values.shape[2]
+    written = jnp.concatenate([tables.to_key, tables.to_message], axis=1).T
+    to_memory, to_rest, _ = _parts(head)
 
     def remember(memories: tuple[Array, Array], token: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
         memory, messages = memories
         own, value = token
-        own_query, own_memory, own_key, own_message = jnp.split(_looked_up(own, value), _parts(head))
+        query, own_memory, rest = jnp.split(_looked_up(own, value), [to_memory, to_rest])
         memory = memory + own_memory
-        attended = _read(own_query, memory)
-        key, message = own_key + tables.to_key.T @ attended, own_message + tables.to_message.T @ attended
-        return (memory, messages + _outer(key, message)), None
+        rest = rest + written @ _read(query, memory)
+        return (memory, messages + _outer(rest[:head], rest[head:])), None
 
     start = jnp.zeros((head**2, inputs)), jnp.zeros((head * bits, inputs))
     return jax.lax.scan(remember, start, (rows, values))[0]

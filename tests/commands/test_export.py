@@ -1,5 +1,8 @@
 """`python -m sweeper export` writes a network as a file."""
 
+import os
+from pathlib import Path
+
 import pytest
 import safetensors.numpy
 
@@ -17,6 +20,24 @@ def results(tmp_path_factory):
     store.commit(result())
     store.commit(failure({"seed": 2}))
     return store
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        (["export", "full.safetensors", "--trial", KEY], "full.safetensors"),
+        (["plot", "seed", "steps_done", "--out", "full.png"], "full.png"),
+        (["report", "--html", "page.html"], "page.html"),
+    ],
+)
+def test_a_full_disk_is_told_with_the_file(results, tmp_path, monkeypatch, command, file):
+    monkeypatch.chdir(tmp_path)
+    for name in ("full.safetensors", "full.png", f".page.html.{os.getpid()}.tmp"):
+        (tmp_path / name).symlink_to("/dev/full")
+    told_of = told(*command, "--results", results.url, code=2).stderr
+    assert f"No space left on device: '{file}'" in told_of
+    assert len(told_of.splitlines()) == 1
 
 
 def test_a_network_is_a_safetensors_file(results, tmp_path):

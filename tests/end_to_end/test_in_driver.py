@@ -3,13 +3,14 @@
 import os
 import re
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from sweeper.store.store import Store
 from tests.end_to_end.sweep_process import Command, curves, science
-from tests.experiments.toy import TOY
+from tests.experiments.toy import DATA, TOY
 
 SPACE = """
 trial:
@@ -25,6 +26,14 @@ RAISES = """
             return walked
 
         jax.debug.callback(check, state["walked"])
+"""
+
+COUNTED = """
+    def data(self) -> Any:
+        import os, numpy
+        with open(os.environ["CALLS"], "a") as calls:
+            print(os.getpid(), file=calls)
+        return numpy.linspace(-1, 1, self.points, dtype=numpy.float32)
 """
 
 STEP = "    def step(self, state: Any, at: Any) -> Any:\n"
@@ -50,6 +59,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "experiments" / "toy.py").write_text(TOY)
     raising = TOY.replace('"toy"', '"raising"').replace(STEP, STEP + RAISES)
     (made / "experiments" / "raising.py").write_text(raising)
+    counting = TOY.replace('"toy"', '"counting"').replace(DATA, COUNTED)
+    (made / "experiments" / "counting.py").write_text(counting)
+    (made / "counting.yaml").write_text(SPACE.replace("name: toy", "name: counting"))
     (made / "space.yaml").write_text(SPACE)
     (made / "raising.yaml").write_text(SPACE.replace("name: toy", "name: raising"))
     return made
@@ -102,6 +114,18 @@ def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_carry_on(folder):
     assert "1 of 1 pack left a checkpoint" in text
     assert "interrupted with 3 trials to go; this command carries on" in text
     assert not list(folder.glob("left/drivers/*/*"))
+
+
+@pytest.mark.parametrize(("where", "processes"), [([], 2), pytest.param(["local"], 3, marks=pytest.mark.long)])
+def test_data_are_made_once_in_each_process(folder, monkeypatch, where, processes):
+    """In the driver, in the rehearsal, and in a worker if there is one."""
+    calls = folder / f"calls{processes}"
+    monkeypatch.setenv("CALLS", str(calls))
+    monkeypatch.setenv("TMPDIR", tempfile.mkdtemp(dir=folder))  # in which no earlier rehearsal is remembered
+    address = [part for name in where for part in ("--address", name)]
+    ended(folder, "counting.yaml", "--results", calls.name + "-results", *address)
+    made = calls.read_text().split()
+    assert len(made) == len(set(made)) == processes
 
 
 @pytest.mark.long

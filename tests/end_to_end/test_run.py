@@ -22,6 +22,7 @@ from sweeper.commands import run
 from sweeper.interruption import Interruption
 from sweeper.space import search_space
 from sweeper.store.store import Store
+from sweeper.trial import plugins
 from tests.end_to_end.sweep_process import (
     Command,
     catches,
@@ -112,10 +113,14 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield folder
 
 
+TEMPORARY = ("RAY_TMPDIR=", f"{plugins.PROJECT_VARIABLE}=")
+
+
 class Swept(NamedTuple):
     store: Path
     died: str  # what `status` says after the kill
     unfinished: int  # rows after the kill
+    left: list[list[Path]]  # temporary folders of the start that was killed: after the kill, and after the next starts
     interrupted: tuple[int, str]  # exit code and text of the start that got Ctrl-C
     ended: tuple[int, str]  # of the start beside it, which went on
 
@@ -128,10 +133,12 @@ def swept(folder: Path) -> Swept:
 
     killed = Command(folder, *arguments)
     killed.until(lambda: list(store.glob("checkpoints/*.ckpt")))
-    assert killed.workers()
+    environment = Path(f"/proc/{killed.workers()[0]}/environ").read_text().split("\0")
+    of_killed = [Path(line.partition("=")[2]) for line in environment if line.startswith(TEMPORARY)]
     os.kill(killed.process.pid, signal.SIGKILL)
     killed.process.wait()
     died, rows = status_of(store), len(Store.open(store).committed())
+    left = list(filter(Path.exists, of_killed))
     until(lambda: not any("ray::ResourceTrainable" in line for line in killed.remaining()))
 
     one, other = Command(folder, *arguments), Command(folder, *arguments)
@@ -141,12 +148,17 @@ def swept(folder: Path) -> Swept:
     interrupted = one.wait()
     ended = other.wait()
     until(lambda: not one.remaining() and not other.remaining())
-    return Swept(store, died, rows, interrupted, ended)
+    return Swept(store, died, rows, [left, list(filter(Path.exists, of_killed))], interrupted, ended)
 
 
 def test_a_killed_driver_is_known_and_has_committed_nothing_unfinished(swept):
     assert re.search(r"failing: the driver on .* \(process \d+\) has died", swept.died)
     assert swept.unfinished == 0
+
+
+def test_the_copies_and_folders_of_a_killed_driver_are_removed_by_the_next(swept):
+    left, then = swept.left
+    assert (len(left), then) == (2, [])
 
 
 def test_ctrl_c_ends_a_start_and_says_how_to_carry_on(swept):

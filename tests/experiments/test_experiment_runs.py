@@ -4,7 +4,9 @@ import dataclasses
 import json
 import random
 import re
+import weakref
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -36,6 +38,7 @@ from tests.experiments.runs import destination, science
 from tests.experiments.toy import READS, TOY, project, toy_trial
 from tests.packs.test_halving import run as run_halving
 from tests.packs.test_halving import source_of as halving_work
+from tests.processes import python
 from tests.results import failure
 from tests.whole_packs import run_pack
 
@@ -155,6 +158,65 @@ def test_data_are_an_argument_that_lanes_share(toy):
     assert len(text) < 200_000
     memory = [trainer_of(trials).memory(trials) for trials in (one, many)]
     assert memory[1] - memory[0] < data.nbytes
+
+
+def test_data_of_a_cell_that_is_done_are_freed_and_equal_data_are_shared(toy):
+    first = weakref.ref(experiments.data_of(toy_trial(points=60)))
+    shared = experiments.data_of(toy_trial(points=60, rate=0.5))
+    assert shared is first(), "a traced value makes no data of its own"
+    del shared
+    experiments.data_of(toy_trial(points=70))
+    assert first() is None
+
+
+SIZE = 200 * 2**20
+LOADS = """
+import sys
+from pathlib import Path
+import numpy as np
+from sweeper.training import experiments
+
+def peak():
+    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(lines["VmHWM"].split()[0]) * 1024
+
+experiments._placed([np.ones(10)])
+before = peak()
+with experiments.jax_settings.one_thread():
+    array = experiments._placed([np.load(sys.argv[1])])
+experiments._digest(array)
+print((peak() - before) / Path(sys.argv[1]).stat().st_size, array.dtype, float(array[-1]))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs Linux")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_file_of_data_takes_its_size_and_no_more(tmp_path, dtype):
+    numbers = np.zeros(SIZE // np.dtype(dtype).itemsize, dtype)
+    numbers[-1] = 0.1
+    np.save(tmp_path / "large.npy", numbers)
+    said = python("-c", LOADS, str(tmp_path / "large.npy"), env={"JAX_PLATFORMS": "cpu"}).stdout.split()
+    assert float(said[0]) <= 1.3
+    assert said[1:] == ["float32", str(float(np.float32(0.1)))]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "bool", "float16", "uint8"])
+@pytest.mark.parametrize("form", ["own", "shared", "columns", "read-only", "view"])
+def test_data_that_are_not_copied_are_those_that_jax_would_copy(dtype, form):
+    numbers = (np.random.default_rng(0).normal(size=(3 * 2**19 + 1, 3)) * 100).astype(dtype)
+    if form == "view":
+        numbers = numbers.view(f"uint{8 * numbers.itemsize}")
+    if form == "columns":
+        numbers = np.asfortranarray(numbers)
+    expected, keeper = jnp.asarray(numbers.copy()), [numbers] if form == "shared" else []
+    numbers.flags.writeable = form != "read-only"
+    leaves = [numbers]
+    del numbers
+    placed = experiments._placed(leaves)
+    assert placed.dtype == expected.dtype
+    np.testing.assert_array_equal(placed, expected)
+    for kept in keeper:  # the array of somebody else stays as it was
+        np.testing.assert_array_equal(jnp.asarray(kept), expected)
 
 
 def test_lanes_together_agree_with_lanes_in_turns(undisturbed, pack):
@@ -332,7 +394,7 @@ def test_a_search_halves_trials_of_an_experiment_by_any_of_its_curves_and_deaths
     assert science(killed) == science(whole)
 
 
-def test_data_that_were_edited_start_a_pack_anew_and_rows_of_both_are_told(tmp_path, monkeypatch):
+def test_data_that_were_edited_start_a_pack_anew_and_rows_of_both_are_told(tmp_path):
     """The space alone names the file, as it does in a sweep over data sets: no fingerprint has it."""
     with project(tmp_path, reads=READS.replace('"toy"', '"reads"')):
         store, of_file = Store.open(tmp_path / "results"), {"name": "reads", "path": "numbers.npy"}
@@ -340,7 +402,7 @@ def test_data_that_were_edited_start_a_pack_anew_and_rows_of_both_are_told(tmp_p
 
         def begun(pack: Pack, values: np.ndarray) -> PackRun:
             np.save(tmp_path / "numbers.npy", values)
-            monkeypatch.setattr(experiments, "_data", {})
+            experiments.KIND.forget_data()
             return PackRun(pack, pack.trial_ids, destination(store))
 
         before, after = np.linspace(-1, 1, 50, dtype=np.float32), np.ones(50, np.float32)

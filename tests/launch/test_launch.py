@@ -41,7 +41,7 @@ AS_USER = [] if os.geteuid() else ["setpriv", "--bounding-set=-dac_override,-dac
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["quickstart", "gridworld_small", "recall"])
+@pytest.mark.parametrize("name", ["quickstart", "gridworld_small", "recall", "classification"])
 def test_the_driver_never_starts_jax(name):
     """Jax in the driver would hold a GPU that a trial needs, and warn of its threads when the driver starts Ray.
 
@@ -228,17 +228,17 @@ def rehearse(snapshot: CodeSnapshot, *trials: Trial) -> None:
 
 @pytest.mark.long
 def test_the_copy_is_what_is_rehearsed():
-    with code_snapshot() as snapshot:
+    with code_snapshot([]) as snapshot:
         (snapshot.project / "tasks" / "coloring.py").write_text("import os; os._exit(3)")
         with pytest.raises(ContractError, match="3"):
             rehearse(snapshot, coloring_trial())
     assert not snapshot.packages.exists()
-    with code_snapshot() as snapshot:
+    with code_snapshot([]) as snapshot:
         rehearse(snapshot, coloring_trial())
 
 
 def test_a_start_that_fails_meanwhile_ends_the_rehearsal():
-    with code_snapshot() as snapshot:
+    with code_snapshot([]) as snapshot:
         (snapshot.packages / "sweeper" / "packs" / "rehearsal.py").write_text("import time; time.sleep(20)")
         begun, trials = time.monotonic(), [coloring_trial()]
         meanwhile = Rehearsal(trials, [{}], [None]).elsewhere(snapshot.environment(), snapshot.project)
@@ -268,7 +268,7 @@ def test_what_workers_would_not_have_ends_the_start_with_file_and_line(project, 
     for name, text in files.items():
         (project / name).write_text(text)
     complaint = re.escape(f"{project / 'tasks' / 'mine.py'}, line 2: ModuleNotFoundError: No module named 'plain'")
-    with code_snapshot() as snapshot, pytest.raises(ContractError, match=complaint):
+    with code_snapshot([]) as snapshot, pytest.raises(ContractError, match=complaint):
         rehearse(snapshot, coloring_trial(task={"name": "mine"}))
 
 
@@ -296,21 +296,55 @@ def test_data_that_git_ignores_ends_the_start_with_the_way_out(tmp_path, place):
         git(tmp_path, "init", "-q")
         (tmp_path / ".gitignore").write_text("/plain/\n")
         with (
-            code_snapshot() as snapshot,
+            code_snapshot([toy_trial()]) as snapshot,
             pytest.raises(ContractError, match=r"toy\.py.*data\.npy.*git ignores.*full path"),
         ):
             rehearse(snapshot, toy_trial())
         (tmp_path / ".gitignore").unlink()
-        with code_snapshot() as snapshot:
+        with code_snapshot([toy_trial()]) as snapshot:
             rehearse(snapshot, toy_trial())
+
+
+@pytest.mark.parametrize(
+    ("expression", "space", "copied"),
+    [
+        ("'data/named.npy'", "", {"data/named.npy"}),
+        ("f'data/level{self.points}.npz'", "", {"data/level3.npz"}),
+        ("'data/part_%d.csv' % self.points", "", {"data/part_3.csv"}),
+        ("Path('data').glob('part*.csv')", "", {"data/part_3.csv"}),
+        ("self.name", "experiment: {name: toy, path: ./data/big.bin}", {"data/big.bin"}),
+        ("self.name", "folder=data/images", {"data/images/1", "data/images/2"}),
+        ("'other.npy'", "data: {name: toy}", set()),
+    ],
+)
+def test_the_copy_has_code_and_what_plug_ins_or_the_space_name(tmp_path, expression, space, copied):
+    data = ["named.npy", "level3.npz", "part_3.csv", "big.bin", "images/1", "images/2"]
+    for name in ["sub/helpers.py", "tasks/mine.py", *(f"data/{name}" for name in data)]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    text = TOY.replace("return jnp.linspace", f"_ = {expression}; return jnp.linspace")
+    with toy_project(tmp_path, toy=text), code_snapshot([toy_trial()], space) as snapshot:
+        files = {str(path.relative_to(snapshot.project)) for path in snapshot.project.rglob("*") if path.is_file()}
+    assert files == {"experiments/toy.py", "sub/helpers.py", "tasks/mine.py", *copied}
 
 
 def test_a_project_that_cannot_be_copied_is_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setattr(plugins, "PROJECT", tmp_path)
     (tmp_path / "task.py").touch()
     monkeypatch.setattr("shutil.copy", lambda *_: os.read(os.open(tmp_path, os.O_RDONLY), 1))
-    with pytest.raises(SetupError, match=r"^the project cannot be copied [^\n]*$"), code_snapshot():
+    with pytest.raises(SetupError, match=r"^the project cannot be copied [^\n]*$"), code_snapshot([]):
         pass
+
+
+def test_a_copy_too_large_for_a_cluster_is_refused_with_its_largest_files(monkeypatch, tmp_path):
+    def refused(**_):
+        raise ValueError("Package size (700MiB) exceeds the maximum size of 512MiB. To exclude")
+
+    for name, size in {"small.npy": 1, "large.npy": 3 * 2**20}.items():
+        (tmp_path / name).write_bytes(b"0" * size)
+    monkeypatch.setattr(cluster.ray, "init", refused)
+    with pytest.raises(SetupError, match=r"largest files are large\.npy \(3 MiB\), small\.npy"):
+        cluster._connect("127.0.0.1:1", {}, CodeSnapshot(tmp_path, tmp_path))
 
 
 def test_a_pack_too_large_for_this_machine_is_refused(monkeypatch):
@@ -331,7 +365,7 @@ def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(
 
     monkeypatch.setattr(launch, "connected", refused)
     store = Store.open(tmp_path / "results")
-    planned = events.SweepPlanned("quick", trials=0, done=0, failed=0, steps=0, programs=0)
+    planned = events.SweepPlanned("quick", trials=0, done=0, failed=0, steps={}, programs=0)
     source = plan.ListedWork(plan.plan((), None, {}, frozenset()))
     job = launch.Job(source, lambda: planned, store, PROVENANCE, Resources(), launch.Training())
     heartbeats = heartbeat_writer.HeartbeatWriter(store, "", lambda: None)

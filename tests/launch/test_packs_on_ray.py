@@ -7,8 +7,8 @@ from ray.tune.error import TuneError
 from ray.tune.search import Searcher
 
 from sweeper import events
-from sweeper.launch import tune_driver
-from sweeper.launch.job import Launched, LaunchError, Training
+from sweeper.launch import tune_callback, tune_driver
+from sweeper.launch.job import SHORT, Launched, LaunchError, Training
 from sweeper.launch.tune_driver import Waves
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.space.early_stopping import EarlyStopping
@@ -147,9 +147,12 @@ def test_what_ends_tune_ends_the_launch(cluster, monkeypatch, tmp_path, raised, 
     assert type(ended.value) is ends_with
 
 
-@pytest.mark.long
-def test_a_long_list_runs_in_waves_that_grow_with_the_workers(cluster, monkeypatch, tmp_path):
-    """Packs that have nothing to do: waves of five to ten packs, after a first of at least three."""
+@pytest.mark.parametrize(("short", "least", "most"), [(SHORT, 1, 1), pytest.param(0.0, 3, 7, marks=pytest.mark.long)])
+def test_short_packs_share_tune_trials_and_a_list_of_others_runs_in_waves(
+    cluster, monkeypatch, tmp_path, short, least, most
+):
+    """Packs that have nothing to do: workers ask for more, or else waves of five to ten after a first of three."""
+    monkeypatch.setattr(tune_callback, "SHORT", short)
     scratch, begun = tune_driver.scratch, []
     monkeypatch.setattr(tune_driver, "scratch", lambda: begun.append(None) or scratch())
     trials = _seeds(30)
@@ -157,4 +160,4 @@ def test_a_long_list_runs_in_waves_that_grow_with_the_workers(cluster, monkeypat
     assert not done.losses
     ends = [event.pack_id for event in heard.all(events.PackEnded)]
     assert len(ends) == len(set(ends)) == 30
-    assert 3 <= len(begun) <= 7
+    assert least <= len(begun) <= most

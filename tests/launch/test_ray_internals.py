@@ -23,29 +23,31 @@ def test_every_local_cluster_has_its_own_token():
     assert len(tokens[0]) == 64
 
 
-def test_a_worker_that_is_killed_for_memory_has_died_for_tune(monkeypatch):
-    """Of other errors Tune hears as before."""
+@pytest.mark.parametrize("method", ["_actor_task_failed", "_actor_start_failed"])
+def test_a_worker_that_is_killed_for_memory_has_died_for_tune(monkeypatch, method):
+    """While it trains and while it starts. Of other errors Tune hears as before."""
     heard: list[Exception] = []
-    monkeypatch.setattr(
-        RayActorManager, "_actor_task_failed", lambda self, *, exception, **task: heard.append(exception)
-    )
+    monkeypatch.setattr(RayActorManager, method, lambda self, *, exception, **of: heard.append(exception))
     other = ValueError("no")
     with ray_internals.memory_kills_are_deaths():
         for error in (OutOfMemoryError("the node is full"), other):
-            RayActorManager._actor_task_failed(None, exception=error, tracked_actor_task=None)
+            getattr(RayActorManager, method)(None, exception=error)
     assert isinstance(heard[0], ray_internals.KilledForMemory)
     assert isinstance(heard[0], RayActorError)
     assert heard[1] is other
 
 
 @pytest.mark.long
-def test_a_worker_that_ray_kills_for_memory_is_a_death(tmp_path):
-    """Every few seconds Ray looks, and finds the memory of the node full."""
-    full = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "8000"}
+@pytest.mark.parametrize("seconds", [3, 12])
+def test_a_worker_that_ray_kills_for_memory_is_a_death_with_its_reason(tmp_path, seconds):
+    """Every few seconds Ray looks, and finds the memory of the node full: while a worker starts, or while it trains."""
+    full = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": str(1000 * seconds)}
     space = tmp_path / "space.yaml"
     space.write_text(with_seeds(1))
     long = ("--set", "trial.steps=10000000", "--address", "local")
     done = python("-m", "sweeper.run", space, "--results", tmp_path / "results", *long, **full)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert re.search("low on memory|out of memory", done.stdout)
+    lines = done.stdout.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("a worker died"))
+    assert re.fullmatch(r"  the machine was low on memory, [\d.]+ of [\d.]+ GB free: try .*", lines[first + 1])
     assert not re.search("Traceback|Ray Tune gave up", done.stdout + done.stderr)

@@ -13,8 +13,9 @@ from ray.tune.experiment import Trial
 from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
+from sweeper.launch import job as messages
 from sweeper.launch import tune_callback
-from sweeper.launch.job import Job, Report, Training, WorkKind, decoded, encoded
+from sweeper.launch.job import SHORT, Job, Report, Training, WorkKind, decoded, encoded
 from sweeper.launch.ray_internals import KilledForMemory
 from sweeper.packs import plan
 from sweeper.packs.failures import Failed, Lost
@@ -36,7 +37,9 @@ class TuneTrial(Trial):
 
     def __init__(self, work: plan.Work):
         self.trial_id, self.config = "0001", encoded(work)
-        self.temporary_state = SimpleNamespace(ray_actor=None)
+        self.taken: list[plan.Work] = []  # what its worker got beside its first pack
+        take = SimpleNamespace(remote=lambda packs: self.taken.extend(map(decoded, packs)))
+        self.temporary_state = SimpleNamespace(ray_actor=SimpleNamespace(take=take))
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -54,7 +57,7 @@ class Driver:
         assert self.source.next() == work
         self.errors = tune_callback.TrialErrors()
         self.errors.latest = ActorDiedError()
-        planned = events.SweepPlanned("test", trials=2, done=0, failed=0, steps=0, programs=0)
+        planned = events.SweepPlanned("test", trials=2, done=0, failed=0, steps={}, programs=0)
         origin = provenance.capture("test")
         job = Job(self.source, lambda: planned, self.store, origin, Resources(), work_kind)
         stream = Stream([self.heard.hear], warn=print)
@@ -64,9 +67,14 @@ class Driver:
         self.callback = tune_callback.SweepCallback(job, stream, self.interruption, orders, self.errors, self.patience)
         self.trial, self.worker, self.work = TuneTrial(work), Worker(work, folder), work
 
-    def reports(self, report: Report) -> None:
-        """Tune hands a report on."""
-        self.callback.on_trial_result(0, [], self.trial, report.result() | {"node_ip": "10.0.0.7", "hostname": "seven"})
+    def starts(self) -> None:
+        """The worker of the pack takes it up."""
+        self.callback.on_trial_start(0, [], self.trial)
+
+    def reports(self, *reports: Report, ends: bool = False) -> None:
+        """Tune hands reports on, of which the last may end the Tune trial."""
+        told = messages.result(reports, ends) | {"node_ip": "10.0.0.7", "hostname": "seven"}
+        self.callback.on_trial_result(0, [], self.trial, told)
 
     def is_interrupted(self) -> None:
         """A signal comes while the pack is running."""
@@ -77,11 +85,15 @@ class Driver:
 
 @pytest.fixture
 def driver(tmp_path) -> Driver:
-    return Driver(tmp_path)
+    """The driver of a pack that a worker has taken up, which is told already."""
+    driver = Driver(tmp_path)
+    driver.starts()
+    driver.heard.events.clear()
+    return driver
 
 
 def test_a_pack_is_told_from_start_to_end(driver):
-    driver.callback.on_trial_start(0, [], driver.trial)
+    driver.starts()
     while True:
         report = driver.worker.report()
         driver.reports(report)
@@ -106,7 +118,7 @@ def test_trials_that_cannot_be_recorded_are_not_run(driver, monkeypatch):
     further = whole(coloring_trial(seed=2))
     driver.source.put_back(further)
     monkeypatch.setattr(driver.source, "settle", refuse)
-    driver.callback.on_trial_complete(0, [], driver.trial)
+    driver.reports(Report(done=True), ends=True)
     assert driver.callback.stopping
     (loss,) = driver.callback.losses
     assert (loss.trial_ids, loss.reason) == (
@@ -167,6 +179,7 @@ def test_after_a_death_trials_that_another_sweep_has_stopped_are_still_run(drive
     ("said", "named"),
     [
         ("Memory on the node was 18.2GB / 23.5GB (0.77), which exceeds", "5.3 of 23.5 GB free"),
+        ("Memory on the node (IP: 127.0.0.1) was 18.2GB used / 23.5GB limit (0.77)", "5.3 of 23.5 GB free"),
         ("something else of another Ray", "low on memory"),
     ],
 )
@@ -184,9 +197,11 @@ def test_a_worker_that_dies_between_two_packs_fails_neither(driver):
     for _ in range(driver.patience.deaths):
         driver.callback.on_trial_error(0, [], driver.trial)
         assert driver.source.next() == driver.work
+        driver.starts()
     pack_id = driver.work.pack.pack_id
     died = events.WorkerDied(pack_id, driver.work.pending, started=False)
-    assert driver.heard.events == [died, events.PackEnded(pack_id)] * driver.patience.deaths
+    ends = [event for event in driver.heard.events if not isinstance(event, events.PackStarted)]
+    assert ends == [died, events.PackEnded(pack_id)] * driver.patience.deaths
     driver.callback.on_trial_error(0, [], driver.trial)
     assert driver.source.exhausted
     assert set(driver.store.trials()["error_message"].to_pylist()) == {"its worker died 4 times"}
@@ -219,24 +234,88 @@ def test_a_worker_that_does_not_start_costs_no_trial_its_row(driver, error, said
 
 def test_failures_and_losses_are_told_with_their_reasons(driver):
     first, second = driver.work.pending
-    driver.reports(Report(done=True, trouble=Failed((second,), "ValueError: no", "worker.err")))
-    driver.reports(Report(done=True, trouble=Lost("disk full")))
     pack_id = driver.work.pack.pack_id
-    assert driver.heard.events == [
-        events.TrialCommitted(pack_id, second, "failed"),
-        events.PackFailed(pack_id, (first, second), "ValueError: no", "10.0.0.7: worker.err"),
-        events.TrialsLost(pack_id, (first, second), "disk full"),
-    ]
+    for trouble in (Failed((second,), "ValueError: no", "worker.err"), Lost("disk full")):
+        driver.reports(Report(done=True, trouble=trouble))
+        driver.starts()
+    failed, lost = (driver.heard.all(kind) for kind in (events.PackFailed, events.TrialsLost))
+    assert driver.heard.events[0] == events.TrialCommitted(pack_id, second, "failed")
+    assert failed == [events.PackFailed(pack_id, (first, second), "ValueError: no", "10.0.0.7: worker.err")]
+    assert lost == [events.TrialsLost(pack_id, (first, second), "disk full")]
 
 
 def test_a_store_that_takes_nothing_stops_the_sweep(driver):
-    driver.reports(Report(done=True, trouble=Lost("disk full")))
-    driver.reports(Report(done=True))
+    def ends(trouble: Lost | None) -> None:
+        driver.reports(Report(done=True, trouble=trouble))
+        driver.starts()
+
+    ends(Lost("disk full"))
+    ends(None)
     for _ in range(driver.patience.lost_in_a_row):
         assert not driver.callback.stopping
-        driver.reports(Report(done=True, trouble=Lost("disk full")))
+        ends(Lost("disk full"))
     assert driver.callback.refused
     assert driver.callback.stopping
+
+
+# Several short packs in a Tune trial
+
+
+def _more(driver: Driver, count: int) -> list[plan.Work]:
+    """Further packs of the source, with the program of the first."""
+    more = [whole(coloring_trial(seed=seed), coloring_trial(seed=seed + 1)) for seed in range(2, 2 * count + 2, 2)]
+    for work in reversed(more):
+        driver.source.put_back(work)
+    return more
+
+
+def test_a_worker_of_short_packs_gets_a_second_of_them_in_its_tune_trial(driver):
+    more = _more(driver, 7)
+    driver.reports(Report(done=True, seconds=0.3 * SHORT))
+    assert driver.trial.taken == more[:4]
+    driver.reports(*[Report(done=True, seconds=0.5 * SHORT)] * 4)
+    assert driver.trial.taken == more[:6]
+    started, ended = (
+        [event.pack_id for event in driver.heard.all(kind)] for kind in (events.PackStarted, events.PackEnded)
+    )
+    names = [work.pack.pack_id for work in (driver.work, *more)]
+    assert (started, ended) == (names[1:6], names[:5]), "one is told to run at a time"
+    driver.interruption.signum = 2
+    driver.reports(*[Report(done=True, seconds=0.5 * SHORT)] * 2)
+    assert driver.trial.taken == more[:6], "a sweep that ends starts nothing"
+
+
+def test_workers_share_the_short_packs_that_are_left(driver):
+    other = TuneTrial(driver.work)
+    other.trial_id = "0002"
+    driver.callback.on_trial_start(0, [], other)
+    more = _more(driver, 3)
+    driver.reports(Report(done=True, seconds=0.01 * SHORT))
+    assert driver.trial.taken == more[:2]
+
+
+def test_a_pack_of_another_program_comes_alone_until_its_seconds_are_known(driver):
+    for work in (whole(coloring_trial(seed=2)), whole(coloring_trial(steps=400))):
+        driver.source.put_back(work)
+    driver.reports(Report(done=True, seconds=0.01 * SHORT))
+    assert [work.until for work in driver.trial.taken] == [400]
+
+
+def test_a_death_costs_a_worker_the_pack_that_it_was_at(driver):
+    more = _more(driver, 3)
+    driver.reports(Report(done=True, seconds=0.01 * SHORT))
+    assert driver.trial.taken == more
+    for trial in more[0].pack.trials:  # after which it died, at the next
+        driver.store.commit(dataclasses.replace(result(), trial=trial))
+    driver.callback.on_trial_recover(0, [], driver.trial)
+    (died,) = driver.heard.all(events.WorkerDied)
+    assert died.trial_ids == more[1].pending
+    assert decoded(driver.trial.config) == more[1]
+    assert driver.source.upcoming() == (more[2],)
+    assert driver.heard.all(events.PackEnded)[-1] == events.PackEnded(more[0].pack.pack_id)
+    driver.starts()
+    driver.callback.on_trial_error(0, [], driver.trial)
+    assert driver.source.upcoming() == (more[1], more[2])
 
 
 def test_a_worker_without_news_is_ended_which_counts_as_a_death(driver, monkeypatch):
@@ -251,7 +330,6 @@ def test_a_worker_without_news_is_ended_which_counts_as_a_death(driver, monkeypa
         return len(killed)
 
     driver.callback.on_trial_start(0, [], driver.trial)
-    driver.trial.temporary_state = SimpleNamespace(ray_actor="worker")
     assert passes(limit - 1) == 0
     driver.reports(Report(done=False, progress=told))
     assert passes(limit - 1) == 0
@@ -293,12 +371,14 @@ def test_the_error_of_a_trial_comes_from_tunes_log_and_is_shown_nowhere(capfd):
 
 def test_deaths_during_an_evaluation_leave_no_failed_rows(tmp_path):
     driver = Driver(tmp_path, EVALUATION)
+    driver.starts()
     for seed in (0, 1):
         driver.store.commit(result({"seed": seed}))
     before = driver.store.committed()
     driver.callback.on_trial_recover(0, [], driver.trial)
     assert driver.trial.pending == driver.work.pending, "the next worker passes over what has been evaluated"
     for _ in range(driver.patience.deaths):
+        driver.starts()
         driver.callback.on_trial_error(0, [], driver.trial)
     assert driver.store.committed() == before
     (loss,) = driver.callback.losses

@@ -8,7 +8,7 @@ import pytest
 from ray import cloudpickle
 
 from sweeper.events import PackProgressed
-from sweeper.launch.job import Report, Training, decoded, encoded
+from sweeper.launch.job import SHORT, Report, Training, decoded, encoded
 from sweeper.launch.tune_worker import Pace
 from sweeper.packs import device_memory, pack_run, plan
 from sweeper.packs.failures import Failed, Lost
@@ -17,7 +17,7 @@ from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import jax_settings, provenance
-from tests.launch.workers import EVALUATION, PAIR, Worker, ended
+from tests.launch.workers import EVALUATION, PAIR, Worker, ended, whole
 from tests.trials import coloring_trial
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("programs")]
@@ -86,7 +86,7 @@ def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path):
             return run
 
     worker = Running(PAIR, tmp_path, pace=Pace(clock=run.monotonic))
-    assert worker.step()["report"].progress.phase == "compiling"
+    assert worker.step()["reports"][0].progress.phase == "compiling"
     strides = []
     for waited in (0.0, 0.05, 0.3, 60.0, 0.0):
         run.now += waited
@@ -94,9 +94,51 @@ def test_a_worker_that_waits_for_the_driver_reports_less_often(tmp_path):
         worker.step()
         strides.append(run.strides - before)
     assert strides == [4, 4, 12, 20, 4]
-    assert worker.step()["report"].printed == tuple(f"stride {number}" for number in range(45, 49))
+    assert worker.step()["reports"][0].printed == tuple(f"stride {number}" for number in range(45, 49))
     run.now += 60
-    assert worker.step()["report"].printed[:2] == ("stride 49", "stride 50")
+    assert worker.step()["reports"][0].printed[:2] == ("stride 49", "stride 50")
+
+
+def test_a_worker_runs_short_packs_on_end_and_asks_for_more(tmp_path):
+    more = [whole(coloring_trial(seed=seed), coloring_trial(seed=seed + 1)) for seed in (2, 4, 6)]
+    endless = Pace(seconds=1000.0, longest_seconds=1000.0)
+    worker = Worker(PAIR, tmp_path, ["carry on", "carry on", "leave"], pace=endless)
+    (compiling,) = worker.step()["reports"]
+    assert compiling.progress.phase == "compiling"
+    asked = worker.step()
+    assert ([report.done for report in asked["reports"]], asked["done"]) == ([True], False)
+    worker.take(map(encoded, more[:2]))
+    told = worker.step()
+    assert [report.progress.pack_id for report in told["reports"]] == [work.pack.pack_id for work in more[:2]]
+    assert all(report.done and 0 < report.seconds < SHORT for report in told["reports"])
+    assert (told["done"], len(Store.open(tmp_path).committed())) == (False, 6)
+    worker.take(map(encoded, more[2:]))
+    left = worker.step()
+    assert (left["done"], left["reports"][0].progress) == (True, None)
+    worker.reset_config(encoded(more[2]))
+    assert worker.step()["reports"][0].done
+    assert worker.step() == {"reports": [], "done": True}, "the driver had no more"
+
+
+def test_a_tune_trial_ends_with_a_long_pack(tmp_path):
+    now = [0.0]
+
+    class Running(Worker):
+        def _started(self, work: plan.Work) -> Any:
+            now[0] += SHORT
+            return super()._started(work)
+
+    worker = Running(PAIR, tmp_path, pace=Pace(seconds=1000.0, longest_seconds=1000.0, clock=lambda: now[0]))
+    assert not worker.step()["done"]
+    assert worker.step()["done"]
+
+
+def test_a_worker_says_that_it_makes_data_before_the_first_pack_of_a_cell(tmp_path):
+    worker = Worker(PAIR, tmp_path)
+    worker._cell = ()
+    assert [worker.step()["report"].progress.phase for _ in range(2)] == ["preparing", "compiling"]
+    worker.reset_config(encoded(PAIR))
+    assert worker.step()["report"].progress.phase == "compiling"
 
 
 def test_a_worker_told_to_stop_early_commits_what_it_has(tmp_path):
@@ -106,6 +148,8 @@ def test_a_worker_told_to_stop_early_commits_what_it_has(tmp_path):
 
 
 def test_a_broken_store_is_nobodys_failure(tmp_path, monkeypatch):
+    monkeypatch.setattr(pack_run, "SHORT", 0.0)
+
     def full(store: Store, result: Any) -> bool:
         raise StoreError("no space left")
 
@@ -141,6 +185,7 @@ def test_an_exception_becomes_failed_rows_of_the_trials_without_a_row(tmp_path, 
 
 def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(tmp_path, monkeypatch):
     work = PAIR
+    monkeypatch.setattr(pack_run, "SHORT", 0.0)
 
     def too_large(*arguments: Any) -> Any:
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 17 bytes")

@@ -9,7 +9,7 @@ from sweeper.listeners.heartbeat_writer import HeartbeatWriter
 from sweeper.store.files import StoreError
 from tests.heartbeats import DEAD, ELSEWHERE, heartbeat, until
 
-PLANNED = events.SweepPlanned("quick", trials=8, done=1, failed=1, steps=2000, programs=1)
+PLANNED = events.SweepPlanned("quick", trials=8, done=1, failed=1, steps={1: 2000}, programs=1)
 STARTED = events.PackStarted("0123456789", "coloring Aq_R seed=0…3", ("a", "b", "c", "d"), 250)
 PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.25, 40.0)
 

@@ -10,7 +10,7 @@ from sweeper.listeners import live_view
 from sweeper.listeners.live_view import sentences
 from sweeper.store.store import Store
 
-PLANNED = events.SweepPlanned("test", trials=8, done=0, failed=0, steps=2000, programs=1)
+PLANNED = events.SweepPlanned("test", trials=8, done=0, failed=0, steps={1: 2000}, programs=1)
 STARTED = events.PackStarted("0123456789", "coloring Aq_R q=2 m=2", ("a", "b", "c", "d"), 250)
 PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.25, 40.0)
 
@@ -20,15 +20,15 @@ def heard_by(console: Console, store: Store) -> list[Listener]:
     return [listeners.view(console), *listeners.of_sweep(store, "", bool)]
 
 
-def test_a_log_gets_the_counts_every_ten_seconds():
+def test_a_log_gets_the_counts_after_two_seconds_and_every_ten():
     out, now = io.StringIO(), [0.0]
     log = live_view.LogLines(Console(file=out, width=200), lambda: now[0])
     log.hear(PLANNED)
-    for now[0] in (1.0, 9.9, 10.0, 11.0, 19.0, 21.0):
+    for now[0] in (1.9, 2.0, 11.0, 11.9, 12.0, 21.0):
         log.hear(events.Ticked())
     assert out.getvalue().splitlines() == [
-        "0/8 done · 0 running · 0 failed · waiting for a worker for 10 s · 10 s so far · time left unknown",
-        "0/8 done · 0 running · 0 failed · waiting for a worker for 21 s · 21 s so far · time left unknown",
+        "0/8 done · 0 running · 0 failed · waiting for a worker for 2 s · 2 s so far · time left unknown",
+        "0/8 done · 0 running · 0 failed · waiting for a worker for 12 s · 12 s so far · time left unknown",
     ]
 
 

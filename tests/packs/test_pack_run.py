@@ -8,6 +8,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import jax
@@ -167,6 +168,24 @@ def test_a_part_of_a_pack_leaves_the_checkpoint_of_the_pack(undisturbed, tmp_pat
     _finish(last)
     assert _metrics(store) == _metrics(undisturbed)
     assert not list(tmp_path.glob("checkpoints/*"))
+
+
+@pytest.mark.parametrize(("seconds", "in_turns", "saved"), [(1e9, True, False), (1e9, False, True), (0.0, True, True)])
+def test_a_short_training_is_trained_again_rather_than_saved(
+    undisturbed, tmp_path, monkeypatch, seconds, in_turns, saved
+):
+    """Unless the number of lanes would change numbers: of two the first is committed when the pack dies."""
+    monkeypatch.setattr(pack_run, "SHORT", seconds)
+    monkeypatch.setattr(pack_run, "vectorisation", SimpleNamespace(in_turns=lambda: in_turns))
+    store = Store.open(tmp_path)
+    dying = pack_run.PackRun(PACK, PACK.trial_ids, Destination(store, ORIGIN, checkpoint_seconds=1e9))
+    while not dying.advance().rows:
+        pass
+    assert bool(store.listing("checkpoints")) == saved
+    next_run = _run(store, PACK, PACK.trial_ids[1:])
+    assert next_run.progress().lanes == (2 if saved else 1)
+    _finish(next_run)
+    assert _metrics(store) == _metrics(undisturbed)
 
 
 def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):

@@ -123,6 +123,31 @@ def test_shared_rollouts_equal_the_plain_ones(platform, variant, weights, noise,
         np.testing.assert_array_equal(*_losses_both_ways(SMALL, VARIANTS[variant])(weights, noise, scale))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", ["softmax", pytest.param("linear", marks=pytest.mark.long)])
+def test_a_step_by_parts_of_the_past_equals_one_over_their_tokens_put_together(attention):
+    """Against the form that joins all keys, and all values, of a token and of two memories."""
+    network = Model(attention=attention, heads=2, width=8, key_size=5).build(SMALL, jax.random.key(0))
+    layer, h = network.blocks[0].attention, jax.random.normal(jax.random.key(1), (8,))
+    keys, values = jax.random.normal(jax.random.key(2), (2, 2, 4, 5))
+    past = [((3 * keys, values), [1, 0, 1, 1]), ((keys[:, :3], values[:, 1:]), [0, 0, 0])]
+    past = [(memory, jnp.asarray(mask, bool)) for memory, mask in past]
+
+    def joined(h):
+        query, key, value = ((h @ weight[...]).reshape(2, 5) for weight in (layer.query, layer.key, layer.value))
+        memories = [*(memory for memory, _ in past), (key[:, None], value[:, None])]
+        keys, values = (jnp.concatenate(parts, axis=1) for parts in zip(*memories, strict=True))
+        scores = jnp.einsum("htf,hf->ht", keys, query)
+        mask = jnp.concatenate([*(mask for _, mask in past), jnp.ones(1, bool)])
+        linear = attention == "linear"
+        shares = jnp.where(mask, scores, 0) if linear else jax.nn.softmax(jnp.where(mask, scores, -jnp.inf))
+        return jnp.einsum("ht,htf->hf", shares, values).reshape(-1) @ layer.output[...]
+
+    np.testing.assert_allclose(layer.step(h, past)[0], joined(h), rtol=1e-5, atol=1e-6)
+    by_parts, together = (jax.jacobian(form)(h) for form in (lambda h: layer.step(h, past)[0], joined))
+    np.testing.assert_allclose(by_parts, together, rtol=1e-4, atol=1e-5)
+
+
 class Scripted(StepwiseNetwork):
     """A model that reads the position out of its token and acts by a script, one for each way an episode can begin.
 

@@ -1,6 +1,7 @@
 """A start ends at the first limit of its space, leaves checkpoints, and says which limit it was."""
 
 import dataclasses
+import functools
 
 import pytest
 
@@ -8,6 +9,7 @@ import sweeper
 from sweeper import events
 from sweeper.interruption import Interruption
 from sweeper.store.store import Store
+from sweeper.sweeps import training
 from sweeper.sweeps.sweep_plan import unchecked_plan
 from sweeper.sweeps.training import LimitsWatch
 from sweeper.trial.trial import trial_id
@@ -67,15 +69,23 @@ def test_at_the_first_finished_trial_that_is_good_enough_a_start_ends(tmp_path, 
 
 
 @pytest.mark.long  # trains
-def test_a_start_that_comes_to_a_limit_ends_and_the_next_one_goes_on(tmp_path):
-    results = tmp_path / "results"
-    spec = sweeper.read_space(space(tmp_path, "{hours: 1e-9}"))
-    ended = sweeper.train(sweeper.plan(spec, results), in_process=True)
+def test_a_start_that_comes_to_a_limit_ends_and_the_next_one_goes_on(tmp_path, monkeypatch):
+    results, now = tmp_path / "results", [0.0]
+
+    def an_hour_passes(event):
+        """With the first stride of the first pack."""
+        if isinstance(event, events.PackProgressed) and event.step:
+            now[0] = 3600.0
+
+    monkeypatch.setattr(training, "LimitsWatch", functools.partial(LimitsWatch, clock=lambda: now[0]))
+    spec = sweeper.read_space(space(tmp_path, "{hours: 1}"))
+    ended = sweeper.train(sweeper.plan(spec, results), in_process=True, on_event=an_hour_passes)
     assert ended.limit.startswith("limits.hours")
     assert (ended.complete, ended.goal_reached, len(ended.trials)) == (False, False, 0)
     ((reason, left),) = ended.unfinished.items()
     assert (len(left), ended.limit in reason) == (3, True)
     assert "limits.hours" in str(ended)
+    assert len(Store.open(results).listing("checkpoints")) == 1
 
     goal = sweeper.read_space(space(tmp_path, "{goal: {metric: success, at_least: 0}}"))
     result = sweeper.train(sweeper.plan(goal, results), in_process=True)

@@ -16,8 +16,9 @@ from sweeper.listeners import heartbeat_writer, heartbeats
 from sweeper.packs import conformance, halving, pack_run
 from sweeper.packs.rehearsal import Rehearsal
 from sweeper.store.store import Store
-from sweeper.sweeps import training
+from sweeper.sweeps import in_process, training
 from sweeper.trial import plugins
+from tests.heard import Heard
 from tests.heartbeats import DEAD, heartbeat, until
 from tests.processes import python
 from tests.results import PROVENANCE, result
@@ -222,12 +223,24 @@ def test_a_single_pack_for_one_core_needs_no_cluster(space, tmp_path, monkeypatc
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     halving = {"method": "halving", "starts": 2, "rungs": [{"steps": 100, "keep": 1}]}
     assert alone()
-    for path, value in (("gpus", 1), ("cpus", 2), ("population_workers", 2)):
+    for path, value in (("gpus", 1), ("cpus", 2), ("population_workers", 2), ("progress_seconds", 60)):
         assert not alone(**{f"resources.{path}": value})
     assert not alone(**{"trial.objective.q": {"choice": [1, 3]}}), "two packs"
     assert not alone(search=halving)
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     assert not alone()
+
+
+@pytest.mark.slow  # trains
+def test_cores_that_a_long_single_pack_leaves_idle_are_told_once(space, tmp_path, monkeypatch):
+    monkeypatch.setattr(in_process, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    heard = Heard()
+    for changes in ({"trial.seed": {"seeds": 4}}, {"trial.seed": {"seeds": 6}, "resources.lanes": 1}):
+        spec = sweeper.read_space(space, changes)
+        sweeper.train(sweeper.plan(spec, tmp_path / "results"), in_process=True, on_event=heard.hear)
+    (idle,) = heard.all(events.CoresIdle)
+    assert (idle.cores, idle.lanes) == (3, 2)
 
 
 PROGRAM = """

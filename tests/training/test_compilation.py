@@ -5,12 +5,15 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from sweeper.learned_algorithms import evaluation, gradient
 from sweeper.packs.packing import lane, stack
-from sweeper.training import compilation
+from sweeper.training import compilation, identity
+from sweeper.training.kind import trainer_of
 from sweeper.trial import plugins
+from tasks import coloring
 from tests.processes import python
 from tests.trials import coloring_trial
 
@@ -35,6 +38,44 @@ def test_baselines_that_differ_in_their_objective_alone_share_programs():
     compiled = compilation.seconds()
     assert metrics_of(baseline="AE_R", objective={"q": 7.0, "m": 2}) == expected
     assert compilation.seconds() == compiled
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["adam", pytest.param("pgpe", marks=pytest.mark.long)])
+def test_a_task_of_short_sums_asks_for_it_in_its_steps_with_one_seed_and_its_digest_says_so(optimizer, monkeypatch):
+    """The networks are those of XLA's other way, up to rounding."""
+    compile_program, options = compilation.executable, []
+
+    def watched(lowered, asked):
+        options.append(asked.get("xla_cpu_experimental_ynn_fusion_type"))
+        return compile_program(lowered, asked)
+
+    def trained(short, **fields):
+        for cache, module in (("_programs", compilation), ("_trainings", identity)):
+            monkeypatch.setattr(module, cache, {})
+        monkeypatch.setattr(coloring.Task, "SHORT_SUMS", short)
+        trial = coloring_trial(**FIELDS, optimizer={"name": optimizer}, **fields)
+        trials = stack([trial])
+        trainer, state, evaluated = trainer_of(trials), trainer_of(trials).start(trials), len(options)
+        for _ in range(5):
+            state, _ = trainer.stride(trials, state, 1)
+        network, stepped = lane(state.network, 0), len(options)
+        evaluation.evaluate(trial, network)
+        ways = options[:evaluated], options[evaluated:stepped], options[stepped:]
+        options.clear()
+        assert [len(set(of)) for of in ways] == [1, 1, 1]
+        return network, identity.identity(trial, "").programs, [of[0] for of in ways]
+
+    monkeypatch.setattr(compilation, "executable", watched)
+    one_seed, digest, ways = trained(True, baseline="Aq_r0")
+    other, other_digest, no_ways = trained(False, baseline="Aq_r0")
+    assert ways == [None, "LIBRARY_FUSION_TYPE_DOT", None]
+    assert no_ways == [None, None, None]
+    assert digest != other_digest
+    for weights, others in zip(jax.tree.leaves(one_seed), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(weights, others, rtol=1e-4, atol=1e-5)
+    (_, digest, ways), (_, other_digest, _) = (trained(short, baseline="Aq_R", objective={"m": 3}) for short in (1, 0))
+    assert (ways, digest) == ([None, None, None], other_digest)
 
 
 CVAR = {"baseline": "Aq_R", "objective": {"name": "cvar", "m": 2}}

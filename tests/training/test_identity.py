@@ -63,13 +63,13 @@ def test_the_number_of_lanes_does_not_count(trial, monkeypatch):
     assert found.data is None, "its arrays are constants of its programs"
 
 
-def test_data_are_the_bytes_that_an_experiment_gives(tmp_path, monkeypatch):
+def test_data_are_the_bytes_that_an_experiment_gives(tmp_path):
     digests = []
     with project(tmp_path, toy=READS):
         trial = toy_trial(path="numbers.npy")
         for values in (np.zeros(50, np.float32), np.zeros(50, np.float32), np.ones(50, np.float32)):
             np.save(tmp_path / "numbers.npy", values)
-            monkeypatch.setattr(experiments, "_data", {})
+            experiments.KIND.forget_data()
             digests.append(kind_of(trial).data(trial))
     first, same, edited = digests
     assert first == same != edited

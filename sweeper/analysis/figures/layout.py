@@ -25,6 +25,7 @@ from matplotlib.lines import Line2D
 from sweeper.analysis.figures import style
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.style import HEIGHT
+from sweeper.messages import writing
 
 DOTS_PER_INCH = 200
 
@@ -85,8 +86,9 @@ def replaced(path: Path) -> Iterator[Path]:
     """A new file that takes the place of `path` at its end, so that nobody reads half of it."""
     new = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        yield new
-        os.replace(new, path)
+        with writing(path):
+            yield new
+            os.replace(new, path)
     finally:
         new.unlink(missing_ok=True)
 
