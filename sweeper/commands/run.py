@@ -136,10 +136,12 @@ def start(
         )
         output.say(str(plan))
         plan.check()
+        from sweeper.sweeps.training import rehearse, train_plan  # with pandas; the plan is told before
+
         if dry_run:
+            rehearse(plan, address)
             output.say(f"  cost: {plan.cost()}")
             return 0
-        from sweeper.sweeps.training import train_plan  # with pandas; the plan is told before
         from sweeper.training import compilation
 
         compilation.keep_on_this_machine()

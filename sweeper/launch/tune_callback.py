@@ -191,9 +191,9 @@ class SweepCallback(NotSaved, tune.Callback):
             self._lost_in_a_row = self._lost_in_a_row + 1 if refused else 0
             self.refused |= self._lost_in_a_row >= self._patience.lost_in_a_row
         match report.trouble:
-            case Failed(trial_ids, text, log):
+            case Failed(trial_ids, text, log) if self._job.work_kind.makes_rows:
                 self._tell_failure(work, trial_ids, text, f"{result['node_ip']}: {log}")
-            case Lost(reason=text):
+            case Failed(reason=text) | Lost(reason=text):
                 self._lose(work, text)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:

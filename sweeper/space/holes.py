@@ -46,7 +46,7 @@ from sweeper.trial.field_types import Count, Positive, infinity
 if TYPE_CHECKING:
     from optuna.trial import Trial as OptunaTrial
 
-MAX_SETTINGS = 1_000_000
+MAX_SETTINGS = 100_000
 SIGNIFICANT_DIGITS = 6
 
 MAX_VALUES = 50_000
