@@ -126,11 +126,11 @@ def connected(
             ended.close()
 
 
-def rehearsed(resources: Resources, rehearsal: Rehearsal) -> None:
+def rehearsed(resources: Resources, rehearsal: Rehearsal, trials: Iterable[Trial], text: str) -> None:
     """The rehearsal of a start on a cluster, without Ray; errors are those of `connected`."""
     if rehearsal.trials:
         with (
-            code_snapshot() as snapshot,
+            code_snapshot(trials, text) as snapshot,
             _where_workers_stand(rehearsal, worker_environment(resources), snapshot),
         ):
             pass

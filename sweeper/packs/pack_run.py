@@ -336,7 +336,8 @@ def _lane_result(row: TrialResult, trial: Trial, training: PackTraining, index: 
     final = kind.final({name: value for _, name, value in row.curves})
     row = dataclasses.replace(row, curves=[*row.curves, *evaluation_points(training, index)])
     if (raised := training.raised[index]) is not None:
-        return _failed(row, training, *raised, int(np.asarray(state.step)[index]))
+        kind_of_error, message = raised
+        return _failed(row, training, kind_of_error, message, int(np.asarray(state.step)[index]))
     if failure := int(np.asarray(state.failure)[index]):
         step = int(np.asarray(state.step)[index])
         reason, place = kind.trainer(trial).failure(trial, failure)

@@ -203,7 +203,7 @@ def non_finite(trial: Trial, network: PyTree) -> str | None:
 def without_infinities(training: PackTraining, trials: Sequence[Trial]) -> PackTraining:
     """The training after its first stride; lanes whose weights are not finite have failed."""
     raised = list(training.raised)
-    for index in np.flatnonzero(~training.failed):
+    for index in map(int, np.flatnonzero(~training.failed)):
         if (spoilt := non_finite(trials[index], lane(training.state.network, index))) is not None:
             message = f"non-finite weights after step {training.lane_steps[index]}: {spoilt}{ADVICE}"
             raised[index] = ["non-finite weights", message]
@@ -262,11 +262,11 @@ def _stride(
     for first in range(0, len(sound), size):
         lanes = sound[first : first + size]
         filled = [*lanes, *lanes[:1] * (size - len(lanes))]
-        group = jax.tree.map(lambda leaf, at=filled: leaf[at], (stacked, state))
+        own, before = jax.tree.map(lambda leaf, at=filled: leaf[at], (stacked, state))
         if alone:
-            found, raised[lanes[0]] = _tried(lambda *lane: trainer.stride(*lane, length), group)
+            found, raised[lanes[0]] = _tried(lambda *lane: trainer.stride(lane[0], lane[1], length), (own, before))
         else:
-            found = trainer.stride(*group, length)
+            found = trainer.stride(own, before, length)
         if found is not None:
             after = jax.tree.leaves((found[0], jax.tree.leaves(found[1])))
             for whole, part in zip(jax.tree.leaves((state, means)), after, strict=True):

@@ -127,7 +127,7 @@ def rehearse(plan: SweepPlan, address: str | None) -> None:
         with doing("importing Ray"):
             from sweeper import launch
         try:
-            launch.rehearsed(plan.spec.resources, rehearsal)
+            launch.rehearsed(plan.spec.resources, rehearsal, plan.spec.names.trials, _text(plan))
         except launch.LaunchError as error:
             raise SweepError(str(error), 2) from error
 
@@ -151,8 +151,13 @@ def _job(plan: SweepPlan, concurrency: int | None) -> "launch.Job":
         from sweeper import launch
 
     kind, resources = launch.Training(plan.spec.search.early_stopping), plan.spec.resources
-    trials, text = plan.spec.names.trials, "\n".join([plan.spec.text, *plan.spec.overrides])
+    trials, text = plan.spec.names.trials, _text(plan)
     return launch.Job(plan.source, plan.event, plan.store, plan.origin, resources, kind, concurrency, trials, text)
+
+
+def _text(plan: SweepPlan) -> str:
+    """What the space and its overrides say, which may name files that workers need."""
+    return "\n".join([plan.spec.text, *plan.spec.overrides])
 
 
 def _fresh(plan: SweepPlan) -> SweepPlan:

@@ -477,7 +477,8 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
             return jax.eval_shape(function, trial, *arguments)
 
     begun, kept, lasts = _beginning(named)
-    start = ExperimentState(_leaves(begun), *(jax.ShapeDtypeStruct((), np.int32) for _ in range(2)))
+    number: Any = jax.ShapeDtypeStruct((), np.int32)
+    start = ExperimentState(_leaves(begun), number, number)
     seen: dict[str, Any] = {}
 
     def require_like_init(method: str, state: PyTree, structure: Any, what: str = "a state") -> None:

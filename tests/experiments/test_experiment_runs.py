@@ -428,6 +428,6 @@ def test_metrics_and_curves_may_be_grouped_by_a_slash(tmp_path):
     (tmp_path / "own").mkdir()
     with project(tmp_path / "own", toy=text):
         run_pack(Pack((toy_trial(),)), destination(store := Store.open(tmp_path / "store")))
-    asked = sql.frame('select t."val/reach", c.value from trials t join curves c using (trial_id)', store)
+        asked = sql.frame('select t."val/reach", c.value from trials t join curves c using (trial_id)', store)
     assert len(asked) == 12
     assert asked.notna().all(axis=None)

@@ -240,7 +240,7 @@ def test_the_copy_is_what_is_rehearsed():
 
 def test_no_process_compiles_a_module_again():
     py_compile.compile(str(plugins.PACKAGE / "messages.py"))
-    with code_snapshot() as snapshot:
+    with code_snapshot([]) as snapshot:
         ran = python("-P", "-v", "-c", "import sweeper.messages", cwd=snapshot.project, **snapshot.environment())
     assert re.search(rf"code object from '{snapshot.packages}/sweeper/__pycache__/messages\.", ran.stderr)
 
