@@ -424,10 +424,10 @@ def test_data_that_were_edited_start_a_pack_anew_and_rows_of_both_are_told(tmp_p
 
 
 def test_metrics_and_curves_may_be_grouped_by_a_slash(tmp_path):
-    text = TOY.replace('"reach"', '"val/reach"').replace('"pace"', '"train/pace"')
+    text = TOY.replace('"reach"', '"val/reach"').replace('"pace"', '"train/pace"').replace('"toy"', '"slashes"')
     (tmp_path / "own").mkdir()
-    with project(tmp_path / "own", toy=text):
-        run_pack(Pack((toy_trial(),)), destination(store := Store.open(tmp_path / "store")))
+    with project(tmp_path / "own", slashes=text):
+        run_pack(Pack((toy_trial(name="slashes"),)), destination(store := Store.open(tmp_path / "store")))
         asked = sql.frame('select t."val/reach", c.value from trials t join curves c using (trial_id)', store)
     assert len(asked) == 12
     assert asked.notna().all(axis=None)
