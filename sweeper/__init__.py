@@ -239,11 +239,15 @@ def plot(
     split: str | None = None,
     where: str | None = None,
     rows: Literal["trials", "evaluations"] = "trials",
+    logx: bool = False,
+    logy: bool = False,
+    points: bool = False,
 ) -> "Figure":
     """Any two columns of a store against each other, drawn as the panels of a space are.
 
-    Against an entry of the specification a line shows means over training seeds and their range; against `step` it is
-    a training curve; against any other column a trial is a point.
+    Against an entry of the specification a line shows means over training seeds and their range, and where nearly
+    every place on the axis has a setting of its own a trial is a point; against `step` it is a training curve; against
+    any other column a trial is a point. Each sweep has a series of its own.
 
     Args:
         x: A column of the view `trials`, or `step`.
@@ -252,6 +256,9 @@ def plot(
         split: The column that has a value for each series.
         where: A condition of SQL on the view `trials`.
         rows: Whether trials are drawn, or evaluations of their networks.
+        logx: Whether the axis of `x` is logarithmic, as it is by itself where a space searches `x` on such a scale.
+        logy: The same of `y`.
+        points: Whether a trial is a point in any case.
 
     Raises:
         UserError: a column or a finished trial is not there.
@@ -261,7 +268,7 @@ def plot(
     from sweeper.analysis.plotting import plotted
     from sweeper.store.store import Store
 
-    return plotted(Store.existing(results), x, y, split, where, rows)[0]
+    return plotted(Store.existing(results), x, y, split, where, rows, logx=logx, logy=logy, points=points)[0]
 
 
 def curves(trial_id: str, results: "str | Path" = "results") -> "pd.DataFrame":

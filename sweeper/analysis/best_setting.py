@@ -11,13 +11,15 @@ import pandas as pd
 
 from sweeper.analysis.halving_winners import elsewhere_line
 from sweeper.analysis.ranking import Ranking, goal_of, merit, ranked_settings, ranking
+from sweeper.analysis.recorded_spaces import asked_by
 from sweeper.analysis.results import named_frame
 from sweeper.analysis.settings_table import settings, settings_table, with_deviation
 from sweeper.messages import counted, redacted, typed
-from sweeper.space.search_methods import Search, open_holes
+from sweeper.space.holes import Hole
+from sweeper.space.search_methods import Search
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.tables import value_text
-from sweeper.trial.entry_names import column_name, varying
+from sweeper.trial.entry_names import column_name, shown_entries
 from sweeper.trial.kinds import Goal
 
 
@@ -34,18 +36,18 @@ def ending(
         ranked = ranking(frame, goal_of(space.search.goal, frame))
         if ranked.settings:
             lines = _best_setting(ranked, space, results, address) + _pareto_front(ranked, space.search)
-            return ranked_settings(space.name, ranked, space.metrics), lines
+            return ranked_settings(space.name, ranked, asked_by(space)), lines
     own = frame[~frame["trial_id"].isin(elsewhere)]
     lines = [elsewhere_line(elsewhere)] if elsewhere else []
-    return settings_table(settings(own), asked=space.metrics), lines
+    return settings_table(settings(own), asked=asked_by(space)), lines
 
 
 def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str | None) -> list[str]:
     """Lines about the best setting: its mean, its rank among how many, its values, and how to train it again."""
     best = ranked.settings[0]
     records = [each.entries for each in ranked.settings]
-    drawn = tuple(f"{path.removeprefix('trial.')}." for path in open_holes(space.tree))
-    paths = dict.fromkeys([*varying(records), *(path for path in records[0] if f"{path}.".startswith(drawn))])
+    drawn = [path for path, node in space.entries if isinstance(node.value, Hole) and node.value.DRAWN]
+    paths = dict.fromkeys([*shown_entries(records, asked_by(space).entries, len(records[0])), *drawn])
     over = f"mean of {counted(len(best.rows), 'seed')}" if len(best.rows) > 1 else "1 seed"
     among = f"rank 1 of {counted(len(ranked.settings), 'setting')}"
     if ranked.ties:

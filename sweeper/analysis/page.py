@@ -39,6 +39,7 @@ from sweeper.analysis import comparison, figures
 from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.layout import replaced
 from sweeper.analysis.figures.style import Look
+from sweeper.analysis.recorded_spaces import NOTHING, Asked, asked_by
 from sweeper.analysis.results import foreign_columns, named, specs_of_tasks, tables_of_row
 from sweeper.analysis.status import (
     annotation_columns,
@@ -68,15 +69,12 @@ from sweeper.tables import table, titled
 from sweeper.trial import provenance
 from sweeper.trial.columns import TIMINGS
 from sweeper.trial.entry_names import (
-    FIRST_PARTS,
     LEADING,
     NAMELESS,
     column_name,
     entries,
-    most_telling,
-    varying,
+    shown_entries,
 )
-from sweeper.trial.kinds import Goal
 from sweeper.trial.trial import traits_of
 
 TEMPLATE = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
@@ -135,8 +133,7 @@ def render(
     failed = trials[trials["status"] == "failed"]
     annotations = read_annotations(store.files)
     running = [] if every is None else drivers(store.files)
-    asked_for = list(itertools.chain.from_iterable(each.metrics for each in spaces))
-    listing = trial_table(trials, annotations.trials, asked_for, _goal(spaces))
+    listing = trial_table(trials, annotations.trials, _asked(spaces))
     compared = [one for section in sections for one in section.comparisons]
     look = figures.PALETTES[palette]
     shades = {section.name: _shades(section, look) for section in sections}
@@ -196,10 +193,15 @@ def _planned(starts: Mapping[str, Sequence[SweepRecord]]) -> dict[str, list[str]
     return planned
 
 
-def _goal(spaces: Sequence[SweepSpec]) -> Goal | None:
-    """The metric of a search, if there is one metric."""
-    goals = {each.search.goal for each in spaces if each.search.goal}
-    return goals.pop() if len(goals) == 1 else None
+def _asked(spaces: Sequence[SweepSpec]) -> Asked:
+    """What all spaces ask for: the metric of a search if there is one metric, all metrics, and all entries."""
+    asked = list(map(asked_by, spaces))
+    goals = {each.goal for each in asked if each.goal}
+    metrics, entries = (
+        tuple(itertools.chain.from_iterable(every))
+        for every in ([each.metrics for each in asked], [each.entries for each in asked])
+    )
+    return Asked(goals.pop() if len(goals) == 1 else None, metrics, entries=tuple(dict.fromkeys(entries)))
 
 
 def _moving(
@@ -266,26 +268,25 @@ def _newest(trials: pd.DataFrame) -> pd.DataFrame:
 def trial_table(
     trials: pd.DataFrame,
     annotations: Mapping[str, Annotations],
-    asked_for: Sequence[str] = (),
-    goal: Goal | None = None,
+    asked: Asked = NOTHING,
     most: int = MAX_TRIALS,
 ) -> pd.DataFrame:
     """The trials with their settings, metrics, cost, tags and notes; `attrs["roles"]` tells settings from metrics.
 
-    Of too many trials the failed ones are listed, and then the newest. The metrics that search spaces ask for have
-    columns, and with a goal the best trials stand first.
+    Of too many trials the failed ones are listed, and then the newest. What search spaces have `asked` for has columns,
+    and with a goal the best trials stand first.
     """
     failed = trials["status"] == "failed"
     listed = pd.concat([_newest(trials[failed]), _newest(trials[~failed])]).head(most)
     listed = listed.sort_values([*LEADING_COLUMNS, "steps", "seed", "trial_id"], na_position="first")
-    if goal is not None and goal.metric in listed:
+    if (goal := asked.goal) is not None and goal.metric in listed:
         listed = listed.sort_values(goal.metric, ascending=goal.mode == "min", kind="stable")
     listed = listed.reset_index(drop=True)
-    differing = _differing(listed)
-    shown = most_telling(differing, list(map(entries, listed["spec"])), MAX_VARYING)
+    differing = _differing(listed, asked.entries)
+    shown = _differing(listed, asked.entries, MAX_VARYING)
     leading = [name for name in LEADING_COLUMNS if name in _NAMELESS or not _one_word(listed[name])]
     entry_columns = [*leading, *map(column_name, shown), "seed", "steps"]
-    metrics = _metrics(listed, asked_for)
+    metrics = _metrics(listed, asked.metrics)
     listed[metrics] = listed[metrics].astype(object).where(listed[metrics].notna(), None)
     notes = []
     if len(listed) < len(trials):
@@ -349,12 +350,11 @@ def _is_share(metric: str, trials: pd.DataFrame) -> bool:
     return all(tables_of_row(spec).is_share(metric) for spec in specs_of_tasks(measured))
 
 
-def _differing(trials: pd.DataFrame) -> list[str]:
-    """Paths of the entries without a column of their own that differ between trials of one task, its own first."""
-    of_tasks = trials.groupby("task", sort=False)["spec"]
-    paths = {path for _, specs in of_tasks for path in varying(list(map(entries, specs)))}
-    paths -= {*LEADING, "seed", "steps"}
-    return sorted(paths, key=lambda path: (not path.startswith(FIRST_PARTS), path))
+def _differing(trials: pd.DataFrame, written: Sequence[str], most: int | None = None) -> list[str]:
+    """Paths of the entries without a column of their own that differ between trials of one task, as `shown_entries`."""
+    of_tasks = [list(map(entries, specs)) for _, specs in trials.groupby("task", sort=False)["spec"]]
+    paths = {path for records in of_tasks for path in shown_entries(records, written)} - {*LEADING, "seed", "steps"}
+    return shown_entries([*itertools.chain.from_iterable(of_tasks)], written, most, paths)
 
 
 def failed_trials(failed: pd.DataFrame, most: int = MAX_FAILURES) -> pd.DataFrame:

@@ -7,13 +7,13 @@ training seed would beat the mean of several.
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.recorded_spaces import has_halving, recorded_space
+from sweeper.analysis.recorded_spaces import Asked, has_halving, recorded_space
 from sweeper.analysis.results import current, goals_of, named_frame, with_variables
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_note
 from sweeper.messages import counted
@@ -86,10 +86,8 @@ def best_first(listed: Iterable[Setting], goal: Goal) -> list[Setting]:
     return sorted(listed, key=lambda setting: (setting.status != "finished", -merit(setting, goal)))
 
 
-def ranked_settings(
-    sweep: str, ranked: Ranking, asked: Sequence[str], most: int | None = SHOWN_SETTINGS
-) -> pd.DataFrame:
-    """At least one ranked setting of a sweep as a table, best first, with the metrics that its space `asked` for."""
+def ranked_settings(sweep: str, ranked: Ranking, asked: Asked, most: int | None = SHOWN_SETTINGS) -> pd.DataFrame:
+    """At least one ranked setting of a sweep as a table, best first, with what its space `asked` for."""
     table = settings_table(ranked.settings, ranked.goal.metric, asked, most)
     ranked_by = f"{sweep}: {counted(len(ranked.settings), 'setting')} by {ranked.goal.text()}"
     table.attrs["title"] = f"{ranked_by} · {table.attrs['title']}"

@@ -34,7 +34,7 @@ def best(store: Store, sweep: str | None = None) -> Answer:
     A `QueryError` if no sweep is named and there are several, or if none of its settings has finished.
     """
     name, ranked, asked = _ranked(store, sweep)
-    every = ranked_settings(name, ranked, asked.metrics, most=None)
+    every = ranked_settings(name, ranked, asked, most=None)
     columns: dict[str, pa.Array] = {}
     for head, cells in every.items():
         if format_of(every, head) == "mean":  # a mean and its deviation are two columns
@@ -43,7 +43,7 @@ def best(store: Store, sweep: str | None = None) -> Answer:
         else:
             columns[str(head)] = column(list(cells))
     explained = importance(name, ranked, asked.varied)
-    shown = ranked_settings(name, ranked, asked.metrics)
+    shown = ranked_settings(name, ranked, asked)
     return [shown] if explained is None else [shown, explained], pa.table(columns)
 
 

@@ -24,6 +24,7 @@ from rich.console import Console
 from sweeper.analysis import comparison, figures, page
 from sweeper.analysis.importance import importance
 from sweeper.analysis.ranking import best_first, goal_of, ranking
+from sweeper.analysis.recorded_spaces import NOTHING, asked_by
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame, with_variables
 from sweeper.analysis.settings_table import settings, settings_table
@@ -219,10 +220,10 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str,
     every = named_frame(current(rows).to_pandas())
 
     def made(title: str, source: Source, trials: pd.DataFrame) -> pd.DataFrame:
-        shown, first, asked = settings(trials), "", ()
+        shown, first, asked = settings(trials), "", NOTHING
         equal = ""
         if source.space is not None:
-            asked = source.space.metrics
+            asked = asked_by(source.space)
             if goal := source.space.search.goal:
                 shown, first = best_first(shown, goal), goal.metric
                 if ties := ranking(trials, goal).ties:

@@ -1,6 +1,7 @@
 """The table of the settings of a sweep: one row for each setting, with means and deviations over its training seeds.
 
-Every entry that differs between the settings is a column; entries that all settings share stand in the title. A mean
+Entries that differ between the settings are columns, those first that the space leaves open or writes; entries that all
+settings share stand in the title. A mean
 never joins trials of different status: a stopped trial was trained for fewer steps, a failed trial has no metrics.
 
 A metric may be 0 for some training seeds and 1 for others (`Metric.jumps`), such as a percentile over inputs. The mean
@@ -16,10 +17,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from sweeper.analysis.recorded_spaces import NOTHING, Asked
 from sweeper.analysis.results import specs_of_tasks, tables_of_row
 from sweeper.messages import counted, typed
 from sweeper.tables import table, titled
-from sweeper.trial.entry_names import NAMELESS, by_entries, column_name, value_order, varying
+from sweeper.trial.entry_names import NAMELESS, by_entries, column_name, shown_entries, value_order, varying
 from sweeper.trial.metrics import Metric, equal_but_rounding
 from sweeper.trial.trial import traits_of
 
@@ -137,18 +139,21 @@ def with_note(settings: pd.DataFrame, note: str) -> pd.DataFrame:
 
 
 def settings_table(
-    listed: Sequence[Setting], first: str = "", asked: Sequence[str] = (), most: int | None = MAX_ROWS
+    listed: Sequence[Setting], first: str = "", asked: Asked = NOTHING, most: int | None = MAX_ROWS
 ) -> pd.DataFrame:
     """At least one setting as a table, in the order given.
 
     `first` is the first metric, and those that a space has `asked` for are added. A cell of a metric is a `Mean`, and
-    the format of its column is called `mean`. People get the first rows, entries and metrics; without `most` the table
-    has all.
+    the format of its column is called `mean`. People get the first rows and metrics, and the entries that tell most
+    (`shown_entries`); without `most` the table has all.
     """
-    trials = pd.concat([setting.rows for setting in listed])
-    paths = varying([setting.entries for setting in listed])
-    metrics = list(dict.fromkeys([*[first] * (first in trials), *metrics_of(trials, asked)]))
-    shown = (paths, metrics) if most is None else (paths[:MAX_ENTRIES], metrics[:MAX_METRICS])
+    trials, records = pd.concat([setting.rows for setting in listed]), [setting.entries for setting in listed]
+    paths = shown_entries(records, asked.entries)
+    metrics = list(dict.fromkeys([*[first] * (first in trials), *metrics_of(trials, asked.metrics)]))
+    shown = paths, metrics
+    if most is not None:
+        paths = shown_entries(records, asked.entries, len(paths))
+        shown = shown_entries(records, asked.entries, MAX_ENTRIES), metrics[:MAX_METRICS]
     frame = table(setting.cells(*shown) for setting in listed[:most])
     one_status = trials["status"].nunique() == 1
     frame = frame.drop(columns=[*["rank"] * bool(frame["rank"].isna().all()), *["status"] * one_status])

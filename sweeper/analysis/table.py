@@ -186,7 +186,8 @@ def html(frame: pd.DataFrame, id: str, filtered: Collection[str] = (), facets: F
         name, right = str(head).lower(), numeric(cells)
         marks = ' class="number"' * right + " data-facet" * (name in filtered)
         marks += f' data-role="{roles[name]}"' if name in roles else ""
-        heads.append(f'<th scope="col"{marks}>{escape(safe(str(head)))}</th>')
+        shown = str(escape(safe(str(head)))).replace("_", "_<wbr>")  # a long name may have lines
+        heads.append(f'<th scope="col"{marks}>{shown}</th>')
         columns.append([_cell(value, format_of(frame, head), right) for value in cells])
         numbers += [f"#{id} td:nth-child({place})"] * right
     body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))

@@ -18,7 +18,7 @@ from matplotlib import colors
 
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.ranking import best_first, goal_of
-from sweeper.analysis.recorded_spaces import recorded_space
+from sweeper.analysis.recorded_spaces import NOTHING, asked_by, recorded_space
 from sweeper.analysis.settings_table import settings
 from sweeper.analysis.table import Facets
 from sweeper.messages import counted, inflected
@@ -27,7 +27,8 @@ from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.store import Store, SweepRecord
 from sweeper.tables import value_text
-from sweeper.trial.entry_names import LABEL, by_entries, column_name, named_values, value_order, varying
+from sweeper.trial.entry_names import LABEL, NAMELESS, by_entries, column_name, shown_entries, value_order
+from sweeper.trial.kinds import Goal
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial
 
@@ -42,7 +43,9 @@ class Limits(NamedTuple):
 
 LIMITS = Limits()
 
-METRIC = "train_loss"  # is shown first; without it the curve of the most points
+METRIC = "train_loss"  # is shown first if there is no curve of what settings are ranked by
+
+MOST_NAMED = 5  # entries in the label of a line, unless more are needed to tell two lines apart
 
 POINT = ["trial_id", "step", "metric", "value"]
 """Columns of the points of training curves."""
@@ -55,7 +58,8 @@ class Lines(NamedTuple):
     task: str
     # Shared entries and trials of the settings: those with an unfinished trial, and then the best
     settings: list[tuple[dict[str, Any], pd.DataFrame]]
-    best: str  # what the best are ranked by; empty if no trial has a row
+    goal: Goal | None  # what the best are ranked by; None if neither trials nor the space say it
+    entries: tuple[str, ...]  # of the space (`recorded_spaces.Asked`)
 
 
 OF_LINE = ["trial_id", "status", "task", "seed", "spec"]
@@ -104,13 +108,13 @@ def _lines(
 
     One trial more of a setting tells that the chart leaves some out.
     """
-    rows, best = [unfinished], ""
+    rows, asked, goal = [unfinished], NOTHING if space is None else asked_by(space), None
     if len(committed):
-        goal = goal_of(None if space is None else space.search.goal, committed)
+        goal = goal_of(asked.goal, committed)
         rows += [setting.rows[OF_LINE] for setting in best_first(settings(committed), goal)]
-        best = goal.text()
     chosen = by_entries(pd.concat(rows))[: 2 * limits.settings]
-    return Lines(sweep, task, [(shared, own.head(limits.trials + 1)) for shared, own in chosen], best)
+    drawn = [(shared, own.head(limits.trials + 1)) for shared, own in chosen]
+    return Lines(sweep, task, drawn, goal or asked.goal, asked.entries)
 
 
 def _points(
@@ -153,17 +157,18 @@ def _chart(lines: Lines, points: pd.DataFrame, shades: Mapping[str, str], look: 
     """The settings of one sweep and task as plain data, and a note that says what was left out."""
     shown = [(spec, rows.head(limits.trials).sort_values("seed")) for spec, rows in lines.settings[: limits.settings]]
     shown.sort(key=lambda setting: list(map(value_order, setting[0].values())))
-    paths = varying([spec for spec, _ in shown])
+    named = _labels([spec for spec, _ in shown], lines.entries)
     wanted = [next(filter(None, map(shades.get, rows["trial_id"])), None) for _, rows in shown]
     facets = {"sweep": [lines.sweep], "task": [lines.task]}
     series: list[dict[str, Any]] = [
-        _series(rows, points, spec, paths, facets, limits.points) | {"colour": colour}
-        for (spec, rows), colour in zip(shown, distinct(wanted, look), strict=True)
+        _series(rows, points, spec, label, facets, limits.points) | {"colour": colour}
+        for (spec, rows), label, colour in zip(shown, named, distinct(wanted, look), strict=True)
     ]
     counts = collections.Counter(
         name for one in series for name, curve in one["curves"].items() for _ in curve["steps"]
     )
-    metrics = sorted(counts, key=lambda name: (name != METRIC, -counts[name], name))
+    first = lines.goal and lines.goal.metric
+    metrics = sorted(counts, key=lambda name: (name != first, name != METRIC, -counts[name], name))
     words = dict.fromkeys(name for each in series for name in each["facets"])
     every = {name: sorted({one for each in series for one in each["facets"].get(name, ())}) for name in words}
     return {"facets": every, "metrics": metrics, "series": series, "note": _note(lines, shown, limits)}
@@ -176,15 +181,40 @@ def _note(lines: Lines, shown: Sequence[tuple[Any, pd.DataFrame]], limits: Limit
         verb = inflected(unfinished, "is", "are")
         notes.append(f"{counted(unfinished, 'trial')} {verb} unfinished: dashed, up to the last checkpoint.")
     if len(lines.settings) > len(shown):
-        has = f"the chart has the unfinished ones and then the best: {lines.best}"
+        has = f"the chart has the unfinished ones and then the best: {lines.goal.text() if lines.goal else ''}"
         notes.append(f"Of more than {len(shown)} settings, {has}.")
     if any(len(rows) > limits.trials for _, rows in lines.settings):
         notes.append(f"Of more than {limits.trials} trials of a setting, it has {limits.trials}.")
     return " ".join(notes)
 
 
+def _labels(specs: Sequence[Mapping[str, Any]], written: Sequence[str]) -> list[str]:
+    """A label for each setting, such as "lion learning_rate=0.001": by entries that tell it from the others.
+
+    An entry is named by the end of its path where no other has this end.
+    """
+    labels: list[str] = []
+    for most in (MOST_NAMED, None):
+        paths = shown_entries(specs, written, most)
+        ends = collections.Counter(path.rpartition(".")[2] for path in paths)
+        names = {path: end if ends[end := path.rpartition(".")[2]] == 1 else column_name(path) for path in paths}
+        plain = {path for path in paths if path in NAMELESS or path.endswith(".name")}
+        labels = [
+            " ".join(
+                value_text(spec[path]) if path in plain else f"{names[path]}={value_text(spec[path])}"
+                for path in paths
+                if path in spec
+            )
+            or [spec[path] for path in LABEL if path in spec][-1]
+            for spec in specs
+        ]
+        if len(set(labels)) == len(labels):
+            break
+    return labels
+
+
 def _series(
-    lines: pd.DataFrame, points: pd.DataFrame, spec: Mapping[str, Any], paths: Sequence[str], facets: Facets, most: int
+    lines: pd.DataFrame, points: pd.DataFrame, spec: Mapping[str, Any], label: str, facets: Facets, most: int
 ) -> dict[str, Any]:
     """The curves of a setting at the steps at which any of its trials has a point, of many steps some.
 
@@ -204,11 +234,10 @@ def _series(
         ]
         rounded = [[None if math.isnan(value) else float(f"{value:.4g}") for value in line] for line in of_trials]
         found[metric] = {"steps": some.tolist(), "values": rounded}
-    words = named_values(paths, lambda path: value_text(spec[path]) if path in spec else "")
     words_of = {column_name(path): [value] for path, value in spec.items() if isinstance(value, str)}
     trials = lines[["trial_id", "seed", "status"]].rename(columns={"trial_id": "id"})
     return {
-        "label": " ".join(words) or [spec[path] for path in LABEL if path in spec][-1],  # such as "width=8"
+        "label": label,
         "facets": {**words_of, **facets},
         "trials": trials.to_dict("records"),
         "curves": found,

@@ -7,6 +7,7 @@
     query curves TRIAL              its training curves
     report --html PAGE.html         figures, comparison with published values, and all of it as one page
     plot model_width loss --split optimizer                 means over training seeds, and their range
+    plot learning_rate loss --logx --logy --points          a point a trial, on logarithmic axes
     plot loss accuracy --where "task = 'sine'"              a point a trial
     plot step train_loss --split model_width --out c.pdf    training curves
     plot evaluation.seeds loss --rows evaluations           evaluations of stored networks
@@ -249,6 +250,9 @@ def plot(
         str | None, typer.Option(metavar="CONDITION", help='Only these trials, in SQL: "width = 3 and loss > 0.5".')
     ] = None,
     rows: Annotated[Literal["trials", "evaluations"], typer.Option(help="What is drawn.")] = "trials",
+    logx: Annotated[bool, typer.Option("--logx", help="A logarithmic axis of X.")] = False,
+    logy: Annotated[bool, typer.Option("--logy", help="A logarithmic axis of Y.")] = False,
+    points: Annotated[bool, typer.Option("--points", help="A point a trial, and no lines of means.")] = False,
     out: Annotated[
         Path, typer.Option(metavar="FILE", callback=with_home, help="The picture; its ending is its format.")
     ] = Path("plot.png"),
@@ -259,7 +263,7 @@ def plot(
     from sweeper.analysis.plotting import PlotError, plotted
 
     with opened(results) as store:
-        figure, remarks = plotted(store, x, y, split, where, rows)
+        figure, remarks = plotted(store, x, y, split, where, rows, logx=logx, logy=logy, points=points)
         if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
             raise PlotError(f"{out}: a picture ends in .png, .pdf or .svg")
         with style.settings(), writing(out):

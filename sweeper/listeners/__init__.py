@@ -8,12 +8,14 @@ from collections.abc import Callable
 from rich.console import Console
 
 from sweeper.events import Listener
-from sweeper.listeners import heartbeat_writer, live_view
+from sweeper.listeners import heartbeat_writer, live_view, notebook_bar
 from sweeper.store.store import Store
 
 
 def view(console: Console) -> Listener:
-    """What people see of a start: a view that moves on a terminal, lines elsewhere."""
+    """What people see of a start: a view that moves on a terminal, a bar in a notebook, lines elsewhere."""
+    if (display := notebook_bar.display()) is not None:
+        return notebook_bar.NotebookBar(display).hear
     return (live_view.LiveView(console) if console.is_terminal else live_view.LogLines(console)).hear
 
 

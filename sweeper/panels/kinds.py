@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Union
 from pydantic import AfterValidator, Field
 
 from sweeper.panels.axes import Axis, Categories, ColumnLimits, Points, ValueAxis
-from sweeper.panels.panel import GridPanel, LinesPanel, Panel, Published, RowLinesPanel
+from sweeper.panels.panel import GridPanel, LinesPanel, Panel, Published, RowLinesPanel, RowsPanel
 from sweeper.panels.series import ColoredSeries, PublishedHistogram
 from sweeper.trial.field_types import ListOf
 from sweeper.trial.kinds import kinds
@@ -30,12 +30,16 @@ class CurvePanel(RowLinesPanel):
 
 
 class HistoryPanel(LinesPanel):
-    """Training curves: averages and tails on the training batches against the step; `x` is the axis' label."""
+    """Training curves: averages and tails on the training batches against the step.
+
+    `x` is the label of the axis, and `scale` its scale; a logarithmic one has no place for step 0.
+    """
 
     SOURCE = "curve"
 
     kind: Literal["history"]
     x: str = "Step"
+    scale: Literal["linear", "log"] = "linear"
 
 
 class HistogramPanel(Published):
@@ -49,8 +53,8 @@ class HistogramPanel(Published):
     published: ListOf[PublishedHistogram] = ()
 
 
-class ScatterPanel(Panel):
-    """A metric of every single trial against a column."""
+class ScatterPanel(RowsPanel):
+    """A metric of every single trial, or evaluation, against a column."""
 
     SOURCE = "column"
 

@@ -64,6 +64,16 @@ class Panel(Declaration):
         return ((series and series.metric) or self.metric,)
 
 
+class RowsPanel(Panel):
+    """Numbers of the rows of trials, or of evaluations of their networks."""
+
+    rows: Literal["trials", "evaluations"] = "trials"
+
+    @property
+    def draws_evaluations(self) -> bool:
+        return self.rows == "evaluations"
+
+
 class Published(Panel):
     """A panel with published numbers, each of which belongs to a series by its label."""
 
@@ -119,14 +129,8 @@ class LinesPanel(Published):
         return self.metric, self.tail
 
 
-class RowLinesPanel(LinesPanel):
-    """Lines of the rows of trials, or of evaluations of their networks."""
-
-    rows: Literal["trials", "evaluations"] = "trials"
-
-    @property
-    def draws_evaluations(self) -> bool:
-        return self.rows == "evaluations"
+class RowLinesPanel(LinesPanel, RowsPanel):
+    """Lines of such rows."""
 
 
 class GridPanel(Panel):

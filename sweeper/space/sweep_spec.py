@@ -9,7 +9,7 @@ import functools
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ from typing import Any
 from sweeper.messages import counted, inflected
 from sweeper.panels.panel import Panel
 from sweeper.space import holes
+from sweeper.space.holes import Choice, Hole
 from sweeper.space.limits import Limits
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
 from sweeper.space.search_methods import Search, Setting
 from sweeper.space.settings import Settings
 from sweeper.space.trial_names import TrialNames
-from sweeper.space.yaml_tree import Node, plain
+from sweeper.space.yaml_tree import Node, joined, plain
 from sweeper.trial.record import canonical
 from sweeper.trial.start_from import StartError, starts_in
 from sweeper.trial.trial import Trial, leaf_values, trial_id
@@ -63,6 +64,18 @@ class Expansion:
         return ", ".join([*parts, counted(len(self.trials), "trial")])
 
 
+def _entries(node: Node, path: str, is_open: bool) -> Iterator[tuple[str, Node, bool]]:
+    """The entries of a tree with holes, and whether they are left open; a choice among records leaves theirs open."""
+    if isinstance(node.value, dict):
+        for key, entry in node.value.items():
+            yield from _entries(entry, joined(path, key), is_open)
+    elif isinstance(node.value, Choice) and any(isinstance(option.value, dict) for option in node.value.entries):
+        for option in node.value.entries:
+            yield from _entries(option, path, True)
+    else:
+        yield path, node, is_open or isinstance(node.value, Hole)
+
+
 def _without_store(trial: Trial) -> Trial:
     for path, _ in starts_in(trial):
         raise StartError("which trial this is, a plan finds in a store", path)
@@ -93,9 +106,13 @@ class SweepSpec:
     @functools.cached_property
     def names(self) -> TrialNames:
         """The names that the trials will have."""
+        return TrialNames(self.probes())
+
+    def probes(self) -> Iterator[Trial]:
+        """Trials that together have every value of every axis."""
         # A probe with a mistake is a combination that the space leaves out; there may be any number of them.
         probes = Settings(self.tree).trials([holes.probes(self.tree)], failures=math.inf)
-        return TrialNames(map(self._known, (trial for _, _, trial in probes)))
+        return map(self._known, (trial for _, _, trial in probes))
 
     def _known(self, trial: Trial) -> Trial:
         """The trial as `found`, or as it is where nothing is found, such as without a store."""
@@ -125,6 +142,17 @@ class SweepSpec:
         panels = [panel for panel in self.panels if panel.SOURCE in ("column", "outcome")]  # others have no such column
         drawn = (panel.metrics(series) for panel in panels for series in panel.series or (None,))
         return tuple(dict.fromkeys(filter(None, (*ranked, *itertools.chain.from_iterable(drawn)))))
+
+    @property
+    def entries(self) -> list[tuple[str, Node]]:
+        """What the file says of its trials: every dotted path with what stands there, those left open first."""
+        found = list(_entries(self.tree, "", False))
+        return [
+            (path.removeprefix("trial."), node)
+            for wanted in (True, False)
+            for path, node, is_open in found
+            if is_open == wanted
+        ]
 
     def expand(self) -> Expansion:
         """All trials of a search; a `ValueError` if it adapts, so that its settings are not known before it runs.

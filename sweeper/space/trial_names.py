@@ -44,6 +44,11 @@ class TrialNames:
         """Metrics of the evaluation."""
         return list(dict.fromkeys(name for names in self._evaluated for name in names.metrics))
 
+    @property
+    def outcomes(self) -> list[str]:
+        """Outcomes of the inputs of an evaluation."""
+        return list(dict.fromkeys(name for names in self._evaluated for name in names.outcomes))
+
     @cached_property
     def _evaluated(self) -> list[Names]:
         # A network is evaluated on a task: objective and optimiser have no part in the names.

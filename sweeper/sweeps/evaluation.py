@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from sweeper import events, listeners
+from sweeper.analysis.recorded_spaces import NOTHING, Asked, asked_by
 from sweeper.analysis.results import evaluation_rows, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
@@ -45,7 +46,7 @@ class PlannedEvaluation:
     changes: Changes  # changes of the trials' protocols
     evaluation: EvaluationPlan  # the trials, held against the store
     recompute_other_code: bool  # whether evaluations by other code are made again
-    metrics: tuple[str, ...]  # that the space asks for
+    asked: Asked  # what the space asks for
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
@@ -78,14 +79,14 @@ class EvaluationResult:
         evaluations: One row an evaluation, with the columns of the view `evaluations`.
         left: Number of trials that are not evaluated.
         reasons: Why, as far as that is known: the number of trials by reason.
-        metrics: What the space asks for, beside the metrics of every table.
+        asked: What the space asks of tables.
     """
 
     trials: int
     evaluations: pd.DataFrame
     left: int
     reasons: Mapping[str, int]
-    metrics: tuple[str, ...] = ()
+    asked: Asked = NOTHING
 
     def __repr__(self) -> str:
         return Output.text_of(self.tell)
@@ -97,7 +98,7 @@ class EvaluationResult:
 
     def tell(self, output: Output) -> None:
         if len(self.evaluations):
-            output.table(settings_table(settings(self.evaluations), asked=self.metrics))
+            output.table(settings_table(settings(self.evaluations), asked=self.asked))
         networks = counted(self.trials, "network")
         if self.complete:
             output.say(f"{networks} evaluated; {typed('query', 'from evaluations')} shows all")
@@ -123,14 +124,14 @@ def plan_evaluation(
     with doing("planning"):
         spec = search_space.read(chosen) if isinstance(chosen, str | Path) else chosen
         if isinstance(spec, SweepSpec):
-            name, ids, resources, metrics = spec.name, _planned_ids(spec, store), spec.resources, spec.metrics
+            name, ids, resources, asked = spec.name, _planned_ids(spec, store), spec.resources, asked_by(spec)
         else:
-            name, ids, resources, metrics = "evaluation", spec, Resources(), ()
+            name, ids, resources, asked = "evaluation", spec, Resources(), NOTHING
         jax_settings.require()
         plan = evaluation_plan(store, ids, changes, fingerprint.captured, resources.lanes, recompute_other_code)
         origin = provenance.capture(command or provenance.command_line(["sweeper.evaluate"]))
         LoadedCode(used_plug_ins(plan.plan.trials.values())).require_unchanged()
-    return PlannedEvaluation(name, store, origin, resources, changes, plan, recompute_other_code, metrics)
+    return PlannedEvaluation(name, store, origin, resources, changes, plan, recompute_other_code, asked)
 
 
 def evaluate(
@@ -186,7 +187,7 @@ def evaluate(
     for loss in losses:
         reasons[loss.reason] += len(set(loss.trial_ids).intersection(now.pending))
     left = len(now.pending) + sum(now.left_out.values())
-    return EvaluationResult(len(planned.trials), frame, left, +reasons, planned.metrics)
+    return EvaluationResult(len(planned.trials), frame, left, +reasons, planned.asked)
 
 
 def _planned_ids(spec: SweepSpec, store: Store) -> Iterable[str]:

@@ -14,6 +14,8 @@ from sweeper.packs import conformance, other_code, plan, start_from
 from sweeper.packs.work_sources import work_source
 from sweeper.progress import doing
 from sweeper.space import search_space
+from sweeper.space.panel_names import wrong_names
+from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.trial import jax_settings, provenance
@@ -111,7 +113,7 @@ class SweepPlan:
         )
 
     def check(self) -> None:
-        """Refuse plug-ins whose methods break their contracts, by shapes.
+        """Refuse plug-ins whose methods break their contracts, by shapes, and panels of names that no trial has.
 
         Nothing is checked if the latest start was of the same space and code, as it has done so.
         """
@@ -119,6 +121,8 @@ class SweepPlan:
             return
         with doing("tracing the methods of plug-ins"):
             conformance.check_shapes(self.spec.names.trials, self.spec.resources.networks)
+            if problems := list(wrong_names(self.spec, traced=True)):
+                raise SearchSpaceError(str(self.spec.path), problems)
 
     def lines(self) -> list[str]:
         lines = [f"{self.spec.name}: {self.sentence}"]

@@ -1,8 +1,10 @@
 """What came out of a sweep: its rows, what is not finished and why, and the table at the end."""
 
+import base64
 import contextlib
 import dataclasses
 import functools
+import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +25,26 @@ from sweeper.store.store import StoreError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan
 from sweeper.trial.entry_names import column_name
+
+DOTS_PER_INCH, SCREEN_DOTS = 200, 125  # of a figure, and of a screen on which its text is as large as that of a page
+
+
+class Drawn(list[str]):
+    """Lines with the files of drawn figures, and remarks on them; a notebook shows the figures."""
+
+    def __init__(self, files: Iterable[Path] = (), remarks: Iterable[str] = ()) -> None:
+        self.files, self.remarks = tuple(files), tuple(remarks)
+        super().__init__([*(f"figure: {file}" for file in self.files), *self.remarks])
+
+    def _repr_html_(self) -> str:
+        shown = []
+        for file in self.files:
+            picture = file.read_bytes()
+            width = int.from_bytes(picture[16:20], "big") * SCREEN_DOTS // DOTS_PER_INCH
+            address = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
+            shown.append(f'<p><img src="{address}" alt="{html.escape(file.stem)}" width="{width}"></p>')
+        remarks = self.remarks or ["no panel is declared in the space"] * (not shown)
+        return "".join([*shown, *(f"<p>{html.escape(remark)}</p>" for remark in remarks)])
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -68,19 +90,20 @@ class SweepResult:
         """A message for each setting of an adaptive search that cannot be trained, which says why."""
         return self.plan.source.impossible
 
-    def draw(self) -> list[str]:
+    def draw(self) -> Drawn:
         """Draw the panels of the space into the folder `figures` of the store; returns lines with files and remarks.
 
+        At the end of a cell a notebook shows the figures.
         They are not drawn again if all are there, and neither the rows nor the space have changed in this start.
         """
         spec, store = self.plan.spec, self.plan.store
         if not spec.panels:
-            return []
+            return Drawn()
         local = isinstance(store.files, LocalFiles)
         folder = (Path(store.root) / "figures" if local else Path("figures").resolve()) / spec.name
         files = [folder / f"{panel.name}.png" for panel in spec.panels]
         if self.plan.same_as_before and self._committed_before and all(file.exists() for file in files):
-            return [f"figure: {file}" for file in files]
+            return Drawn(files)
         try:
             from sweeper.analysis import figures
             from sweeper.analysis.results import Results
@@ -88,9 +111,9 @@ class SweepResult:
             shown = [key for key in self.rows["trial_id"].to_pylist() if key not in self._elsewhere]
             report = figures.draw(Results.of_store(store).only(shown), spec.panels, folder)
         except Exception as error:  # the trials are committed, whatever is wrong with matplotlib or the folder
-            return [f"no figures: {type(error).__name__}: {error}"]
-        lines = [f"figure: {path}" for path in report.paths if path.suffix == ".png"]
-        return [*lines, *(f"  {', '.join(panels)}: {line}" for panels, line in figures.note_lines(report.notes))]
+            return Drawn(remarks=[f"no figures: {type(error).__name__}: {error}"])
+        notes = (f"  {', '.join(panels)}: {line}" for panels, line in figures.note_lines(report.notes))
+        return Drawn(report.paths, notes)
 
     def tell(self, output: Output, figures: Iterable[str] = ()) -> None:
         """Print the table, lines about figures, and what is not finished."""

@@ -12,7 +12,7 @@ A setting is what trials share that are equal in all entries but the training se
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
@@ -150,7 +150,8 @@ def by_entries(trials: "pd.DataFrame") -> "list[tuple[dict[str, Any], pd.DataFra
 def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """The entries by which specifications differ: those with several values, and those that only some have.
 
-    The entries of a plug-in depend on its name. Such an entry differs if a specification with the same name lacks it.
+    The entries of a plug-in, and of a choice inside it, depend on its name. Such an entry differs if a specification
+    with the same name lacks it.
     """
     paths = dict.fromkeys(path for record in records for path in record)
 
@@ -162,30 +163,59 @@ def varying(records: Sequence[Mapping[str, Any]]) -> list[str]:
                 return True
         return len({record[path] for record in having}) > 1
 
-    return sorted(filter(differs, paths), key=lambda path: (*_rank(path), not path.endswith(".name")))
+    return sorted(filter(differs, paths), key=_order)
 
 
-def most_telling(paths: Sequence[str], records: Sequence[Mapping[str, Any]], most: int) -> list[str]:
-    """So many of the paths, in their order; first of all those without which more specifications would look alike."""
-    groups, count = [0] * len(records), 1
-    telling, further = [], []
+def shown_entries(
+    records: Sequence[Mapping[str, Any]],
+    written: Sequence[str] = (),
+    most: int | None = None,
+    among: Collection[str] | None = None,
+) -> list[str]:
+    """The entries of specifications that differ, in the order in which tables and legends show them.
+
+    `written` are the entries of a space, those left open first: they come in this order after those of `LEADING`.
+    Without `most` all follow that differ. With it, entries that nobody wrote, such as the defaults of an optimiser that
+    is chosen, are shown only if specifications would look alike without them; and of too many entries the first go
+    without which more would look alike. `among` chooses from other entries than those that differ.
+    """
+    places = {path: place for place, path in enumerate(written)}
+
+    def place(path: str) -> int:
+        """That of the entry; a name may be written in place of its record."""
+        return places.get(path, places.get(path.removesuffix(".name"), len(places)))
+
+    differing = varying(records) if among is None else sorted(sorted(among), key=_order)
+    paths = sorted(differing, key=lambda path: -1 if path in LEADING else place(path))
+    if most is None:
+        return paths
+    telling = _telling(paths, records)
+    chosen = [path for path in paths if not places or path in LEADING or place(path) < len(places) or path in telling]
+    kept = {*[*telling, *(path for path in chosen if path not in telling)][:most]}
+    return [path for path in chosen if path in kept]
+
+
+def _telling(paths: Sequence[str], records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Those of the paths that tell specifications apart that look alike in the paths before."""
+    groups, count, telling = [0] * len(records), 1, []
     for path in paths:
         number: dict[Any, int] = {}
         for place, record in enumerate(records):
             groups[place] = number.setdefault((groups[place], record.get(path)), len(number))
-        (telling if len(number) > count else further).append(path)
+        if len(number) > count:
+            telling.append(path)
         count = len(number)
-    kept = {*[*telling, *further][:most]}
-    return [path for path in paths if path in kept]
+    return telling
 
 
 def _owner(record: Mapping[str, Any], path: str) -> Any:
-    """The name of the plug-in that an entry is of; None for its name, and others."""
-    name = f"{path.partition('.')[0]}.name"
-    return None if path == name else record.get(name)
+    """The innermost name above an entry, such as that of an optimiser inside an experiment; None if there is none."""
+    above = path.removesuffix(".name").split(".")[:-1]
+    names = (f"{'.'.join(above[:depth])}.name" for depth in range(len(above), 0, -1))
+    return next(((name, record[name]) for name in names if name in record), None)
 
 
-def _rank(path: str) -> tuple[int, int]:
+def _order(path: str) -> tuple[int, int, bool]:
     if path in LEADING:
-        return 0, LEADING.index(path)
-    return (1, 0) if path.startswith(FIRST_PARTS) else (2, 0)
+        return 0, LEADING.index(path), False
+    return 2 - path.startswith(FIRST_PARTS), 0, not path.endswith(".name")

@@ -112,18 +112,18 @@ def test_what_is_said_of_the_best_setting(searched):
 
 
 def test_the_best_setting_names_every_hole_and_the_table_has_what_panels_draw(searched):
-    """One rate for all settings is a hole as well, and `mean_margin` is a metric of no table by itself."""
+    """One rate for all settings is a hole as well, and `margin` is a metric of no table by itself."""
     panels = (
-        "panels: [{kind: curve, name: A, x: q, metric: mean_margin, series: [{label: all}]}, "
-        "{kind: votes, name: B, split: q}, {kind: history, name: C, metric: seed, split: q}]\n"
+        "panels: [{kind: curve, name: A, x: q, metric: margin, series: [{label: all}]}, "
+        "{kind: votes, name: B, split: q}, {kind: history, name: C, metric: train_loss, split: q}]\n"
     )
     space, rows = searched(SPACE.replace("log_uniform: [1e-6, 1e-1]", "choice: [0.01]") + panels)
-    rows["extra_metrics"] = [json.dumps({"mean_margin": 0.25})] * len(rows)
+    rows["extra_metrics"] = [json.dumps({"margin": 0.25})] * len(rows)
     table, lines = ending(rows, space, (), "results", None)
     assert [line.partition(":")[0] for line in lines[1:3]] == ["  q", "  learning_rate"]
     assert "  learning_rate: 0.01" in lines
     titles = [*table.columns]
-    assert "mean_margin" in titles
+    assert "margin" in titles
     assert "votes" not in titles, "the numbers of votes of the protocol are no metric"
 
 

@@ -7,9 +7,10 @@ import itertools
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from sweeper.analysis.figures import drawing, layout, style
+from sweeper.analysis.figures import drawing, layout, style, ticks
 from sweeper.space import search_space
 from tests.analysis.made_up_figures import BOARD, CELLS, HISTORY, curve, panel, results, trial, walker, walkers
 
@@ -110,6 +111,32 @@ def test_nothing_is_cut_and_no_text_runs_into_another():
     votes = results([trial(q=q, seed=seed, extra=voters(q)) for q in (1.0, 3.0, 10.0) for seed in range(3)])
     one = panel(kind="votes", title="Success of votes of $A_R$", split="q")
     check_layout(composed(votes, one, palette="colorblind"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("low", "high"), [(1e-4, 1e-1), (3.1e-4, 3.4e-4), (0.98, 1.02), (2e-7, 9e-7), (1e-12, 1e9), (1, 1e5), (7, 7.7e4)]
+)
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_labels_of_an_axis_have_room_whatever_its_range_and_size(low, high, scale):
+    with style.settings():
+        for size in (0.7, 1.2, 2.75, 5.0):
+            axes = Figure((size + 2, size + 2)).add_axes((0.4, 0.4, size / (size + 2), size / (size + 2)))
+            for name in "xy":
+                ticks.scale(axes, name, scale)
+            axes.set(xlim=(low, high), ylim=(low, high))
+            axes.figure.draw_without_rendering()
+            for axis in (axes.xaxis, axes.yaxis):
+                labels = [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+                assert len(labels) == len({label.get_text() for label in labels}) >= 1 + (size > 2)
+                for one, other in itertools.pairwise(label.get_window_extent() for label in labels):
+                    assert not one.overlaps(other), [label.get_text() for label in labels]
+
+
+@pytest.mark.slow
+def test_a_long_name_is_not_cut_and_has_its_title_below():
+    named = curve(split="baseline", name="loss against experiment_optimizer_learning_rate", title="a title of words")
+    check_layout(composed(results([trial(success=0.5)]), named))
 
 
 @pytest.mark.long

@@ -17,6 +17,7 @@ import pytest
 
 from sweeper.analysis import page
 from sweeper.analysis.page import MAX_MESSAGE, failed_trials, trial_table, trials_of
+from sweeper.analysis.recorded_spaces import Asked
 from sweeper.analysis.report import ReportOptions, write_report
 from sweeper.store.annotations import annotate
 from sweeper.store.store import TRIALS, Store
@@ -54,7 +55,7 @@ def charted(text: str) -> dict:
 
 def trial_heads(text: str) -> list[str]:
     """The heads of the table of trials of a page."""
-    table = text[text.index('<table id="trial-rows"') :]
+    table = text[text.index('<table id="trial-rows"') :].replace("<wbr>", "")
     return re.findall(r"<th [^>]*>([^<]*)", table[: table.index("</thead>")])
 
 
@@ -125,7 +126,7 @@ def test_a_page_of_experiments_has_their_columns_and_curves(tmp_path):
     )
     (chart,) = charted(text)["charts"]
     assert (chart["title"], chart["metrics"], [series["label"] for series in chart["series"]]) == (
-        "walks", ["pace"], ["experiment_rate=0.1 experiment_sizes=[0]", "experiment_rate=0.2 experiment_sizes=[1]"],
+        "walks", ["pace"], ["rate=0.1 sizes=[0]", "rate=0.2 sizes=[1]"],
     )  # fmt: skip
 
 
@@ -165,7 +166,7 @@ def test_metrics_that_a_space_asks_for_have_columns_and_order_the_trials():
     every = trials(
         *({"extra_metrics": json.dumps({"ratio": ratio})} for ratio in (2.0, math.nan, 3.0, 1.0)), {"status": "failed"}
     )
-    listing = trial_table(every, {}, ["success_p5", "ratio", "unknown"], Goal("ratio", "max"))
+    listing = trial_table(every, {}, Asked(Goal("ratio", "max"), ("success_p5", "ratio", "unknown")))
     titles = [*listing.columns]
     assert (titles.count("ratio"), titles.count("success_p5"), titles.count("unknown")) == (1, 1, 0)
     assert [*listing["ratio"]] == [3.0, 2.0, 1.0, None, None]

@@ -1,11 +1,14 @@
 """The table of settings at the end of a sweep: a column for what varies, deviations over seeds, no mean of percentiles
 that jump."""
 
+import dataclasses
 import math
 
 import pandas as pd
 import pytest
 
+from sweeper.analysis import training_curves
+from sweeper.analysis.recorded_spaces import Asked, asked_by
 from sweeper.analysis.results import named_frame
 from sweeper.analysis.settings_table import (
     MAX_ENTRIES,
@@ -17,9 +20,11 @@ from sweeper.analysis.settings_table import (
     with_deviation,
 )
 from sweeper.analysis.table import texts
+from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial.metrics import Metric
 from tests.results import failure, result
+from tests.tiny_sweeps import SPACE
 
 
 @pytest.fixture
@@ -144,9 +149,36 @@ def test_people_get_the_first_rows_entries_and_metrics_and_programs_all(rows):
     names = ("success", "success_worst5", "failed_inputs", "majority_30", "loss", "success_p5", "variance")
     metrics = dict.fromkeys(names, 0.1)
     listed = settings(named_frame(rows(*(result(each, metrics=metrics) for each in ({"optimizer": {}}, other)))))
-    table, every = (settings_table(listed, "loss", names, most=most) for most in (1, None))
+    table, every = (settings_table(listed, "loss", Asked(metrics=names), most=most) for most in (1, None))
     assert (len(table), [*table.columns].index("seeds")) == (1, MAX_ENTRIES)
     assert len(table.columns) == MAX_ENTRIES + 1 + MAX_METRICS
     assert "python -m sweeper query best" in table.attrs["note"]
     assert (len(every), [*every.columns].index("seeds"), every.attrs["note"]) == (2, 9, "")
     assert {*names} <= {*every.columns}
+
+
+def test_entries_that_a_space_leaves_open_or_writes_are_shown_and_the_defaults_of_what_is_chosen_are_not(tmp_path):
+    """The same in the table of people, in that of programs, and in the legend of the page."""
+    space = tmp_path / "space.yaml"
+    space.write_text(
+        SPACE.replace(
+            "{warmup_steps: 10}", "{choice: [{name: adam}, {name: lion}, {name: sgd, momentum: {choice: [0.5, 0.9]}}]}"
+        )
+        .replace("batch_size: 8", "batch_size: {formula: '2 * trial.objective.q + 2'}")
+        .replace("q: 3", "q: {choice: [3, 4]}")
+    )
+    read = search_space.read(space)
+    store = Store.open(tmp_path / "store")
+    for trial in read.expand().trials:
+        store.commit(dataclasses.replace(result(), trial=trial))
+    listed = settings(named_frame(store.trials().to_pandas()))
+    table, every = (settings_table(listed, asked=asked_by(read), most=most) for most in (20, None))
+    heads = ["q", "optimizer", "optimizer_momentum", "batch_size", "seeds"]
+    assert [name for name in table.columns if name in {*every.columns} - {"success", "success_p5"}] == heads
+    assert "optimizer_beta2" in every.columns
+    assert table.attrs["note"] == "", "nothing is left out that anybody wrote"
+    labels = training_curves._labels([setting.entries for setting in listed], asked_by(read).entries)
+    assert labels[0] == "q=3 adam batch_size=8"
+    assert "q=4 sgd momentum=0.9 batch_size=10" in labels
+    unknown = settings_table(listed, most=20)
+    assert "optimizer_beta2" in unknown.columns, "of a space that cannot be read all that differs"

@@ -171,3 +171,10 @@ def test_an_adaptive_search_shows_what_is_committed(store, planned):
     trains(store, list(planned)[3:])
     (chart,) = shown(store)
     assert {trial["status"] for series in chart["series"] for trial in series["trials"]} == {"finished", "failed"}
+
+
+def test_the_first_curve_is_what_the_search_ranks_by(store, planned):
+    assert shown(store)[0]["metrics"][0] == "train_loss"
+    commit(store, [*planned.values()][3], curves=[(100, "success", 0.5)])
+    plan(store, planned, text=SPACE + "search: {method: random, trials: 2, metric: success, mode: max}\n")
+    assert shown(store)[0]["metrics"][0] == "success"

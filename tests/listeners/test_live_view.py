@@ -1,6 +1,8 @@
 """What a terminal and a log show of a sweep."""
 
 import io
+import sys
+import types
 
 from rich.console import Console
 
@@ -77,3 +79,34 @@ def test_what_an_exception_says_cannot_steer_the_terminal(tmp_path):
         assert "\x1b[2J" not in out.getvalue()
         assert "\x07" not in out.getvalue()
         assert r"\x1b[2J\x1b]0;owned\x07\nand more" in out.getvalue()
+
+
+def test_a_notebook_has_one_output_with_a_bar_and_no_line(monkeypatch, tmp_path, capsys):
+    outputs = []
+
+    class Output:
+        def __init__(self, shown, **how):
+            outputs.append(shown)
+
+        def update(self, shown, **how):
+            outputs[-1] = shown
+
+    shell = types.SimpleNamespace(kernel=object())
+    package = types.ModuleType("IPython")
+    package.get_ipython = lambda: shell  # pyright: ignore[reportAttributeAccessIssue]
+    module = types.ModuleType("IPython.display")
+    module.display = Output  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setitem(sys.modules, "IPython", package)
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    hear = heard_by(Console(), Store.open(tmp_path))[0]
+    lost = events.TrialsLost("0123456789", ("a", "b"), "no <space> left")
+    done = events.TrialCommitted("0123456789", "a", "finished")
+    for event in (PLANNED, events.SweepStarted(None), STARTED, PROGRESSED, done, lost, events.SweepEnded()):
+        hear(event)
+    (shown,) = outputs
+    assert '<progress max="8" value="1"' in shown["text/html"]
+    assert "no &lt;space&gt; left" in shown["text/html"]
+    assert "1/8 done" in shown["text/plain"]
+    assert capsys.readouterr() == ("", "")
+    shell.kernel = None
+    assert heard_by(Console(file=io.StringIO()), Store.open(tmp_path))[0].__self__.__class__ is live_view.LogLines

@@ -18,11 +18,13 @@ from optuna import distributions
 from sweeper.learned_algorithms.trial_spec import TrialSpec
 from sweeper.space import holes
 from sweeper.space.early_stopping import EarlyStopping
+from sweeper.space.panel_names import wrong_names
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.search_methods import GridSearch, Method
 from sweeper.space.search_space import of_text, read, search_of
 from sweeper.space.sweep_spec import SweepSpec, remarks
 from sweeper.trial.trial import trial_id, trial_of
+from tests.tiny_sweeps import SPACE
 
 SPACES = Path(__file__).resolve().parents[2] / "search_spaces"
 
@@ -510,3 +512,38 @@ def test_the_search_of_a_text_is_read_without_the_rest():
     for text in ("search: {method: climbing}", "[search]", "search: [", ""):
         with pytest.raises(SearchSpaceError):
             search_of(text)
+
+
+@pytest.mark.parametrize(
+    ("panel", "told"),
+    [
+        ("kind: curve, x: q, metric: succes, split: baseline", ["metric: no trial has 'succes'", "'success'"]),
+        ("kind: curve, x: task_vertizes, metric: loss, split: baselin", ["split", "'baseline'", "'task_vertices'"]),
+        (
+            "kind: curve, x: q, series: [{label: a, metric: loss, where: {optimiser_name: adam}, best: {metric: los}}]",
+            ["series[0].where.optimiser_name", "series[0].best.metric", "'loss'"],
+        ),
+        ("kind: history, metric: train_los, split: q", ["'train_loss'"]),
+        ("kind: histogram, metric: succes, split: q", ["'success'"]),
+    ],
+)  # fmt: skip
+def test_a_name_in_a_panel_that_no_trial_has_is_told_with_its_line(tmp_path, panel, told):
+    file = tmp_path / "space.yaml"
+    file.write_text(f"{SPACE}panels:\n  - {{name: A, {panel}}}\n")
+    line = file.read_text().count("\n")
+    lines = [problem.line(str(file)) for problem in wrong_names(read(file), traced=True)]
+    assert all(text.startswith(f"{file}:{line}: panels[0].") for text in lines)
+    assert [part for part in told if part not in "\n".join(lines)] == []
+
+
+def test_names_of_panels_that_some_trial_has_are_taken(tmp_path):
+    file = tmp_path / "space.yaml"
+    panels = (
+        "{kind: curve, name: A, x: optimizer.learning_rate, metric: margin, tail: success_p5_pooled, "
+        "where: {seed: 0}, split: optimizer_momentum}",
+        "{kind: scatter, name: B, x: wall_seconds, metric: votes_3, split: task}",
+        "{kind: history, name: C, metric: mean_loss, split: optimizer.name}",
+    )
+    chosen = SPACE.replace("{warmup_steps: 10}", "{choice: [{name: adam}, {name: sgd, momentum: 0.9}]}")
+    file.write_text(chosen + "panels:\n" + "".join(f"  - {panel}\n" for panel in panels))
+    assert list(wrong_names(read(file), traced=True)) == []

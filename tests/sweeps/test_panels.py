@@ -7,6 +7,7 @@ import pytest
 import sweeper
 from sweeper.store.store import Store
 from sweeper.trial import plugins
+from tests.experiments.toy import TOY, project
 from tests.processes import python
 from tests.results import result
 from tests.tiny_sweeps import SPACE
@@ -54,6 +55,27 @@ def test_a_start_draws_what_it_has_changed_or_what_is_gone(results, drawn):
     for row in results.glob("trials/**/*.parquet"):
         row.unlink()
     assert drawn(PANELS.replace("metric: success", "metric: loss")), "this start has committed the row"
+
+
+@pytest.mark.slow
+def test_a_plan_refuses_a_panel_of_a_name_that_no_trial_will_have(results, tmp_path):
+    with pytest.raises(sweeper.SearchSpaceError, match=r"again.yaml:\d+: panels\[0\].metric: .*did you mean 'success'"):
+        planned(results, PANELS.replace("metric: success", "metric: succes"))
+    toy = f"trial: {{experiment: {{name: toy}}, steps: 5}}\n{PANELS.replace('metric: success', 'metric: reech')}"
+    (tmp_path / "toy.yaml").write_text(toy)
+    with project(tmp_path, toy=TOY), pytest.raises(sweeper.SearchSpaceError) as refused:
+        sweeper.read_space(tmp_path / "toy.yaml")
+    assert "did you mean 'reach'" in str(refused.value), "an experiment declares its metrics"
+
+
+@pytest.mark.slow
+def test_a_notebook_shows_the_figures_and_the_remarks(results):
+    panels = f"{PANELS}  - {{kind: history, name: loss, metric: mean_loss, split: q}}\n"
+    drawn = sweeper.train(planned(results, panels), in_process=True).draw()
+    page = drawn._repr_html_()
+    assert page.count('<img src="data:image/png;base64,') == len(drawn.files) == 1
+    assert "mean_loss" in page
+    assert sweeper.train(planned(results, ""), in_process=True).draw() == []
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ legends and footers.
 """
 
 import abc
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -20,7 +21,7 @@ from sweeper.analysis.comparison import Comparison
 from sweeper.analysis.figures.selection import NoData, best_settings, chosen, mixed, series_of
 from sweeper.analysis.figures.style import FAINT, Look, plain
 from sweeper.analysis.results import Results, tables_of_row
-from sweeper.messages import typed
+from sweeper.messages import counted, typed
 from sweeper.panels.axes import Color
 from sweeper.panels.panel import Panel
 from sweeper.panels.series import Series
@@ -112,6 +113,11 @@ class Drawing(abc.ABC, Generic[PanelT]):
     def note(self, series: str, text: str) -> None:
         self.notes.append(Note(self.panel.name, series, text))
 
+    def note_hidden(self, axis: str, scale: str, places: pd.Series) -> None:
+        """A note if a logarithmic axis hides numbers."""
+        if hidden := int((places.astype(float) <= 0).sum()) * (scale == "log"):
+            self.note("", f"{counted(hidden, 'point')} at 0 or below: the logarithmic {axis} axis has no place for it")
+
     @abc.abstractmethod
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         """A metric of some trials: `seed`, `value`, `trial_id`, and columns of the kind; `NoData` if none has it."""
@@ -166,10 +172,13 @@ class Drawing(abc.ABC, Generic[PanelT]):
 
     @property
     def differences(self) -> list[str]:
-        """The entries in which trials of a series differ, for the footer."""
-        many = "{} entries differ; see the notes".format
-        texts = (many(len(each)) if len(each) > MOST_DIFFERENT else "; ".join(each) for each in self.differing.values())
-        return list(dict.fromkeys(texts))
+        """The entries in which trials of a series differ, for the footer; with values that all series share."""
+        texts: dict[str, list[str]] = {}
+        for text in dict.fromkeys(itertools.chain.from_iterable(self.differing.values())):
+            texts.setdefault(text.partition(" ")[0], []).append(text)
+        if len(texts) > MOST_DIFFERENT:
+            return [f"{len(texts)} entries differ; see the notes"]
+        return [of_one[0] if len(of_one) == 1 else name for name, of_one in texts.items()]
 
     def choice_remarks(self) -> list[str]:
         """Remarks on the choice of trials."""

@@ -31,6 +31,7 @@ DOTS_PER_INCH = 200
 
 BESIDE, BELOW = 0.65, 0.5  # inches for ticks and labels, on the left of a panel and below it
 LETTER, LINE = 0.53 / 72, 1.5 / 72  # width of a letter and height of a line in inches, for each point of the font
+BOLD = 1.2  # width of a bold letter beside another
 MOST_ENTRIES = 30  # of a legend
 
 
@@ -50,14 +51,11 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
     widths = [list(drawing.widths()) for drawing in row]
     columns, starts = list(itertools.chain(*widths)), [0, *itertools.accumulate(map(len, widths))]
     rooms = [sum(own) + BESIDE for own in widths]
-    titles = [
-        broken(drawing.panel.title, room - 0.4 - 10.5 * LETTER * len(drawing.panel.name), 9)
-        for drawing, room in zip(row, rooms, strict=True)
-    ]
+    heads = [_head(drawing.panel.name, drawing.panel.title, room) for drawing, room in zip(row, rooms, strict=True)]
     legends = [_shortened(drawing.legend(look)) for drawing in row]
     counts = [_entries_abreast(entries, room - 0.2) for entries, room in zip(legends, rooms, strict=True)]
     remarks = "\n".join(broken(line, sum(rooms), style.SMALL) for line in _footer(row))
-    above = 9 * LINE * max(title.count("\n") + 1 for title in titles)
+    above = 9 * LINE * max(f"{name}{title}".count("\n") + 1 for name, title in heads)
     below = 8 * LINE * max(math.ceil(len(entries) / count) for entries, count in zip(legends, counts, strict=True))
     height = above + HEIGHT + BELOW + below + style.SMALL * LINE * (remarks.count("\n") + 1)
     figure = Picture((sum(rooms), height), DOTS_PER_INCH, layout="constrained")
@@ -70,7 +68,7 @@ def compose(row: Sequence[Drawing], palette: style.PaletteName) -> Figure:
             part.set_xlabel(broken(part.get_xlabel(), width, 9))
             part.set_ylabel(broken(part.get_ylabel(), HEIGHT, 9))
         left = BESIDE / 2 if axes[0].get_ylabel() else 0
-        _add_title(_bare(figure.add_subplot(grid[0, panel])), left, drawing.panel.name, titles[place])
+        _add_head(_bare(figure.add_subplot(grid[0, panel])), left, *heads[place])
         if legends[place]:
             labels, handles = zip(*legends[place], strict=True)
             foot = _bare(figure.add_subplot(grid[2, panel]))
@@ -119,11 +117,20 @@ def _bare(axes: Axes) -> Axes:
     return axes
 
 
-def _add_title(head: Axes, left: float, name: str, title: str) -> None:
+def _head(name: str, title: str, room: float) -> tuple[str, str]:
+    """The name of a panel and its title in lines; the title begins a line of its own if the name is long."""
+    beside = room - 0.4 - 10.5 * LETTER * len(name)
+    if beside > room / 3 or not title:
+        return broken(name, room, 10.5 * BOLD), broken(title, beside, 9)
+    return broken(name, room, 10.5 * BOLD), "\n" + broken(title, room, 9)
+
+
+def _add_head(head: Axes, left: float, name: str, title: str) -> None:
     """The name of a panel in bold and its title, which begin so many inches on the left of the axes."""
     points: dict[str, Any] = {"textcoords": "offset points", "va": "top"}
     bold = head.annotate(name, (0, 1), (-72 * left, 0), fontsize=10.5, fontweight="bold", **points)
-    beside = head.annotate(title, (1, 1), (6, -1), xycoords=bold, fontsize=9, **points)
+    at, off = ((0, 0), (0, -2)) if title.startswith("\n") else ((1, 1), (6, -1))
+    beside = head.annotate(title.lstrip("\n"), at, off, xycoords=bold, fontsize=9, **points)
     for text in (bold, beside):
         text.set_in_layout(False)
 

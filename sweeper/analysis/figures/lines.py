@@ -16,10 +16,9 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
 
 from sweeper.analysis.comparison import Comparison
-from sweeper.analysis.figures import style
+from sweeper.analysis.figures import style, ticks
 from sweeper.analysis.figures.drawing import Drawing, by_seed, mark, over_seeds
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
@@ -35,6 +34,8 @@ DASHED = (0, (3.2, 1.6))  # line style of a tail
 
 KNOWN_DASHES = ((0, (1, 1.4)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)))
 """Line styles of the known numbers of a panel, in turn; the dashes of a bad tail are not among them."""
+
+MOST_LABELLED = 16  # most places on an axis that are labelled themselves; an axis with more has round ticks
 
 LINE_AND_X = ["series", "metric", "tail", "x"]
 
@@ -52,6 +53,7 @@ class Lines(Drawing[LinesT], abc.ABC):
         tails = {(series.label, self.panel.metrics(series)[1]) for series in self.declared}
         frame["tail"] = [pair in tails for pair in zip(frame["series"], frame["metric"], strict=True)]
         places = {series.label: place for place, series in enumerate(self.declared)}
+        self.note_hidden("vertical", self.panel.y.scale, frame["value"] * self.panel.y.factor)
         return frame.iloc[np.lexsort((frame["x"].astype(float), frame["series"].map(places).astype(float)))]
 
     @functools.cached_property
@@ -120,7 +122,8 @@ class Lines(Drawing[LinesT], abc.ABC):
                 style.cross(ax, self.place(x), value * y.factor, looks[reference.series][0], marker)
         for place, known in enumerate(self.panel.lines):
             ax.axhline(known.at, zorder=1.5, **self._known_style(place, look))
-        ax.set_yscale(y.scale)
+        if y.scale == "log":
+            ticks.scale(ax, "y", "log")
         metric = self.panel.metric or self.panel.tail
         ax.set_ylabel(y.label or (self.tables.metric(metric).axis_label(y.percent) if metric else "(%)" * y.percent))
         ax.grid(True)
@@ -207,6 +210,11 @@ class Lines(Drawing[LinesT], abc.ABC):
 class Curves(Lines[CurvePanel]):
     """Lines against a column of the trials."""
 
+    def arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
+        if self.panel.x.scale == "log" and (frame["x"].astype(float) <= 0).any():
+            self.note("", f"the axis is linear: a logarithmic one has no place for {frame['x'].min():g}")
+        return super().arranged(frame)
+
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         x, empty = column(rows, self.panel.x.column), self.panel.x.empty
         measured = tables_of_row(rows["spec"].iloc[0]).metric(metric)
@@ -237,15 +245,16 @@ class Curves(Lines[CurvePanel]):
         return float(x) if np.isfinite(x) else _beyond(self.finite, self.log)
 
     def dress(self, axes: Axes) -> None:
-        x, log, ticks = self.panel.x, self.log, {self.place(x): style.number(x) for x in self.every_x}
-        low, high = min(ticks), max(ticks)
+        x, log, labels = self.panel.x, self.log, {self.place(x): style.number(x) for x in self.every_x}
+        low, high = min(labels), max(labels)
         reach = ((high / low) ** 0.04 if high > low else 1.3) if log else (high - low) * 0.04 or 0.5
-        axes.set_xscale("log" if log else "linear")
+        scale = "log" if log else "linear"
+        if len(labels) <= MOST_LABELLED or not np.isfinite(self.every_x[-1]):
+            ticks.label(axes, scale, labels)
+        else:
+            ticks.scale(axes, "x", scale)
         axes.set_xlim(*((low / reach, high * reach) if log else (low - reach, high + reach)))
         axes.set_xlabel(x.label or x.column)
-        shown = style.with_room(list(ticks), list(ticks.values()), log)
-        axes.set_xticks(shown, [ticks[at] for at in shown])
-        axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _beyond(finite: Sequence[float], log: bool) -> float:
@@ -261,6 +270,10 @@ class Histories(Lines[HistoryPanel]):
 
     SINGLE_SEEDS = False
 
+    def arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
+        self.note_hidden("horizontal", self.panel.scale, frame["x"])
+        return super().arranged(frame)
+
     def values(self, rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         stored = self.results.curves(rows["trial_id"].tolist())
         points = stored[stored["metric"] == metric]
@@ -272,7 +285,7 @@ class Histories(Lines[HistoryPanel]):
 
     def dress(self, axes: Axes) -> None:
         axes.set_xlabel(self.panel.x)
-        axes.locator_params(axis="x", nbins=6)
+        ticks.scale(axes, "x", self.panel.scale)
 
     def remarks(self) -> list[str]:
         # A metric of the trials was evaluated while they trained, on no batch, unless it is made of a training curve.

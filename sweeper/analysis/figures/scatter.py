@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from sweeper.analysis.figures import style
+from sweeper.analysis.figures import style, ticks
 from sweeper.analysis.figures.drawing import Drawing
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
@@ -29,19 +28,19 @@ class Scatters(Drawing[ScatterPanel]):
             raise NoData(f"no trial has both '{metric}' and '{x}'")
         return values
 
+    def arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
+        self.note_hidden("horizontal", self.panel.x.scale, frame["x"])
+        self.note_hidden("vertical", self.panel.y.scale, frame["value"] * self.panel.y.factor)
+        return frame
+
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         (ax,), looks, panel = axes, self.looks(look), self.panel
         for label in self.labels():
             part = self.part(label)
             x, y = part["x"] * (100 if panel.x.percent else 1), part["value"] * panel.y.factor
             style.dots(ax, x, y, *looks[label], 4, alpha=0.6, zorder=3)
-        ax.set_xscale(panel.x.scale)
-        ax.set_yscale(panel.y.scale)
-        for axis in [ax.xaxis] * (panel.x.scale == "log") + [ax.yaxis] * (panel.y.scale == "log"):
-            low, high = axis.get_view_interval()  # losses of one figure may span less than a decade
-            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,), numticks=8))
-            axis.set_major_formatter(FuncFormatter(lambda value, _: style.number(value)))
-            axis.set_minor_formatter(NullFormatter())
+        ticks.scale(ax, "x", panel.x.scale)
+        ticks.scale(ax, "y", panel.y.scale)
         ax.set_xlabel(panel.x.label or self.tables.metric(panel.x.column).axis_label(panel.x.percent))
         ax.set_ylabel(panel.y.label or self.tables.metric(self.frame["metric"].iloc[0]).axis_label(panel.y.percent))
         ax.grid(True)
@@ -49,10 +48,13 @@ class Scatters(Drawing[ScatterPanel]):
             ax.set_ylim(*panel.y.limits)
 
     def entry(self, label: str) -> str:
-        return f"{label} ({counted(len(self.part(label)), 'trial')})"
+        return f"{label} ({counted(len(self.part(label)), self.panel.rows.removesuffix('s'))})"
 
     def remarks(self) -> list[str]:
-        return ["Each point is a trial", *self.choice_remarks()]
+        return [
+            f"Each point is {'an evaluation' if self.panel.draws_evaluations else 'a trial'}",
+            *self.choice_remarks(),
+        ]
 
 
 def _numbers(rows: pd.DataFrame, name: str) -> pd.Series:

@@ -93,8 +93,12 @@ def series_of(panel: Panel, results: Results) -> Sequence[Series]:
     rows = chosen(results, panel.where)
     values = rows[column(results.trials, panel.split)].dropna().unique().tolist()
     values.sort(key=value_order)
-    labels = [value if isinstance(value, str) else f"{panel.split} = {value_label(value)}" for value in values]
-    return [CurveSeries(label=label, where={panel.split: [value]}) for label, value in zip(labels, values, strict=True)]
+    return [CurveSeries(label=split_label(panel.split, value), where={panel.split: [value]}) for value in values]
+
+
+def split_label(name: str, value: Any) -> str:
+    """The label of the series with this value of the column by which a panel is split."""
+    return value if isinstance(value, str) else f"{name} = {value_label(value)}"
 
 
 def mixed(rows: pd.DataFrame, mentioned: Sequence[str]) -> list[str]:

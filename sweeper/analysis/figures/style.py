@@ -57,7 +57,6 @@ def settings() -> Iterator[None]:
         yield
 
 
-LETTER_OF_TICK = 0.024  # width of a letter of a tick, as a part of the axis
 SMALL = 7  # font size of footers, in points
 
 FAINT = "#555555"
@@ -114,31 +113,18 @@ def color_bar(axes: Sequence[Axes], mesh: Any, label: str) -> None:
     figure.colorbar(mesh, ax=list(axes), pad=0.03, label=label).minorticks_off()
 
 
-def with_room(places: Sequence[float], labels: Sequence[str], log: bool) -> list[float]:
-    """The rising places of an axis whose labels do not run into the label before them."""
-    along = [math.log(place) for place in places] if log else places
-    letter = LETTER_OF_TICK * (along[-1] - along[0])
-    shown, end = list[float](), -math.inf
-    for place, at, label in zip(places, along, labels, strict=True):
-        half = letter * (len(plain(label)) + 1) / 2
-        if at - half >= end:
-            shown.append(place)
-            end = at + half
-    return shown
-
-
 def plain(label: str) -> str:
     """A label without its mathematical markup, for tables and terminals."""
     return label.translate(str.maketrans("", "", "${}"))
 
 
-def number(value: float | int) -> str:
-    """A value of an axis as its tick label."""
+def number(value: float | int, digits: int = 2) -> str:
+    """A value of an axis as its tick label; a power of ten has a factor of at most so many digits."""
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     if value and not 1e-3 <= abs(value) < 1e5:
-        mantissa, _, exponent = f"{value:.1e}".partition("e")
-        mantissa = mantissa.removesuffix(".0")
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        mantissa = mantissa.rstrip("0").removesuffix(".")
         power = f"10^{{{int(exponent)}}}"
         return f"${power}$" if mantissa == "1" else f"${mantissa}\\cdot {power}$"
     return f"{value:g}"
