@@ -104,8 +104,11 @@ chaos: $(VENV)/runtime
 	$(BIN)/python -m chaos
 
 # The environment is complete once its mark is newer than the lock it was installed from.
+# Python compiles a module at its first import. While the first start imports JAX, another core imports for it what comes
+# last.
 $(VENV)/runtime: locks/runtime.lock | $(VENV)/bin/pip
 	locks/install $(VENV) $<
+	$(BIN)/python -c "import ray.tune, matplotlib.pyplot" >/dev/null 2>&1 &
 	touch $@
 
 $(VENV)/dev: locks/dev.lock | $(VENV)/bin/pip

@@ -4,9 +4,9 @@
 
 Makes a sweep of so many colouring trials with a curve and outcomes each, without any training, in a folder or in a
 bucket, and runs the real commands on it: a start of the finished sweep without a snapshot, a compaction, and with the
-snapshot a start, a start with every second trial pending (`--dry-run`), status and a query over all rows; at last a
-compaction after 1,000 further trials. Prints wall and CPU seconds and the peak memory of each command, which include
-the start of Python.
+snapshot a start, a start with every second trial pending (`--dry-run`), status, a query over all rows and the ready
+question `best`; at last a compaction after 1,000 further trials. Prints wall and CPU seconds and the peak memory of
+each command, which include the start of Python.
 """
 
 import argparse
@@ -48,7 +48,8 @@ def fill(store: Store, trials: int, first: int = 0) -> None:
         trial = template.model_copy(update={"seed": seed})
         store.commit(
             TrialResult(
-                trial=trial, status="finished", metrics={"success": 0.5, "loss": seed / (first + trials)},
+                trial=trial, status="finished",
+                metrics={"success": 0.5, "success_p5": 0.5, "loss": seed / (first + trials)},
                 curves=curves, outcomes=outcomes, network=None, timings={"steps_done": 2000.0}, provenance=origin,
                 pack_id="0" * 20, lanes=1, device="cpu", started=now, finished=now,
             )
@@ -109,6 +110,7 @@ def main() -> None:
         command("plan, half done", ["sweeper.run", str(half), "--results", results, "--dry-run"])
         command("status", ["sweeper", "status", "--results", results])
         command("query over all rows", ["sweeper", "query", average, "--results", results])
+        command("query best", ["sweeper", "query", "best", "finished", "--results", results])
         fill(store, 1000, first=arguments.trials)
         command("compaction of 1,000 more", ["sweeper", "compact", "--results", results])
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import jaxprs_in_params
 
 from benchmarks.shipped_trials import shipped_trial
 from sweeper.learned_algorithms import evaluation, gradient, voting
@@ -81,29 +82,16 @@ def _steps(trial: TrialSpec, calls: int, length: int) -> Callable[[], Any]:
 
 
 ARITHMETIC = {
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "max",
-    "exp",
-    "log",
-    "neg",
-    "pow",
-    "sqrt",
-    "add_any",
-    "reduce_sum",
-    "reduce_max",
-}
+    "add", "sub", "mul", "div", "max", "exp", "log", "neg", "pow", "sqrt", "add_any", "reduce_sum", "reduce_max",
+}  # fmt: skip
 
 
 def operations(program: Any) -> int:
     """Additions and multiplications of floats in a traced program, whose loops have known lengths."""
     total = 0
     for equation in program.eqns:
-        inner = [operations(part.jaxpr) for part in equation.params.values() if hasattr(part, "jaxpr")]
-        inner += [operations(part) for part in equation.params.values() if hasattr(part, "eqns")]
-        floats = jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.floating)
+        inner = [operations(part) for part in jaxprs_in_params(equation.params)]
+        floats = any(jnp.issubdtype(each.aval.dtype, jnp.floating) for each in equation.outvars)
         if equation.primitive.name == "dot_general":
             (contracted, _), _ = equation.params["dimension_numbers"]
             left = equation.invars[0].aval.shape

@@ -22,7 +22,6 @@ from sweeper.analysis.results import Results
 from sweeper.messages import UserError, typed
 from sweeper.panels.kinds import Panel, Panels
 from sweeper.store.store import Store
-from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.entry_names import by_entries, column_name, entries, value_order
 
 if TYPE_CHECKING:
@@ -117,9 +116,9 @@ def _sweeps(store: Store, trial_ids: Iterable[str]) -> dict[str, frozenset[str]]
 def _logarithmic(store: Store, sweeps: Iterable[str]) -> set[str]:
     """The columns of entries that the spaces of these sweeps search on a logarithmic scale."""
     names = {name for sharing in sweeps for name in sharing.split(", ")}
-    records = [record for name, record in latest_starts(store.sweeps()).items() if name in names]
-    scales = {path: varied.scale for record in records for path, varied in asked_of(record).varied.items()}
-    return {column_name(path) for path, scale in scales.items() if scale is not None and scale.log}
+    records = store.latest_starts(names).values() if names else ()
+    varied = (entry for record in records for entry in asked_of(record).varied.items())
+    return {column_name(path) for path, values in varied if values.scale is not None and values.scale.log}
 
 
 def _series(rows: pd.DataFrame, y: str, split: str | None, sweeps: dict[str, frozenset[str]]) -> list[dict[str, Any]]:

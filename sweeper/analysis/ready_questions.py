@@ -4,10 +4,11 @@ An answer is tables for people, and the values of the first as Arrow columns for
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic_core import from_json
 
 from sweeper.analysis.importance import importance
@@ -19,7 +20,6 @@ from sweeper.analysis.table import first_rows, format_of
 from sweeper.analysis.views import TEXTS, annotated
 from sweeper.messages import counted, typed
 from sweeper.store.store import Store, SweepRecord
-from sweeper.store.sweep_records import latest_starts
 from sweeper.tables import table
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import column_name, entries, varying
@@ -55,7 +55,7 @@ def best_as_space(store: Store, sweep: str | None = None) -> str:
 
 def _as_first(store: Store, name: str, ranked: Ranking) -> str:
     """A comment with the best setting as `search.first` has it; empty if this checkout cannot read the space."""
-    space = recorded_space(latest_starts(store.sweeps())[name], store)
+    space = recorded_space(store.latest_starts([name])[name], store)
     if space is None:
         return ""
     from sweeper.space.known_settings import written_setting
@@ -69,7 +69,7 @@ def _as_first(store: Store, name: str, ranked: Ranking) -> str:
 
 def results_of(store: Store, sweep: str) -> pd.DataFrame:
     """The trials of a sweep as a narrow frame, see `sweeper.results`; a `QueryError` if none is committed."""
-    record = latest_starts(store.sweeps(), (sweep,))[sweep]
+    record = store.latest_starts((sweep,))[sweep]
     rows = annotated(store, current(store.trials(record.trial_ids)))
     if not rows.num_rows:
         raise _nothing(store, record)
@@ -105,7 +105,7 @@ def other_versions(results: str) -> str:
 
 
 def _ranked(store: Store, sweep: str | None) -> tuple[str, Ranking, Asked]:
-    latest = latest_starts(store.sweeps(), () if sweep is None else (sweep,))
+    latest = store.latest_starts(() if sweep is None else (sweep,))
     if sweep is None and len(latest) != 1:
         raise QueryError(f"name a sweep: best NAME (known: {', '.join(latest) or 'none'})")
     record = latest[sweep or next(iter(latest))]
@@ -125,7 +125,11 @@ def _ranked(store: Store, sweep: str | None) -> tuple[str, Ranking, Asked]:
 
 def trial_with_prefix(store: Store, prefix: str) -> str:
     """The id of the one committed trial that begins with the prefix; raises `QueryError` unless there is one."""
-    matching = sorted(trial_id for trial_id in store.committed() if trial_id.startswith(prefix))
+    return _with_prefix(store.committed(), prefix)
+
+
+def _with_prefix(trial_ids: Iterable[str], prefix: str) -> str:
+    matching = sorted(trial_id for trial_id in trial_ids if trial_id.startswith(prefix))
     if not matching:
         raise QueryError(f"no committed trial has an id that begins with '{prefix}'")
     if len(matching) > 1:
@@ -135,9 +139,11 @@ def trial_with_prefix(store: Store, prefix: str) -> str:
 
 def show(store: Store, prefix: str) -> Answer:
     """All that the store has about the one trial whose id begins with the prefix, and the sweeps that plan it."""
-    trial_id = trial_with_prefix(store, prefix)
-    sweeps = [name for name, record in latest_starts(store.sweeps()).items() if trial_id in record.trial_ids]
-    programs = annotated(store, named(store.trials([trial_id]))).append_column("sweeps", pa.array([sweeps], TEXTS))
+    rows = store.trials()
+    trial_id = _with_prefix(rows["trial_id"].to_pylist(), prefix)
+    sweeps = [name for name, record in store.latest_starts().items() if trial_id in record.trial_ids]
+    of_trial = annotated(store, named(rows.filter(pc.field("trial_id") == trial_id)))
+    programs = of_trial.append_column("sweeps", pa.array([sweeps], TEXTS))
     (values,) = programs.to_pylist()
     values |= {name: "not finite" for name, value in from_json(values["extra_metrics"]).items() if value is None}
     shown = {name: value for name, value in values.items() if name not in ("spec", "extra_metrics")}

@@ -35,8 +35,8 @@ class Asked(NamedTuple):
     goal: Goal | None = None  # what settings are ranked by; None if the kind of trial says it
     metrics: tuple[str, ...] = ()  # further columns
     resources: Mapping[str, Any] = {}  # for its packs, where they are not the defaults
-    varied: Mapping[str, Varied] = {}  # the entries that it varies
     entries: tuple[str, ...] = ()  # of its trials, by dotted path: those left open, and then the others that it writes
+    varied: Mapping[str, Varied] = {}  # those that it varies
 
 
 NOTHING = Asked()
@@ -46,18 +46,19 @@ def asked_by(space: "SweepSpec") -> Asked:
     """What a space asks for."""
     from sweeper.space.varied_entries import varied_entries
 
+    paths = dict.fromkeys("start_from.setting" if path.startswith("start_from") else path for path, _ in space.entries)
     resources = space.resources.model_dump(exclude_defaults=True)
-    return Asked(space.search.goal, space.metrics, resources, varied_entries(space.tree), space.entries)
+    return Asked(space.search.goal, space.metrics, resources, tuple(paths), varied_entries(space.tree))
 
 
 def asked_of(record: SweepRecord) -> Asked:
     """What the space of a start asks for; nothing if this checkout cannot read it."""
     try:
-        goal, metrics, resources, varied, entries = _asked(record.name, record.text, json.dumps(record.overrides))
+        goal, metrics, resources, entries, found = _asked(record.name, record.text, json.dumps(record.overrides))
     except SearchSpaceError:
         return NOTHING
-    scales = {path: Varied(scale and Scale(*scale), decoded(values)) for path, (scale, values) in varied.items()}
-    return Asked(goal and Goal(*goal), tuple(metrics), resources, scales, tuple(entries))
+    varied = {path: Varied(scale and Scale(*scale), decoded(values)) for path, (scale, values) in found.items()}
+    return Asked(goal and Goal(*goal), tuple(metrics), resources, tuple(entries), varied)
 
 
 @remembered

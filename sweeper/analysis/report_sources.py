@@ -24,7 +24,6 @@ from sweeper.space.problems import Refused
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.space.yaml_tree import document_tree, overridden, plain
 from sweeper.store.store import Store, SweepRecord
-from sweeper.store.sweep_records import latest_starts
 
 
 class ReportError(UserError, ValueError):
@@ -54,7 +53,7 @@ def sources(
 
     With `panels_needed` a list without any panel is refused, as are panels of `sweeps` that can no longer be read.
     """
-    latest = latest_starts(store.sweeps(), sweeps)
+    latest = store.latest_starts(sweeps)
     listed = [_of_space(store, everything, search_space.read(path)) for path in spaces]
     for name in sweeps or (() if spaces else latest):
         record = latest[name]

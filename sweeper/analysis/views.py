@@ -16,7 +16,6 @@ from sweeper.analysis.recorded_spaces import has_halving, recorded_space
 from sweeper.analysis.results import column, current, evaluations_of, named
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
-from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.entry_names import column_name, decoded
 
 TEXTS = pa.list_(pa.string())
@@ -59,7 +58,7 @@ def sweeps(store: Store) -> pa.Table:
     """
     annotations = read_annotations(store.files).sweeps
     rows, variables = [], []
-    for name, record in latest_starts(store.sweeps()).items():
+    for name, record in store.latest_starts().items():
         (number_of, won), of_sweep = _searches(record, store), annotations.get(name, NO_ANNOTATIONS)
         for trial_id in record.trial_ids:
             search = number_of.get(trial_id)

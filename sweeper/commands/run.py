@@ -136,10 +136,12 @@ def start(
         )
         output.say(str(plan))
         plan.check()
+        from sweeper.sweeps.training import rehearse, train_plan  # with pandas; the plan is told before
+
         if dry_run:
+            rehearse(plan, address)
             output.say(f"  cost: {plan.cost()}")
             return 0
-        from sweeper.sweeps.training import train_plan  # with pandas; the plan is told before
         from sweeper.training import compilation
 
         compilation.keep_on_this_machine()
@@ -269,7 +271,6 @@ def stop(
 def stop_drivers(store: "Store", sweep: str, **waits: float) -> int:
     """Ask the drivers of a sweep to stop and say what became of each; the exit code. `waits` are those of `answers`."""
     from sweeper.listeners.heartbeats import SILENT, answers
-    from sweeper.store.sweep_records import latest_starts
 
     ends = set()
     for heartbeat, end in answers(store.files, sweep, **waits):
@@ -277,6 +278,6 @@ def stop_drivers(store: "Store", sweep: str, **waits: float) -> int:
         print(f"{sweep}: the driver on {where} {end}", file=sys.stderr if end == SILENT else sys.stdout)
         ends.add(end)
     if not ends:
-        latest_starts(store.sweeps(), [sweep])  # refuses a sweep that is not there
+        store.latest_starts([sweep])  # refuses a sweep that is not there
         print(f"no driver of {sweep} runs")
     return 1 if SILENT in ends else 0

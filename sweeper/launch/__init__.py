@@ -19,7 +19,7 @@ The driver gives Tune the work (`tune_driver`) and hears what becomes of it (`tu
 from sweeper.launch import environment  # isort: skip  # before all that takes time to import, and before Ray
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
-from sweeper.launch.cluster import connected
+from sweeper.launch.cluster import connected, rehearsed
 from sweeper.launch.job import Job, Launched, LaunchError, NetworkEvaluation, SetupError, Training
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "connected",
     "environment",
     "launch",
+    "rehearsed",
 ]
 
 

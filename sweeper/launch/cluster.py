@@ -102,9 +102,7 @@ def connected(
                 snapshot = ended.enter_context(code_snapshot(trials, text))
                 if cluster is None:
                     environment |= snapshot.environment()
-                # No worker: what a plug-in does in workers alone is a failure of its trials.
-                settings = {name: value for name, value in environment.items() if name != WORKER_VARIABLE}
-                with rehearsal.elsewhere(settings | snapshot.environment(), snapshot.project):
+                with _where_workers_stand(rehearsal, environment, snapshot):
                     if cluster is None:
                         ended.enter_context(ray_internals.fresh_token())
                         # Workers work in the working directory of `ray.init`, and look for modules there before they
@@ -126,6 +124,24 @@ def connected(
         with interruption.answered_by("ignore"):
             ray.shutdown()
             ended.close()
+
+
+def rehearsed(resources: Resources, rehearsal: Rehearsal, trials: Iterable[Trial], text: str) -> None:
+    """The rehearsal of a start on a cluster, without Ray; errors are those of `connected`."""
+    if rehearsal.trials:
+        with (
+            code_snapshot(trials, text) as snapshot,
+            _where_workers_stand(rehearsal, worker_environment(resources), snapshot),
+        ):
+            pass
+
+
+def _where_workers_stand(
+    rehearsal: Rehearsal, environment: Mapping[str, str], snapshot: CodeSnapshot
+) -> contextlib.AbstractContextManager[None]:
+    # No worker: what a plug-in does in workers alone is a failure of its trials.
+    settings = {name: value for name, value in environment.items() if name != WORKER_VARIABLE}
+    return rehearsal.elsewhere(settings | snapshot.environment(), snapshot.project)
 
 
 def refuse_too_large(resources: Resources) -> None:

@@ -17,6 +17,7 @@ The copy has this package, and of the files of the project (`sweeper.trial.proje
 
 import contextlib
 import importlib.machinery
+import importlib.util
 import json
 import os
 import re
@@ -62,11 +63,20 @@ def code_snapshot(trials: Iterable[Trial], text: str = "") -> Iterator[CodeSnaps
         try:
             snapshot.project.mkdir()
             for name, file in _files(trials, text).items():
-                (snapshot.packages / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(file, snapshot.packages / name)
+                _copy(file, snapshot.packages / name)
         except OSError as error:
             raise SetupError(f"the project cannot be copied for the workers: {error}") from error
         yield snapshot
+
+
+def _copy(file: Path, copy: Path) -> None:
+    """Copy a file; a module with what Python has compiled of it, or each worker would compile it at once."""
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(file, copy)  # with its time, by which Python knows whether what it has compiled is of this file
+    if file.suffix == ".py" and (compiled := Path(importlib.util.cache_from_source(str(file)))).is_file():
+        target = Path(importlib.util.cache_from_source(str(copy)))
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(compiled, target)
 
 
 def _files(trials: Iterable[Trial], text: str) -> dict[str, Path]:

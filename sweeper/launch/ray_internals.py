@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from typing import Any
 from ray._private import ray_constants, services, utils
 from ray._private.node import Node
 from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue] - compiled
-from ray.exceptions import OutOfMemoryError, RayActorError
+from ray.exceptions import OutOfMemoryError, RayActorError, RayError
+from ray.experimental import internal_kv
 
 from sweeper.trial.jax_settings import variables
 
@@ -166,6 +167,26 @@ def memory_kills_are_deaths() -> AbstractContextManager[None]:
 
     names = ("_actor_task_failed", "_actor_start_failed")
     return _replaced(RayActorManager, **{name: told(getattr(RayActorManager, name)) for name in names})
+
+
+def put(place: str, key: str) -> None:
+    """Put a key into a place of the cluster's key-value store, which Ray keeps for itself on the head."""
+    internal_kv._internal_kv_put(key, b"", namespace=place)
+
+
+def present(place: str, keys: Sequence[str]) -> set[str]:
+    """Those of some keys that a place has; a `RayError` if the head does not answer."""
+    client = internal_kv.internal_kv_get_gcs_client()
+    assert client is not None  # this process is connected
+    found = client.internal_kv_multi_get([key.encode() for key in keys], place.encode(), timeout=10)
+    return {key.decode() for key in found}
+
+
+def remove_all(place: str) -> None:
+    """Empty a place, if the cluster is still there."""
+    if internal_kv._internal_kv_initialized():
+        with contextlib.suppress(RayError):
+            internal_kv._internal_kv_del("", del_by_prefix=True, namespace=place)
 
 
 def actor_of(trial: Any) -> Any:

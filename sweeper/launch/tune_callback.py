@@ -26,6 +26,7 @@ from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch.job import SHORT, Job, Report, decoded, encoded
+from sweeper.launch.orders import Orders
 from sweeper.launch.ray_internals import KilledForMemory, actor_of
 from sweeper.messages import duration
 from sweeper.packs.failures import LOST_IN_A_ROW, Failed, Lost, commit_failed, reason
@@ -108,11 +109,11 @@ class SweepCallback(NotSaved, tune.Callback):
         job: Job,
         stream: Stream,
         interruption: Interruption,
-        orders: Any,
+        orders: Orders,
         errors: TrialErrors,
         patience: Patience = Patience(),
     ):
-        """A callback before the first pack; `orders` is the handle of the actor `Orders`."""
+        """A callback before the first pack."""
         self._patience, self._now = patience, patience.clock
         self._job, self._stream, self._interruption = job, stream, interruption
         self._orders, self._errors = orders, errors
@@ -178,7 +179,7 @@ class SweepCallback(NotSaved, tune.Callback):
                 pack.news = (report.progress.news, self._now())
             self._progress.tell(report.progress, lambda: work.pack.trial_ids)
             if self._rule is not None and self._rule.stops(report.progress):
-                self._orders.stop_early.remote(pack_id)
+                self._orders.stop_early(pack_id)
         if report.printed:
             self._stream.emit(events.PluginPrinted(pack_id, report.printed))
         if report.refused_checkpoint is not None:
@@ -190,9 +191,9 @@ class SweepCallback(NotSaved, tune.Callback):
             self._lost_in_a_row = self._lost_in_a_row + 1 if refused else 0
             self.refused |= self._lost_in_a_row >= self._patience.lost_in_a_row
         match report.trouble:
-            case Failed(trial_ids, text, log):
+            case Failed(trial_ids, text, log) if self._job.work_kind.makes_rows:
                 self._tell_failure(work, trial_ids, text, f"{result['node_ip']}: {log}")
-            case Lost(reason=text):
+            case Failed(reason=text) | Lost(reason=text):
                 self._lose(work, text)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
@@ -283,7 +284,7 @@ class SweepCallback(NotSaved, tune.Callback):
             running = [trial for trial in trials if trial.status == Trial.RUNNING]
             self._leaving = {trial.trial_id for trial in running}
             self._asked = {work.pack.pack_id for key in self._leaving for work in self._held.get(key, ())[:1]}
-            self._orders.leave.remote()
+            self._orders.leave()
             limit = self._interruption.limit or ""
             cause = "store refuses" if self.refused else "limit" if limit else "interrupted"
             self._stream.emit(events.SweepStopping(cause, len(self._leaving), limit))

@@ -16,10 +16,10 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import ray_internals
 from sweeper.launch.job import Job, Launched, LaunchError, encoded
+from sweeper.launch.orders import Orders
 from sweeper.launch.tune_callback import Ended, NotSaved, Patience, SweepCallback, TrialErrors
 from sweeper.launch.tune_worker import Pace, PackWorker
 from sweeper.packs.failures import reason
-from sweeper.packs.orders import Orders
 from sweeper.packs.plan import WorkSource
 from sweeper.temporary_folders import temporary_folder
 
@@ -94,7 +94,7 @@ def launch(
     """
     pending = PENDING if grows else max(1, int(ray.cluster_resources().get("CPU", 1)))
     os.environ.update(_TUNE, TUNE_MAX_PENDING_TRIALS_PG=str(pending))
-    orders = ray.remote(num_cpus=0, max_restarts=-1)(Orders).remote()
+    orders = Orders()
     errors = TrialErrors()
     callback = SweepCallback(job, stream, interruption, orders, errors, patience)
     worker = tune.with_parameters(
@@ -138,6 +138,8 @@ def launch(
         pass
     except TuneError as error:
         raise LaunchError(f"Ray Tune gave up: {reason(error)}") from error
+    finally:
+        orders.forget()
     return Launched(callback.losses, callback.refused)
 
 

@@ -16,19 +16,18 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray.exceptions import RayError
 from ray.util import get_current_placement_group
 
 from sweeper.events import PackProgressed
 from sweeper.interruption import ignore_batch_systems
 from sweeper.launch.environment import worker_environment
 from sweeper.launch.job import SHORT, Report, WorkKind, decoded, result
+from sweeper.launch.orders import Order, Orders
 from sweeper.launch.population import Population
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
 from sweeper.packs.device_memory import room_for_lanes
 from sweeper.packs.failures import commit_failed, trouble
-from sweeper.packs.orders import Order
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack, structure
 from sweeper.packs.plan import Run, Work
@@ -70,7 +69,7 @@ class PackWorker(tune.Trainable):
     def setup(self, config: dict[str, Any], **launch: Any) -> None:
         """Called once in each process, with the first pack and with what `tune_driver.launch` gives all workers."""
         ignore_batch_systems()
-        self._orders = launch["orders"]
+        self._orders: Orders = launch["orders"]
         self._store_url: str = launch["store"]
         self._provenance: Provenance = launch["provenance"]
         self._resources: Resources = launch["resources"]
@@ -186,10 +185,7 @@ class PackWorker(tune.Trainable):
                 return Report(done=done, progress=self._progress, refused_checkpoint=refused)
 
     def _order(self, pack_id: str) -> Order:
-        try:
-            return ray.get(self._orders.order.remote(pack_id), timeout=10)
-        except RayError:
-            return "carry on"
+        return self._orders.order(pack_id)
 
     def _started(self, work: Work) -> Run:
         """The run of a pack; an `OtherCodeError` if this process does not run the code of the start."""

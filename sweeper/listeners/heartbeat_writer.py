@@ -19,13 +19,13 @@ from sweeper.listeners.heartbeats import (
     MOST_PACKS,
     Heartbeat,
     PackProgress,
-    drivers,
     is_asked_to_stop,
+    remove_dead,
     remove_heartbeat,
     write_heartbeat,
 )
 from sweeper.listeners.sweep_progress import RunningPack, SweepProgress
-from sweeper.store.files import DurableFiles, StoreError
+from sweeper.store.files import StoreError
 from sweeper.store.store import Store
 
 SECONDS = 5.0  # between two heartbeats, and between two looks for a request to stop
@@ -99,7 +99,7 @@ class HeartbeatWriter:
             try:
                 write_heartbeat(files, sweep, self._latest)
                 if first:
-                    _remove_dead(files, sweep)
+                    remove_dead(files, sweep)
                     first = False
                 if not self._asked and is_asked_to_stop(files, sweep, self._driver):
                     self._asked = True
@@ -121,13 +121,6 @@ class HeartbeatWriter:
         last = threading.Thread(target=forget, daemon=True)
         last.start()
         last.join(END_SECONDS)
-
-
-def _remove_dead(files: DurableFiles, sweep: str) -> None:
-    """Remove the heartbeats of drivers of a sweep that have died: another one carries on."""
-    for driver in drivers(files):
-        if driver.sweep == sweep and not driver.lives:
-            remove_heartbeat(files, sweep, driver.heartbeat.driver)
 
 
 def _pack_progress(pack: RunningPack, progress: SweepProgress) -> PackProgress:

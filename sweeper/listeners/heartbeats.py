@@ -97,6 +97,13 @@ def remove_heartbeat(files: DurableFiles, sweep: str, driver: str) -> None:
     files.delete(f"drivers/{sweep}/{driver}.stop")
 
 
+def remove_dead(files: DurableFiles, sweep: str) -> None:
+    """Remove the heartbeats of drivers of a sweep that have died: another one carries on, or finds nothing to do."""
+    for driver in drivers(files):
+        if driver.sweep == sweep and not driver.lives:
+            remove_heartbeat(files, sweep, driver.heartbeat.driver)
+
+
 def drivers(files: DurableFiles) -> list[Driver]:
     """All drivers with a heartbeat, by sweep; a file that cannot be read as one is passed over."""
     listed = {name: state for name, state in sorted(files.listing("drivers").items()) if _NAME.fullmatch(name)}

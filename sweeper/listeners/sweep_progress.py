@@ -20,6 +20,7 @@ from sweeper.messages import counted, duration, speed
 
 MOST_IN_TURNS = 100  # workers whose waiting packs are dealt out one by one, for the time left
 WORKER_SECONDS = 60.0  # after which a worker without a pack does not count any more
+EARLY = ("waiting", "preparing", "compiling")  # phases before a pack trains
 STILL = 60.0  # seconds without news of a pack from which on people are told for how long there were none
 
 PREPARING = "making data and looking for a checkpoint"
@@ -51,10 +52,10 @@ class RunningPack:
     def after(self, event: PackProgressed, now: float) -> "RunningPack":
         """The pack at this progress of it."""
         pack = dataclasses.replace(self, progress=event, moved=self.moved if self.progress.news == event.news else now)
-        if event.phase in ("waiting", "preparing", "compiling"):
+        if event.phase in EARLY:
             return dataclasses.replace(pack, first=event.step)
         if self.prepared is None:
-            rate, compiled = event.steps_per_second, self.progress.phase == "compiling"
+            rate, compiled = event.steps_per_second, self.progress.phase in EARLY[1:]
             seconds = pack.steps_done / rate if compiled and rate else 0.0  # of training
             pack = dataclasses.replace(pack, prepared=max(self.begun, now - seconds) if compiled else self.begun)
         if self.trained is None and event.phase == "evaluating" and event.step >= self.started.steps:
@@ -108,7 +109,7 @@ class SweepProgress:
                 self._spent.setdefault(event.program, _Spent())
             case PackProgressed() if event.pack_id in self.packs:
                 self.packs[event.pack_id] = self.packs[event.pack_id].after(event, self._clock())
-                self._has_trained |= event.phase not in ("waiting", "preparing", "compiling")
+                self._has_trained |= event.phase not in EARLY
             case PackPlaced() if event.pack_id in self.packs:
                 self.packs[event.pack_id] = dataclasses.replace(self.packs[event.pack_id], node=event.node)
             case events.TrialCommitted():

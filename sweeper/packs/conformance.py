@@ -17,10 +17,13 @@ import jax
 from jaxtyping import PyTree
 
 from sweeper.packs import rehearsal
+from sweeper.packs.failures import kind_and_message, log_no_callbacks
+from sweeper.packs.pack_training import ADVICE, non_finite
+from sweeper.packs.packing import lane, stack
 from sweeper.packs.rehearsal import Rehearsal
 from sweeper.progress import doing, each
 from sweeper.store.trial_file import check_network
-from sweeper.training.kind import Checks, kind_of
+from sweeper.training.kind import Checks, kind_of, trainer_of
 from sweeper.trial import jax_settings, vectorisation
 from sweeper.trial.contract_checks import ContractError, place
 from sweeper.trial.fingerprint import Code
@@ -120,6 +123,24 @@ def mistakes(trials: Sequence[Trial]) -> Iterator[str]:
             yield str(error)
     found = value_mistakes(shaped) if shaped else []
     yield from (str(error) for error in found if error is not None)
+    for trial in each(shaped, "computing first states"):
+        if (mistake := _mistake_of_start(trial)) is not None:
+            yield f"{trial.words}: {mistake}"
+
+
+def _mistake_of_start(trial: Trial) -> str | None:
+    """What a program raises, or a weight that is not finite before the first step and still is not after a stride."""
+    log_no_callbacks()
+    trials, trainer = stack([trial]), trainer_of(trial)
+    try:
+        state = trainer.start(trials)
+        if non_finite(trial, lane(state.network, 0)) is None:
+            return None
+        state, _ = trainer.stride(trials, state, min(trainer.stride_steps, trial.steps))
+        spoilt = non_finite(trial, lane(state.network, 0))
+    except jax.errors.JaxRuntimeError as error:
+        return ": ".join(kind_and_message(error))
+    return None if spoilt is None else f"{spoilt} after the first steps{ADVICE}"
 
 
 # At a start

@@ -6,9 +6,11 @@ out of reach, code that was edited, a worker that cannot start): the trial gets 
 
 import dataclasses
 import datetime
+import logging
 import re
 import traceback
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -70,7 +72,7 @@ def trouble(
     if out_of_memory(error):
         # Of the evaluation, or of one lane: another device may have enough.
         return Lost(f"the device has too little memory: {reason(error)}", of_store=False)
-    kind, message = _kind_and_message(error)
+    kind, message = kind_and_message(error)
     try:
         failed = commit({"kind": kind, "message": message, "step": 0 if progress is None else progress.step})
     except Exception as second:  # a failure that cannot be committed must still be told
@@ -104,6 +106,12 @@ def commit_failed(
     return failed
 
 
+def log_no_callbacks() -> None:
+    """Have JAX log nothing of what functions that programs call raise, which rows and messages tell."""
+    for name in ("callback", "debugging"):
+        logging.getLogger(f"jax._src.{name}").setLevel(logging.CRITICAL)
+
+
 def reason(error: BaseException) -> str:
     """One line about an exception, with the line of a plug-in or of this package where it was raised."""
     _, text, frames = _raised(error)
@@ -112,7 +120,7 @@ def reason(error: BaseException) -> str:
     return one_line(text) if place is None or explained else f"{one_line(text)} ({place})"
 
 
-def _kind_and_message(error: Exception) -> tuple[str, str]:
+def kind_and_message(error: Exception) -> tuple[str, str]:
     """The class of an error and `reason`; of one that was raised in another process, as it was there."""
     if isinstance(error, PluginRaised):
         kind, _, message = reason(error).partition(": ")
@@ -129,8 +137,12 @@ def _raised(error: BaseException) -> tuple[str, str, list[traceback.FrameSummary
     message = message_of(error)
     if isinstance(error, jax.errors.JaxRuntimeError) and (frames := list(_FRAME.finditer(message))):
         kind, _, text = message[frames[-1].end() :].partition(": ")
-        return kind, text, [traceback.FrameSummary(frame[1], int(frame[2]), frame[3]) for frame in frames]
+        # Frames of this package only called the program; below a line of dashes equinox speaks of itself.
+        places = [traceback.FrameSummary(frame[1], int(frame[2]), frame[3]) for frame in frames]
+        own = [place for place in places if not Path(place.filename).is_relative_to(plugins.PACKAGE)]
+        return kind, _RULE.split(text, 1)[0], own
     return type(error).__name__, message, traceback.extract_tb(error.__traceback__)
 
 
+_RULE = re.compile(r"^-{10,}$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)\n', re.MULTILINE)

@@ -30,8 +30,9 @@ from sweeper.packs.pack_training import curve_window, evaluation_points, lane_cu
 from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment, Work, WorkSource
 from sweeper.space.halving import Halving
-from sweeper.space.problems import Problem, SearchSpaceError
+from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
+from sweeper.space.yaml_tree import descendant
 from sweeper.store.store import Status, Store, StoreError
 from sweeper.training.kind import trainer_of
 from sweeper.training.trainer import curve_names
@@ -238,8 +239,8 @@ def _refuse_rungs_without_value(spec: SweepSpec, halving: Halving, trials: Itera
     are such multiples: then stopped trials and others have their values at the same steps.
     """
 
-    def refuse(path: str, message: str) -> NoReturn:
-        raise SearchSpaceError(str(spec.path), [Problem(path, message)])
+    def refuse(message: str, *location: str | int) -> NoReturn:
+        raise SearchSpaceError(str(spec.path), [descendant(spec.document, ("search", *location)).problem(message)])
 
     rungs = halving.rungs
     last = len(rungs) - 1
@@ -248,16 +249,15 @@ def _refuse_rungs_without_value(spec: SweepSpec, halving: Halving, trials: Itera
         if halving.curve in curve_names(trainer, trial):
             window = curve_window(trainer, trial)
         elif every is None:
-            refuse("search.curve", f"the metric {halving.curve} is no curve of trials without trial.evaluate_every")
+            refuse(f"the metric {halving.curve} is no curve of trials without trial.evaluate_every", "curve")
         else:
             window = -(-every // trainer.stride_steps) * trainer.stride_steps
             for number, rung in enumerate(rungs):
                 if rung.steps % every:
-                    refuse(
-                        f"search.rungs[{number}].steps", f"is no multiple of trial.evaluate_every, which is {every:,}"
-                    )
+                    message = f"is no multiple of trial.evaluate_every, which is {every:,}"
+                    refuse(message, "rungs", number, "steps")
         if rungs[0].steps < window:
-            refuse("search.rungs[0].steps", f"is before the first point of the curve, at step {window:,}")
+            refuse(f"is before the first point of the curve, at step {window:,}", "rungs", 0, "steps")
         if rungs[last].steps >= trial.steps:
             end = f"the end of a training of {counted(trial.steps, 'step')}"
-            refuse(f"search.rungs[{last}].steps", f"step {rungs[last].steps:,} is not before {end}")
+            refuse(f"step {rungs[last].steps:,} is not before {end}", "rungs", last, "steps")

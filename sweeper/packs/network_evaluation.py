@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from sweeper.events import PackProgressed
 from sweeper.messages import UserError, instead
 from sweeper.packs import device_memory, start_from
+from sweeper.packs.failures import PluginRaised, kind_and_message
 from sweeper.packs.other_code import computed_by_other_code
 from sweeper.packs.plan import Plan, Run, Work, plan
 from sweeper.packs.trained_trial import LoadError, with_network
@@ -143,7 +144,7 @@ def evaluation_plan(
     others = computed_by_other_code(trials, evaluated, own)
     done: dict[str, Status] = {key: "finished" for key in evaluated if not (recompute_other_code and key in others)}
     return EvaluationPlan(
-        plan=plan(trials.values(), lanes, done, frozenset({"finished"})),
+        plan=plan(trials, lanes, done, frozenset({"finished"})),
         evaluations=evaluations,
         other_code=others,
         other_networks=computed_by_other_code(trials, seals, own),
@@ -160,18 +161,29 @@ class EvaluationRun(Run):
     store: Store
     provenance: Provenance
     rows: dict[str, Status] = field(default_factory=dict)
+    raised: list[PluginRaised] = field(default_factory=list)  # by the programs of trials
 
     def __post_init__(self) -> None:
         self.left = list(self.work.pending)
         self.begun = time.monotonic()
 
     def advance(self) -> PackProgressed:
-        """Evaluate and commit one trial. A trial that has lost its network is passed over."""
+        """Evaluate and commit one trial. A trial that has lost its network is passed over.
+
+        What the program of a trial raises is raised after the other trials.
+        """
         if self.left:
             key = self.left.pop(0)
             trial = self.work.pack.trials[self.work.pack.trial_ids.index(key)]
-            if self._evaluated(key, trial):
-                self.rows[key] = "finished"
+            try:
+                if self._evaluated(key, trial):
+                    self.rows[key] = "finished"
+            except jax.errors.JaxRuntimeError as error:
+                if device_memory.out_of_memory(error):
+                    raise
+                self.raised.append(PluginRaised(f"{': '.join(kind_and_message(error))}, trial {key}"))
+        elif self.raised:
+            raise self.raised[0]
         return self.progress()
 
     def progress(self) -> PackProgressed:
@@ -180,7 +192,7 @@ class EvaluationRun(Run):
         done = steps * (lanes - len(self.left))
         return PackProgressed(
             pack_id=self.work.pack.pack_id,
-            phase="evaluating" if self.left else "done",
+            phase="evaluating" if self.left or self.raised else "done",
             step=done // max(1, lanes),
             steps=steps,
             lanes=lanes,

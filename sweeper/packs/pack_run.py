@@ -15,10 +15,13 @@ Invariants:
       it plans other packs: `checkpointed_trials`).
     - A segment of a training ends with the first stride that reaches the segment's last step. A checkpoint of a later
       step is not continued.
-    - A row says `finished` or `stopped` only if the weights and every metric of the kind are finite. A metric of a
-      plug-in that is not finite costs itself: the row has null.
+    - A row says `finished` or `stopped` only if the weights (all that a store would keep) and every metric of the kind
+      are finite. Weights are looked at after the first stride, too: an infinity of the first state that stays is told
+      then. Other parts of a state may be infinite. A metric of a plug-in that is not finite costs itself: the row has
+      null.
     - A device that is out of memory costs what a death costs: the pack goes on from its checkpoint, with half as many
-      lanes at a time.
+      lanes at a time. So does a program that raises: its lanes are trained one by one up to there, and together again
+      without those that raise alone.
 """
 
 import contextlib
@@ -37,7 +40,16 @@ from sweeper.events import PackProgressed
 from sweeper.packs import checkpoint, device_memory, start_from
 from sweeper.packs.checkpointed_trials import continued_checkpoint
 from sweeper.packs.device_memory import LaneChoice, chosen_lanes, halved, out_of_memory
-from sweeper.packs.pack_training import PackTraining, after_stride, begun, evaluation_points, lane_curves
+from sweeper.packs.failures import kind_and_message
+from sweeper.packs.pack_training import (
+    PackTraining,
+    after_stride,
+    begun,
+    evaluation_points,
+    lane_curves,
+    non_finite,
+    without_infinities,
+)
 from sweeper.packs.packing import Pack, lane, stack
 from sweeper.packs.plan import Run, Segment
 from sweeper.space.early_stopping import TRAIN_LOSS, EarlyStopping
@@ -120,6 +132,7 @@ class PackRun(Run):
         # Of the latest checkpoint
         self.saved_step, self.saved_at = self.training.step, time.monotonic()
         self.saved_seconds = self.training.seconds["train_seconds"]
+        self.raised_after = -1  # the latest step after which the program of all lanes has raised
         self.stopped = False  # whether the training ended before its last step, by `stop_early` or by the segment
         self.evaluated: tuple[int, float] | None = None  # step and value of the latest evaluation for early stopping
         if self.training.step >= self.segment.until:
@@ -154,18 +167,23 @@ class PackRun(Run):
     def advance(self) -> PackProgressed:
         """One stride: some steps of training, or the evaluation and commit of one trial."""
         if self.progress().phase == "training":
-            before = self.training.step
+            before, again = self.training.step, None
             try:
-                self.training = after_stride(self.trainer, self.stacked, self.training)
-                fits = True
-            except Exception as error:  # whatever a trainer raises; all but one kind is for the caller
-                if not out_of_memory(error) or self.training.lanes == 1:
+                alone = before <= self.raised_after
+                self.training = after_stride(self.trainer, self.stacked, self.training, alone)
+            except jax.errors.JaxRuntimeError as error:
+                if out_of_memory(error) and self.training.lanes > 1:
+                    again = self._go_on_with_half_the_lanes
+                elif not out_of_memory(error) and len(self.pack.trials) > 1:
+                    again = self._go_on_one_by_one
+                else:
                     raise
-                fits = False
-            if not fits:
+            if again is not None:
                 # Not within `except`: the exception's frames hold arrays of the failed call.
-                self._go_on_with_half_the_lanes()
-                return self.progress()
+                again()
+                return self.advance()
+            if before == 0:
+                self.training = without_infinities(self.training, self.pack.trials)
             self._measure_if_due(before)
             self._evaluate_if_due(before)
             waited = time.monotonic() - self.saved_at
@@ -220,7 +238,7 @@ class PackRun(Run):
         match self.segment.ending:
             case "pause":
                 self._save()
-                failed = np.asarray(self.training.state.failure) > 0
+                failed = self.training.failed
                 self.pending = [index for index in self.pending if failed[index]]
             case "stop" | "finish":
                 self.stopped = self.training.step < self.stacked.steps
@@ -254,13 +272,20 @@ class PackRun(Run):
             self.saved_step, self.saved_seconds = training.step, training.seconds["train_seconds"]
 
     def _go_on_with_half_the_lanes(self) -> None:
-        """Take the training up from its checkpoint; what the failed program had of the state is gone."""
         self.lane_choice = halved(self.training.lanes)
+        self._take_up(self.lane_choice.lanes)
+
+    def _go_on_one_by_one(self) -> None:
+        self.raised_after = self.training.step
+        self._take_up(self.training.lanes)
+
+    def _take_up(self, lanes: int) -> None:
+        """Take the training up from its checkpoint; what the failed program had of the state is gone."""
         saved = self.continued
         if self.saved_step != (0 if saved is None else saved.notes["step"]):
             saved = checkpoint.load(self.destination.store, self.pack_id)
         training = begun(self.trainer, self.stacked, saved, self._networks)
-        self.training = dataclasses.replace(training, lanes=self.lane_choice.lanes)
+        self.training = dataclasses.replace(training, lanes=lanes)
         self.saved_step, self.saved_seconds = training.step, training.seconds["train_seconds"]
 
     def _forget_checkpoint(self) -> None:
@@ -310,6 +335,9 @@ def _lane_result(row: TrialResult, trial: Trial, training: PackTraining, index: 
     state, kind = training.state, kind_of(trial)
     final = kind.final({name: value for _, name, value in row.curves})
     row = dataclasses.replace(row, curves=[*row.curves, *evaluation_points(training, index)])
+    if (raised := training.raised[index]) is not None:
+        kind_of_error, message = raised
+        return _failed(row, training, kind_of_error, message, int(np.asarray(state.step)[index]))
     if failure := int(np.asarray(state.failure)[index]):
         step = int(np.asarray(state.step)[index])
         reason, place = kind.trainer(trial).failure(trial, failure)
@@ -317,15 +345,19 @@ def _lane_result(row: TrialResult, trial: Trial, training: PackTraining, index: 
         return _failed(row, training, reason, message, step)
     network = lane(state.network, index)
     kept = kind.kept(trial, network)
-    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(kept)):
+    if (spoilt := non_finite(trial, network)) is not None:
         # The last update may have made weights infinite, and no further step has shown it.
-        message = f"non-finite weights after step {training.step}"
+        message = f"non-finite weights after step {training.step}: {spoilt}"
         return _failed(row, training, "non-finite weights", message, training.step)
     begun, cpu_begun = time.monotonic(), time.process_time()
     try:
         evaluated = kind.evaluate(trial, network, training.lane_steps[index])
     except ContractError as error:
         return _failed(row, training, "broken contract", str(error), training.step)
+    except jax.errors.JaxRuntimeError as error:  # of a function that the program calls
+        if out_of_memory(error):
+            raise
+        return _failed(row, training, *kind_and_message(error), training.step)
     metrics, outcomes = evaluated.metrics, evaluated.outcomes
     row = dataclasses.replace(row, programs=of_row(identity, evaluated.program))
     if trial.evaluate_every is not None:
@@ -351,8 +383,8 @@ def _metrics(trials: Sequence[Trial], training: PackTraining) -> list[dict[str, 
     found: list[dict[str, float]] = []
     for index, trial in enumerate(trials):
         metrics: dict[str, float] = {}
-        if not np.asarray(training.state.failure)[index]:
-            with contextlib.suppress(ContractError):  # the row will say so
+        if not training.failed[index]:
+            with contextlib.suppress(ContractError, jax.errors.JaxRuntimeError):  # the row will say so
                 metrics = kind_of(trial).evaluate(trial, lane(training.state.network, index), training.step).metrics
         found.append(metrics)
     return found

@@ -5,6 +5,10 @@ is touched here.
 
 A device may be too small for all lanes. Then some lanes at a time train a stride, group after group, and the state of
 all lanes stays together.
+
+A function that a program calls (`jax.pure_callback`, `equinox.error_if`) may raise, and the program of all lanes does
+not say for which. Then lanes are trained one by one, and those that raise stay as they were before their stride. In the
+program of all lanes, a sound lane then stands in for each of them.
 """
 
 import dataclasses
@@ -18,8 +22,12 @@ import numpy as np
 from jaxtyping import PyTree
 
 from sweeper.packs.checkpoint import Checkpoint
+from sweeper.packs.device_memory import out_of_memory
+from sweeper.packs.failures import PluginRaised, kind_and_message
+from sweeper.packs.packing import lane
 from sweeper.training import arithmetic, compilation
-from sweeper.training.kind import trainer_of
+from sweeper.training.kind import kind_of, trainer_of
+from sweeper.training.named_weights import weights_of
 from sweeper.training.trainer import Trainer, TrainerState, curve_names
 from sweeper.trial.trial import Trial
 
@@ -44,6 +52,7 @@ class PackTraining:
     lane_steps: list[int]  # steps done of each lane, fewer than `step` where a lane has failed
     lanes: int  # lanes that one call of the trainer's program trains, at most all
     arithmetics: list[str]  # of the processes that have trained, the first one first
+    raised: list[list[str] | None]  # for each lane the kind and the message of what its program raised, if it did
 
     def notes(self) -> dict[str, Any]:
         """Everything but the trainer's state, as plain data."""
@@ -51,12 +60,17 @@ class PackTraining:
         del notes["state"]
         return notes
 
+    @property
+    def failed(self) -> np.ndarray:
+        """Whether each lane has failed, `[lane]`."""
+        return (np.asarray(self.state.failure) > 0) | np.array([error is not None for error in self.raised])
+
     def latest(self, curve: int) -> float:
         """Mean over the sound lanes at the last point of a curve, by its place; NaN before the first point."""
         if not self.curves:
             return math.nan
         values = np.asarray(self.curves[-1][curve])  # a lane that has failed may have kept a finite one
-        sound = values[np.isfinite(values) & (np.asarray(self.state.failure) == 0)]
+        sound = values[np.isfinite(values) & ~self.failed]
         return float(sound.mean()) if sound.size else math.nan
 
 
@@ -69,11 +83,11 @@ def begun(
     """
     compiled = compilation.seconds()
     lanes = len(np.asarray(trials.seed))
-    if saved is not None and (kept := saved.state(like=trainer.start(trials))) is not None:
+    if saved is not None and (kept := saved.state(like=_first_state(trainer, trials, None)[0])) is not None:
         continued = restored(kept, saved.notes)
         lanes = min(continued.lanes, lanes)  # the checkpoint may be of a larger pack
         return dataclasses.replace(continued, lanes=lanes, arithmetics=_with_own(continued.arithmetics))
-    state = trainer.start(trials, networks())
+    state, raised = _first_state(trainer, trials, networks())
     seconds = {"train_seconds": 0.0, "compile_seconds": compilation.seconds() - compiled, "cpu_seconds": 0.0}
     return PackTraining(
         state,
@@ -85,7 +99,42 @@ def begun(
         lane_steps=[0] * lanes,
         lanes=lanes,
         arithmetics=arithmetic.used(),
+        raised=raised,
     )
+
+
+def _first_state(trainer: Trainer[Any], trials: Trial, networks: PyTree) -> tuple[TrainerState, list[list[str] | None]]:
+    """The state before the first step, and what was raised by the lanes that have none; others stand in for them."""
+    lanes = len(np.asarray(trials.seed))
+    try:
+        return jax.block_until_ready(trainer.start(trials, networks)), [None] * lanes
+    except jax.errors.JaxRuntimeError as error:
+        if lanes == 1 or out_of_memory(error):
+            raise
+    found = [_tried(trainer.start, _lane((trials, networks), index)) for index in range(lanes)]
+    sound = [state for state, error in found if error is None]
+    if not sound:
+        raise PluginRaised(": ".join(next(error for _, error in found if error is not None)))
+    states = [sound[0] if error is not None else state for state, error in found]
+    return _joined(states), [error for _, error in found]
+
+
+def _tried(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, list[str] | None]:
+    """What a program gives for one lane, on the host; or the kind and the message of what it raises."""
+    try:
+        return jax.tree.map(np.asarray, function(*arguments)), None
+    except jax.errors.JaxRuntimeError as error:
+        if out_of_memory(error):
+            raise
+        return None, list(kind_and_message(error))
+
+
+def _lane(stacked: Any, index: int) -> Any:
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[index : index + 1], stacked)
+
+
+def _joined(lanes: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *lanes)
 
 
 def _with_own(arithmetics: Sequence[str]) -> list[str]:
@@ -107,18 +156,22 @@ def makes_sense(saved: Checkpoint, trial: Trial) -> bool:
     )
 
 
-def after_stride(trainer: Trainer[Any], trials: Trial, training: PackTraining) -> PackTraining:
-    """The training one stride further; the memory of the earlier state may be used again."""
+def after_stride(trainer: Trainer[Any], trials: Trial, training: PackTraining, alone: bool = False) -> PackTraining:
+    """The training one stride further; the memory of the earlier state may be used again.
+
+    Lanes that are trained one by one (`alone`) are marked where their programs raise.
+    """
     wall_begun, cpu_begun, compiled_before = time.monotonic(), time.process_time(), compilation.seconds()
     interval = trainer.curve_interval(trials)  # a point of a curve is no mean over parts of strides
     length = min(trainer.stride_steps, interval - training.step % interval, trials.steps - training.step)
-    state, means = _stride(trainer, trials, training, length)
+    state, means, raised = _stride(trainer, trials, training, length, alone)
     step = training.step + length
     strides = [*training.strides, [np.asarray(values).tolist() for values in jax.tree.leaves(means)]]  # waits for it
     curves = training.curves
     if step % interval == 0 or step == trials.steps:
         curves, strides = [*curves, _mean(strides, length / trainer.stride_steps)], []
-    if np.all(np.asarray(state.failure) > 0):
+    moved = dataclasses.replace(training, state=state, raised=raised)
+    if moved.failed.all():
         step = trials.steps
     compiled = compilation.seconds() - compiled_before
     spent = {
@@ -129,8 +182,7 @@ def after_stride(trainer: Trainer[Any], trials: Trial, training: PackTraining) -
     seconds = {name: value + spent[name] for name, value in training.seconds.items()}
     lane_steps = np.asarray(state.step).tolist()
     return dataclasses.replace(
-        training,
-        state=state,
+        moved,
         step=step,
         curves=curves,
         strides=strides,
@@ -138,6 +190,28 @@ def after_stride(trainer: Trainer[Any], trials: Trial, training: PackTraining) -
         lane_steps=lane_steps,
         arithmetics=_with_own(training.arithmetics),  # of a population that runs elsewhere, too
     )
+
+
+def non_finite(trial: Trial, network: PyTree) -> str | None:
+    """The first number of what a store would keep of the network of a trial that is not finite; None if all are."""
+    for name, leaf in weights_of(kind_of(trial).kept(trial, network)).items():
+        if not (finite := np.isfinite(leaf)).all():
+            return f"{name} has {leaf[~finite].ravel()[0]}"
+    return None
+
+
+def without_infinities(training: PackTraining, trials: Sequence[Trial]) -> PackTraining:
+    """The training after its first stride; lanes whose weights are not finite have failed."""
+    raised = list(training.raised)
+    for index in map(int, np.flatnonzero(~training.failed)):
+        if (spoilt := non_finite(trials[index], lane(training.state.network, index))) is not None:
+            message = f"non-finite weights after step {training.lane_steps[index]}: {spoilt}{ADVICE}"
+            raised[index] = ["non-finite weights", message]
+    training = dataclasses.replace(training, raised=raised)
+    return dataclasses.replace(training, step=trials[0].steps) if training.failed.all() else training
+
+
+ADVICE = "; what `network` keeps of a state must be finite: leave it out there, or begin with a large number"
 
 
 def curve_window(trainer: Trainer[Any], trials: Trial) -> int:
@@ -167,27 +241,37 @@ def notes_of_lanes(notes: Mapping[str, Any], lanes: Sequence[int]) -> dict[str, 
         ],
         "seconds": {name: value * share for name, value in notes["seconds"].items()},
         "lane_steps": [notes["lane_steps"][lane] for lane in lanes],
+        "raised": [notes["raised"][lane] for lane in lanes],
     }
 
 
 def _stride(
-    trainer: Trainer[Any], trials: Trial, training: PackTraining, length: int
-) -> tuple[TrainerState, tuple[Any, ...]]:
-    """`Trainer.stride` of all lanes, `training.lanes` at a time.
+    trainer: Trainer[Any], trials: Trial, training: PackTraining, length: int, alone: bool
+) -> tuple[TrainerState, Any, list[list[str] | None]]:
+    """`Trainer.stride` of the lanes that have not raised, `training.lanes` or one at a time, and what all have raised.
 
-    The last group is filled up with lanes of the group before, whose results are left out: one program serves all.
+    A group is filled up with its first lane, whose second results are left out: one program serves all.
     """
-    size, everything = training.lanes, len(training.state.failure)
-    if size >= everything:
-        return trainer.stride(trials, training.state, length)
-    stacked = jax.tree.map(np.asarray, (trials, training.state))
-    groups = []
-    for first in range(0, everything, size):
-        begin = min(first, everything - size)
-        part, state = jax.tree.map(lambda leaf, at=begin: leaf[at : at + size], stacked)
-        group = trainer.stride(part, state, length)
-        groups.append(jax.tree.map(lambda leaf, new=first - begin: np.asarray(leaf)[new:], group))
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *groups)
+    everything, raised = len(training.raised), list(training.raised)
+    sound = [lane for lane, error in enumerate(raised) if error is None]
+    size = 1 if alone else min(training.lanes, everything)
+    if size == everything == len(sound):
+        return *trainer.stride(trials, training.state, length), raised
+    stacked, state = jax.tree.map(np.array, (trials, training.state))
+    means = [np.full(everything, np.nan, np.float32) for _ in curve_names(trainer, trials)]
+    for first in range(0, len(sound), size):
+        lanes = sound[first : first + size]
+        filled = [*lanes, *lanes[:1] * (size - len(lanes))]
+        own, before = jax.tree.map(lambda leaf, at=filled: leaf[at], (stacked, state))
+        if alone:
+            found, raised[lanes[0]] = _tried(lambda *lane: trainer.stride(lane[0], lane[1], length), (own, before))
+        else:
+            found = trainer.stride(own, before, length)
+        if found is not None:
+            after = jax.tree.leaves((found[0], jax.tree.leaves(found[1])))
+            for whole, part in zip(jax.tree.leaves((state, means)), after, strict=True):
+                whole[lanes] = np.asarray(part)[: len(lanes)]
+    return state, means, raised
 
 
 def lane_curves(

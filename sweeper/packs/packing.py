@@ -10,7 +10,6 @@ of its identity.
 import dataclasses
 import functools
 import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -18,8 +17,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from sweeper.trial.record import canonical
-from sweeper.trial.start_from import setting
+from sweeper.trial.start_from import replaced, starts_in
 from sweeper.trial.trial import Trial, trial_id
 
 Tree = TypeVar("Tree")
@@ -31,6 +29,7 @@ class Pack:
     """Trials of equal structure, one lane each."""
 
     trials: tuple[Trial, ...]
+    known_ids: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)  # of the trials, if known
 
     def __post_init__(self) -> None:
         if len(set(map(structure, self.trials))) != 1:
@@ -39,7 +38,7 @@ class Pack:
     @functools.cached_property
     def trial_ids(self) -> tuple[str, ...]:
         """Ids of the trials in lane order."""
-        return tuple(trial_id(trial) for trial in self.trials)
+        return self.known_ids or tuple(map(trial_id, self.trials))
 
     @functools.cached_property
     def pack_id(self) -> str:
@@ -69,22 +68,35 @@ def cells(trials: Iterable[Trial]) -> list[list[Trial]]:
     return list(groups.values())
 
 
-def packs(trials: Iterable[Trial], lanes: int | None, holders: Mapping[str, str] | None = None) -> list[Pack]:
-    """The distinct trials cut into packs, in order of first appearance.
+def packs(
+    trials: Collection[Trial],
+    lanes: int | None,
+    holders: Mapping[str, str] | None = None,
+    trial_ids: Sequence[str] | None = None,
+) -> list[Pack]:
+    """The distinct trials, whose ids may be known, cut into packs, in order of first appearance.
 
     A pack has at most `lanes` trials, and may then mix settings of one structure; None packs the training seeds of one
     setting. All trials of a pack have one holder (by trial id), or none.
     """
-    groups: dict[Any, list[Trial]] = defaultdict(list)
-    for trial in trials:
-        kind = structure(trial) if lanes else json.dumps(setting(canonical(trial)), sort_keys=True)
-        holder = holders.get(trial_id(trial)) if holders else None
-        groups[kind, trial.start_from is None, holder].append(trial)
-    return [
-        Pack(tuple(group[start : start + (lanes or len(group))]))
+    groups: dict[Any, list[tuple[Trial, str]]] = defaultdict(list)
+    for trial, key in zip(trials, trial_ids or map(trial_id, trials), strict=True):
+        kind = structure(trial) if lanes else _setting(trial)
+        groups[kind, trial.start_from is None, (holders or {}).get(key)].append((trial, key))
+    cut = [
+        group[start : start + (lanes or len(group))]
         for group in groups.values()
         for start in range(0, len(group), lanes or len(group))
     ]
+    return [Pack(tuple(trial for trial, _ in part), tuple(key for _, key in part)) for part in cut]
+
+
+def _setting(trial: Trial) -> Trial:
+    """Equal for the training seeds of one setting."""
+    shared = replaced(trial, "seed", 0)
+    for path, _ in starts_in(trial):
+        shared = replaced(shared, f"{path}.trial", None)
+    return shared
 
 
 def stack(trials: Sequence[AnyTrial]) -> AnyTrial:

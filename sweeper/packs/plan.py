@@ -11,15 +11,15 @@ Invariants:
 
 import abc
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sweeper.events import PackProgressed
-from sweeper.packs.packing import Pack, cells, packs, structure
+from sweeper.packs.packing import Pack, packs, structure
 from sweeper.space.sweep_spec import Expansion
 from sweeper.store.store import Status
-from sweeper.trial.trial import Trial, trial_id
+from sweeper.trial.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -90,25 +90,24 @@ def done_statuses(early_stopping: bool, retry_failed: bool) -> frozenset[Status]
 
 
 def plan(
-    trials: Iterable[Trial],
+    planned: Mapping[str, Trial],
     lanes: int | None,
     committed: Mapping[str, Status],
     done: frozenset[Status],
     holders: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The planned trials minus those that are done, whose status in the store (`committed`) is one of `done`.
+    """The planned trials, by id, minus those that are done, whose status in the store (`committed`) is one of `done`.
 
     For `lanes` see `packing.packs`, for `holders` `checkpointed_trials.holders`.
     """
-    planned = {trial_id(trial): trial for trial in trials}
     settled: dict[str, Status] = {key: status for key, status in committed.items() if key in planned and status in done}
-    all_packs = packs(tuple(planned.values()), lanes, holders)
+    all_packs = packs(tuple(planned.values()), lanes, holders, tuple(planned))
     left = (tuple(key for key in pack.trial_ids if key not in settled) for pack in all_packs)
     work = (_work(pack, pending, holders or {}) for pack, pending in zip(all_packs, left, strict=True))
     return Plan(
-        trials=planned,
+        trials=dict(planned),
         committed=settled,
-        cells=len(cells(tuple(planned.values()))),
+        cells=len({structure(pack.trials[0]) for pack in all_packs}),
         packs=len(all_packs),
         work=tuple(item for item in work if item.pending),
         done=done,

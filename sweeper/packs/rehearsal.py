@@ -76,7 +76,8 @@ def difference(here: Mapping[str, Program], there: Mapping[str, str]) -> Contrac
         if there.get(method) != digest:
             must = (
                 "the same: all randomness comes through keys and arguments, none from numpy.random, random or time; it "
-                f"counts no calls; if it needs the order of a set, start with PYTHONHASHSEED={jax_settings.HASH_SEED}"
+                "counts no calls, and what functools.cache keeps is of numpy, not of JAX; if it needs the order of a "
+                f"set, start with PYTHONHASHSEED={jax_settings.HASH_SEED}"
             )
             return broken(plugin, method, "another program in another process", must)
     return None

@@ -33,7 +33,7 @@ from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.store.seal import TrialSeal
 from sweeper.store.store import NoNetworkError, Store, SweepRecord
-from sweeper.store.sweep_records import latest_starts, unknown_sweep
+from sweeper.store.sweep_records import unknown_sweep
 from sweeper.training.kind import kind_of
 from sweeper.training.named_weights import first_difference, named_leaves, network_of
 from sweeper.trial import jax_settings, vectorisation
@@ -179,7 +179,7 @@ class _Search:
 
     @functools.cached_property
     def _latest(self) -> Mapping[str, SweepRecord]:
-        return latest_starts(self._store.sweeps())
+        return self._store.latest_starts()
 
     def _winners(self, record: SweepRecord) -> frozenset[str]:
         space = of_store(search_space.of_text(f"{record.name}.yaml", record.text, record.overrides), self._store)

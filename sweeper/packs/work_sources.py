@@ -67,8 +67,8 @@ def work_source(
         structures = cells(halving.planned.values())
         return halving, f"{search.title(len(halving.planned))} · {counted(len(structures), 'cell')}"
     expansion = spec.expand()
-    trials = tuple(expansion.trials)
-    planned = plan(trials, spec.pack_lanes, committed, done, holders(store, trials, spec.pack_lanes))
+    held = holders(store, expansion.trials, spec.pack_lanes)
+    planned = plan(expansion.by_id, spec.pack_lanes, committed, done, held)
     counts = f"{counted(planned.cells, 'cell')} · {counted(planned.packs, 'pack')}"
     listed = ListedWork(planned)
     listed.note(expansion)
@@ -192,7 +192,7 @@ class AdaptiveWork(WorkSource):
             return _Asked((), False, set())
         self.note(asked)
         # A trial that an earlier setting has planned is under way or done already.
-        new = (trial for trial in asked.trials if trial_id(trial) not in self.planned)
+        new = {key: trial for key, trial in asked.by_id.items() if key not in self.planned}
         part = plan(new, self._spec.pack_lanes, self._committed, self.done, self._holders)
         self._extend(part)
         return _Asked(asked.trials, not asked.trials, {work.pack.pack_id for work in part.work})

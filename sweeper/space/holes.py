@@ -46,7 +46,7 @@ from sweeper.trial.field_types import Count, Positive, infinity
 if TYPE_CHECKING:
     from optuna.trial import Trial as OptunaTrial
 
-MAX_SETTINGS = 1_000_000
+MAX_SETTINGS = 100_000
 SIGNIFICANT_DIGITS = 6
 
 MAX_VALUES = 50_000
@@ -60,6 +60,9 @@ class Hole(BaseModel):
 
     DRAWN: ClassVar[bool] = True
     """Whether a search that draws settings draws this hole, and does not take it in full."""
+
+    LOGARITHMIC: ClassVar[bool] = False
+    """Whether numbers of this kind are even on a logarithmic scale."""
 
     _content: Node = PrivateAttr()  # what stands under the key of the hole
 
@@ -209,6 +212,8 @@ class Logspace(Hole):
     They are integers if both ends and all numbers are whole.
     """
 
+    LOGARITHMIC = True
+
     spacing: Annotated[tuple[Positive, Positive, Annotated[int, Field(ge=2, le=MAX_VALUES)]], Field(strict=False)] = (
         Field(alias="logspace")
     )
@@ -234,9 +239,6 @@ WholeEnd = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 class _Range(Hole):
     """A number between two ends, which a setting holds."""
-
-    LOGARITHMIC: ClassVar[bool] = False
-    """Whether it is uniform on a logarithmic scale."""
 
     ends: Annotated[list[float], TWO]
 

@@ -34,8 +34,8 @@ def wrong_names(spec: SweepSpec, traced: bool) -> Iterator[Problem]:
             known, unknown = list[str](), True
             sources, complete = _sources(spec, source, traced)
             for ask in sources:
-                unknown = unknown and not _has(found := list(ask()), name, source)
-                known += found
+                known += (found := list(ask()))
+                unknown = not _has(found, name, source)
                 if not unknown:
                     break
             if unknown and complete:
@@ -71,7 +71,7 @@ def _sources(spec: SweepSpec, source: str, traced: bool) -> tuple[list[Callable[
 
     def columns() -> Iterator[str]:
         yield from (*COLUMNS, *FURTHER)
-        yield from map(column_name, spec.entries)
+        yield from (column_name(path) for path, _ in spec.entries)
 
     def entries() -> Iterator[str]:
         return (column_name(path) for trial in spec.probes() for path in entries_of(canonical(trial)))

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from sweeper.space.holes import MAX_SETTINGS
 from sweeper.trial.field_types import Count
 from sweeper.trial.record import Spec
 
@@ -23,7 +24,9 @@ class Resources(Spec):
     evaluate, the pack's own process waits, so that its `cpus` are not reserved in addition.
     """
 
-    lanes: Count | None = None  # most trials in a pack, which then may mix settings of one structure
+    lanes: Annotated[int, Field(ge=1, le=MAX_SETTINGS)] | None = (
+        None  # most trials in a pack, which then may mix settings of one structure
+    )
     cpus: Count = 1
     gpus: Annotated[float, Field(ge=0, le=1)] = 0.0  # share of a GPU for a pack
     population_workers: Annotated[int, Field(ge=0)] = 0  # processes of one core; 0: the pack's own process evaluates

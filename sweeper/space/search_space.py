@@ -25,6 +25,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from sweeper.messages import did_you_mean, nearest_name, one_line
 from sweeper.panels.kinds import Panels
 from sweeper.space import formulas, holes, validation_messages
+from sweeper.space.array_sizes import too_large
 from sweeper.space.early_stopping import TRAIN_LOSS
 from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS, Choice
@@ -169,7 +170,7 @@ def _sweep(path: Path, text: str, overrides: tuple[str, ...], root: Node) -> Swe
     stop_at(problems)
     stop_at(_too_many(top.search, root, tree), _undrawable(top.search, tree))
     stop_at(_unusable_sampler(top.search, root, tree))
-    stop_at(_illegal_values(tree, exclusions))
+    stop_at(_illegal_values(tree, exclusions, root))
     first = descendant(root, ("search", "first")).children if top.search.first else []
     known = known_settings(tree, first, top.search.seed, problems)
     stop_at(problems)
@@ -208,15 +209,14 @@ def _ill_formed(trial: Node, patches: Sequence[Node], variables: Node) -> Iterat
             yield Problem(joined("variables", key), message, node.where)
 
 
-def _illegal_values(tree: Node, exclusions: Sequence[Node]) -> list[Problem]:
-    """Constants, entries of choices and ends of ranges that do not fit their fields, and formulas without a value.
+def _illegal_values(tree: Node, exclusions: Sequence[Node], root: Node) -> list[Problem]:
+    """Constants, entries of choices and ends of ranges that do not fit, formulas without a value, absurd sizes.
 
     Values that meet only in probes that are left out are checked when the space is expanded.
     """
     settings = Settings(tree, exclusions)
-    for _ in settings.trials([holes.probes(tree)]):
-        pass
-    return settings.problems
+    trials = [trial for _, _, trial in settings.trials([holes.probes(tree)])]
+    return settings.problems or [problem for trial in trials for problem in too_large(trial, root)]
 
 
 def _too_many(search: Search, root: Node, tree: Node) -> Iterator[Problem]:

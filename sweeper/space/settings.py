@@ -6,12 +6,14 @@ and pydantic validates its trial.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
 from sweeper.space import formulas, validation_messages
 from sweeper.space.problems import Problem, Refused
 from sweeper.space.yaml_tree import Node, descendant, plain
+from sweeper.trial.record import MAX_INTEGER
 from sweeper.trial.start_from import StartError
 from sweeper.trial.trial import Trial, record_of, trial_of
 
@@ -36,6 +38,7 @@ class Settings:
         self.left_out: Counter[str] = Counter()  # settings, by the first condition that leaves them out
         self._exclusions, self._found = exclusions, found
         self._has_formulas = bool(formulas.formulas_in(tree))
+        self._made: dict[str, Trial] = {}  # a trial of each setting that was validated, by the text of the setting
 
     def trials(
         self, drawn: Iterable[Iterable[Node]], failures: float = MAX_FAILURES
@@ -55,7 +58,7 @@ class Settings:
                 if self._exclusions and (condition := formulas.exclusion_in(setting, self._exclusions)):
                     self.left_out[condition] += 1
                     continue
-                made = self._found(trial_of(plain(trial)))
+                made = self._found(self._trial(plain(trial)))
             except Refused as refused:
                 self.problems.append(refused.problem)
             except StartError as error:
@@ -65,3 +68,13 @@ class Settings:
                 self.problems += validation_messages.problems_of(error, trial, record_of(trial.value))
             else:
                 yield number, setting, made
+
+    def _trial(self, data: dict[str, Any]) -> Trial:
+        """The trial of plain data; the training seeds of a setting differ in a number, and are validated once."""
+        seed = data.get("seed")
+        if type(seed) is not int or not 0 <= seed <= MAX_INTEGER:
+            return trial_of(data)
+        setting = repr({**data, "seed": 0})
+        if setting not in self._made:
+            self._made[setting] = trial_of(data)
+        return self._made[setting].model_copy(update={"seed": seed})

@@ -8,7 +8,6 @@ value names its place in the author's file.
 import functools
 import itertools
 import math
-import operator
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +43,11 @@ class Expansion:
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
+    def by_id(self) -> dict[str, Trial]:
+        """The trials by their ids."""
+        return dict(zip(self.trial_ids, self.trials, strict=True))
+
+    @property
     def merged(self) -> int:
         """How many settings are equal to an earlier one, because they differ in nothing that a training uses."""
         return self.settings - sum(self.left_out.values()) - len(self.trials)
@@ -60,7 +64,7 @@ class Expansion:
         return ", ".join([*parts, counted(len(self.trials), "trial")])
 
 
-def _entries(node: Node, path: str, is_open: bool) -> Iterator[tuple[str, bool]]:
+def _entries(node: Node, path: str, is_open: bool) -> Iterator[tuple[str, Node, bool]]:
     """The entries of a tree with holes, and whether they are left open; a choice among records leaves theirs open."""
     if isinstance(node.value, dict):
         for key, entry in node.value.items():
@@ -69,7 +73,7 @@ def _entries(node: Node, path: str, is_open: bool) -> Iterator[tuple[str, bool]]
         for option in node.value.entries:
             yield from _entries(option, path, True)
     else:
-        yield path, is_open or isinstance(node.value, Hole)
+        yield path, node, is_open or isinstance(node.value, Hole)
 
 
 def _without_store(trial: Trial) -> Trial:
@@ -107,8 +111,8 @@ class SweepSpec:
     def probes(self) -> Iterator[Trial]:
         """Trials that together have every value of every axis."""
         # A probe with a mistake is a combination that the space leaves out; there may be any number of them.
-        trials = Settings(self.tree).trials([holes.probes(self.tree)], failures=math.inf)
-        return (self._known(trial) for _, _, trial in trials)
+        probes = Settings(self.tree).trials([holes.probes(self.tree)], failures=math.inf)
+        return map(self._known, (trial for _, _, trial in probes))
 
     def _known(self, trial: Trial) -> Trial:
         """The trial as `found`, or as it is where nothing is found, such as without a store."""
@@ -139,11 +143,16 @@ class SweepSpec:
         drawn = (panel.metrics(series) for panel in panels for series in panel.series or (None,))
         return tuple(dict.fromkeys(filter(None, (*ranked, *itertools.chain.from_iterable(drawn)))))
 
-    @functools.cached_property
-    def entries(self) -> tuple[str, ...]:
-        """What the file says of its trials, by dotted path: entries left open, and then the others that it writes."""
-        found = sorted(_entries(self.tree, "", False), key=operator.itemgetter(1), reverse=True)
-        return tuple(dict.fromkeys(path.removeprefix("trial.") for path, _ in found))
+    @property
+    def entries(self) -> list[tuple[str, Node]]:
+        """What the file says of its trials: every dotted path with what stands there, those left open first."""
+        found = list(_entries(self.tree, "", False))
+        return [
+            (path.removeprefix("trial."), node)
+            for wanted in (True, False)
+            for path, node, is_open in found
+            if is_open == wanted
+        ]
 
     def expand(self) -> Expansion:
         """All trials of a search; a `ValueError` if it adapts, so that its settings are not known before it runs.

@@ -22,7 +22,7 @@ from sweeper.store.annotations import copy_annotations
 from sweeper.store.files import in_threads
 from sweeper.store.seal import DamagedError, TrialSeal, row_of, set_aside, unsealed
 from sweeper.store.store import Store, StoreError, stands
-from sweeper.store.sweep_records import copy_records, latest_starts
+from sweeper.store.sweep_records import copy_records
 from sweeper.store.trial_file import outcome_values, sealed_row
 
 
@@ -44,7 +44,7 @@ def copy(source: Store, target: Store, sweeps: Collection[str] = (), outcomes: C
     """
     if source.url == target.url:
         raise StoreError("a store cannot be copied onto itself")
-    latest = latest_starts(source.sweeps(), sweeps)
+    latest = source.latest_starts(sweeps)
     wanted = {trial_id for name in sweeps for trial_id in latest[name].trial_ids} if sweeps else None
     seals = source.seals(wanted)
     _check_names(seals.values(), outcomes or ())

@@ -11,7 +11,7 @@ from sweeper.events import Status
 from sweeper.store.annotations import Annotation, remove_annotations
 from sweeper.store.schema import named_trial
 from sweeper.store.store import Store
-from sweeper.store.sweep_records import SweepRecord, latest_starts, read_records, remove_starts, unknown_sweep
+from sweeper.store.sweep_records import SweepRecord, read_records, remove_starts, unknown_sweep
 
 
 class Deletion(NamedTuple):
@@ -37,7 +37,7 @@ def of_sweep(store: Store, sweep: str) -> Deletion:
 
 def planned_trials(store: Store) -> set[str]:
     """Ids of the trials that the latest start of any sweep planned."""
-    return _planned(latest_starts(read_records(store.files, strict=True)).values())
+    return _planned({record.name: record for record in read_records(store.files, strict=True)}.values())
 
 
 def delete(store: Store, deletion: Deletion) -> None:

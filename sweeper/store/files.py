@@ -78,8 +78,10 @@ class DurableFiles(abc.ABC):
         """Content of a file, None where there is none."""
 
     @abc.abstractmethod
-    def parsed(self, relative: str, parse: Callable[[pa.NativeFile], Result]) -> Result | None:
+    def parsed(self, relative: str, parse: Callable[[pa.NativeFile], Result], piece: int = BUFFER) -> Result | None:
         """The result of a parser that reads parts of a file; None where there is none.
+
+        A bucket is asked for at least `piece` bytes at a time, those at the end of the file first.
 
         If the file is replaced meanwhile, the parser may read parts of both. An error of the disk or the server is a
         `StoreError`, also where the parser meets it.

@@ -69,7 +69,7 @@ class LocalFiles(DurableFiles):
             return Path(path).read_bytes()
         return None
 
-    def parsed(self, relative: str, parse: Callable[[pa.NativeFile], Result]) -> Result | None:
+    def parsed(self, relative: str, parse: Callable[[pa.NativeFile], Result], piece: int = BUFFER) -> Result | None:
         path = self.path(relative)
         with explained("read", path):
             try:

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import obstore
 import pyarrow as pa
-from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PreconditionError
+from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, NotSupportedError, PreconditionError
 from pyarrow import fs
 
 from sweeper.messages import did_you_mean, nearest_name, redacted
@@ -112,14 +112,13 @@ class ObjectFiles(DurableFiles):
             return bytes(obstore.get(self._store, self._key(relative)).bytes())
         return None
 
-    def parsed(self, relative: str, parse: Callable[[pa.NativeFile], Result]) -> Result | None:
+    def parsed(self, relative: str, parse: Callable[[pa.NativeFile], Result], piece: int = BUFFER) -> Result | None:
         with _explained("read", f"{self.root}/{relative}"):
             try:
-                reader = obstore.open_reader(self._store, self._key(relative), buffer_size=BUFFER)
+                reader = _Reader(self._store, self._key(relative), piece)
             except FileNotFoundError:
                 return None
-            small = reader.size <= BUFFER
-            with pa.BufferReader(reader.readall()) if small else pa.PythonFile(_Reader(reader), "r") as file:
+            with pa.BufferReader(reader.end) if reader.is_whole else pa.PythonFile(reader, "r") as file:
                 return parse(file)
 
     def write(self, relative: str, data: bytes, keep: Callable[[bytes | None], bool] | None = None) -> bool:
@@ -165,12 +164,47 @@ class ObjectFiles(DurableFiles):
 
 
 class _Reader:
-    """A reader of an object, as pyarrow wants one: it is asked whether it is closed."""
+    """A file as pyarrow wants one, of an object that is read in pieces: its end first, then what is asked for."""
 
     closed = False
 
-    def __init__(self, reader: Any) -> None:
-        self.read, self.seek, self.tell, self.close = reader.read, reader.seek, reader.tell, reader.close
+    def __init__(self, client: Any, key: str, piece: int) -> None:
+        self._client, self._key, self._piece = client, key, piece
+        try:
+            found = obstore.get(client, key, options={"range": {"suffix": piece}})
+        except (NotSupportedError, GenericError):  # Azure, and empty objects: the size is asked first
+            size = obstore.head(client, key)["size"]
+            found = obstore.get(client, key, options={"range": (max(0, size - piece), size)} if size else {})
+        self._size, self.end = found.meta["size"], found.bytes().to_bytes()
+        self._first, self._held, self._at = self._size - len(self.end), self.end, 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the end is all of it."""
+        return len(self.end) == self._size
+
+    def read(self, count: int = -1) -> bytes:
+        start = self._at
+        stop = self._size if count < 0 else min(self._size, start + count)
+        self._at = max(start, stop)
+        if start >= stop:
+            return b""
+        if start >= (first := self._size - len(self.end)):
+            return self.end[start - first : stop - first]
+        if not self._first <= start <= stop <= self._first + len(self._held):
+            last = min(self._size, max(stop, start + self._piece))
+            self._first, self._held = start, bytes(obstore.get_range(self._client, self._key, start=start, end=last))
+        return self._held[start - self._first : stop - self._first]
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def close(self) -> None:
+        pass
 
 
 @contextlib.contextmanager

@@ -30,6 +30,9 @@ COLUMNS = pa.schema([("file", pa.string()), ("size", pa.int64()), ("version", pa
 
 _GROUP = 10_000  # rows of a row group
 
+_PIECE = 16 * 2**20
+"""Bytes of a snapshot that a bucket is asked for at a time: a request takes as long as some megabytes of an answer."""
+
 _UNIQUE = {"file", "version", "seal", "trial_id", "spec", "extra_metrics"}
 _OPTIONS: dict[str, Any] = {
     "write_statistics": False,
@@ -51,7 +54,7 @@ def held(files: DurableFiles, listed: Mapping[str, FileState], columns: Sequence
         return parquet.read(list(dict.fromkeys(["file", "size", "version", *columns])))
 
     try:
-        rows = files.parsed(SNAPSHOT_FILE, read)
+        rows = files.parsed(SNAPSHOT_FILE, read, _PIECE)
     except (DamagedError, StoreError, pa.ArrowException, OSError, ValueError) as error:
         logger.warning("%r is not used (%s)", SNAPSHOT_FILE, printable(one_line(str(error))))
         rows = None

@@ -21,7 +21,7 @@ names and columns, `trial_file` the file of a trial, `committed_trials` and `sna
 
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -48,7 +48,7 @@ from sweeper.store.schema import (
     trial_file_name,
 )
 from sweeper.store.seal import DamagedError, TrialSeal, seal_of, unsealed
-from sweeper.store.sweep_records import SweepRecord, read_records, write_record
+from sweeper.store.sweep_records import SweepRecord, latest_starts, read_records, write_record
 from sweeper.store.trial_file import TrialResult, network_weights
 from sweeper.trial.trial import Trial, trial_id
 
@@ -244,6 +244,10 @@ class Store:
     def sweeps(self) -> list[SweepRecord]:
         """Every start of every sweep, by name and then in order; records that cannot be read are left out loudly."""
         return read_records(self._files)
+
+    def latest_starts(self, names: Collection[str] = ()) -> dict[str, SweepRecord]:
+        """The latest start of each of these sweeps, which must be there, or of every sweep, by name."""
+        return latest_starts(self._files, names)
 
     def write_bytes(self, relative: str, data: bytes) -> None:
         """Publish a file below the root atomically and durably, replacing a file of the same name."""

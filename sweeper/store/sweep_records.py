@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -52,15 +52,6 @@ def unknown_sweep(name: str, known: Iterable[str]) -> StoreError:
     return StoreError(f"the store has no sweep '{name}'{instead(name, sorted(known))}")
 
 
-def latest_starts(records: Iterable[SweepRecord], needed: Iterable[str] = ()) -> dict[str, SweepRecord]:
-    """The latest of the starts, which are in order, of every sweep by name; a needed name must be among them."""
-    latest = {record.name: record for record in records}
-    for name in needed:
-        if name not in latest:
-            raise unknown_sweep(name, latest)
-    return latest
-
-
 # Read
 
 
@@ -71,6 +62,32 @@ def read_records(files: DurableFiles, strict: bool = False) -> list[SweepRecord]
     """
     paths = [path for path in files.listing("sweeps") if _START.fullmatch(path)]
     return sorted(_starts(files, sorted(paths), strict), key=lambda record: record.name)
+
+
+def latest_starts(files: DurableFiles, names: Collection[str] = ()) -> dict[str, SweepRecord]:
+    """The latest start of each of these sweeps, which must be there, or of every sweep, by name.
+
+    Earlier starts are not read, unless a later one cannot be read.
+    """
+    paths: dict[str, list[str]] = {}
+    for path in sorted(files.listing("sweeps")):
+        if (match := _START.fullmatch(path)) is not None:
+            paths.setdefault(match[1], []).append(path)
+
+    def latest(name: str) -> SweepRecord | None:
+        starts = (start for path in reversed(paths[name]) for start in _starts(files, [path], strict=False))
+        return next(starts, None)
+
+    wanted = list(names or paths)
+    for name in names:
+        if name not in paths:
+            raise unknown_sweep(name, paths)
+    found = zip(wanted, in_threads(latest, wanted), strict=True)
+    latest_of = {name: start for name, start in found if start is not None}
+    for name in names:
+        if name not in latest_of:
+            raise unknown_sweep(name, latest_of)
+    return latest_of
 
 
 def history(files: DurableFiles, sweep: str) -> list[SweepRecord]:

@@ -16,6 +16,7 @@ from sweeper.analysis.recorded_spaces import NOTHING, Asked, asked_by
 from sweeper.analysis.results import evaluation_rows, named_frame
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.interruption import Interruption
+from sweeper.listeners import heartbeats
 from sweeper.messages import counted, inflected, typed
 from sweeper.packs import conformance, start_from
 from sweeper.packs.network_evaluation import Changes, EvaluationPlan, evaluation_plan
@@ -150,7 +151,9 @@ def evaluate(
     with contextlib.ExitStack() as stack:
         losses: list[events.TrialsLost] = []
         interruption = interruption or stack.enter_context(on_cluster.answering_signals("raise"))
-        if planned.evaluation.plan.work:
+        if not planned.evaluation.plan.work:
+            heartbeats.remove_dead(store.files, planned.name)
+        else:
             with doing("importing Ray"):
                 from sweeper import launch
 

@@ -46,6 +46,7 @@ def trained(
     code was edited since this process has loaded it; once its programs are made, it may be edited.
     """
     LoadedCode(used_plug_ins(plan.trials.values())).require_unchanged()
+    failures.log_no_callbacks()
     remove_those_of_the_dead()
     with events.Stream(listeners, warn=output.complain) as stream, interruption.answered_by("note"):
         return _Loop(plan, stream, interruption).run()

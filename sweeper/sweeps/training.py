@@ -15,6 +15,7 @@ from sweeper import events, listeners
 from sweeper.analysis.results import finite_values
 from sweeper.events import Event, Listener
 from sweeper.interruption import Interruption
+from sweeper.listeners import heartbeats
 from sweeper.messages import counted
 from sweeper.packs import conformance, start_from
 from sweeper.packs.pack_run import Destination, PackRun
@@ -105,6 +106,8 @@ def train_plan(
         rehearsal = _checked(plan, in_process)
         _prepare(plan)
         losses, refused = (), False
+        if plan.source.exhausted:
+            heartbeats.remove_dead(store.files, plan.spec.name)
         if not (plan.source.exhausted or interruption.asked):
             if in_process:
                 losses, refused = trained_in_process(plan, hearing, output, interruption)
@@ -114,6 +117,19 @@ def train_plan(
         if interruption.signum is not None:
             raise Interrupted(interruption.signum, len(plan.lacking(store.committed())), command)
         return sweep_result(plan, losses, refused, address, interruption.limit, limits.goal_reached)
+
+
+def rehearse(plan: SweepPlan, address: str | None) -> None:
+    """Refuse what `train_plan` would refuse before its first step; nothing is trained, and Ray is not started."""
+    in_process = address is None and _needs_no_cluster(plan)
+    rehearsal = _checked(plan, in_process)
+    if not in_process and rehearsal.trials:
+        with doing("importing Ray"):
+            from sweeper import launch
+        try:
+            launch.rehearsed(plan.spec.resources, rehearsal, plan.spec.names.trials, _text(plan))
+        except launch.LaunchError as error:
+            raise SweepError(str(error), 2) from error
 
 
 def _needs_no_cluster(plan: SweepPlan) -> bool:
@@ -135,8 +151,13 @@ def _job(plan: SweepPlan, concurrency: int | None) -> "launch.Job":
         from sweeper import launch
 
     kind, resources = launch.Training(plan.spec.search.early_stopping), plan.spec.resources
-    trials, text = plan.spec.names.trials, "\n".join([plan.spec.text, *plan.spec.overrides])
+    trials, text = plan.spec.names.trials, _text(plan)
     return launch.Job(plan.source, plan.event, plan.store, plan.origin, resources, kind, concurrency, trials, text)
+
+
+def _text(plan: SweepPlan) -> str:
+    """What the space and its overrides say, which may name files that workers need."""
+    return "\n".join([plan.spec.text, *plan.spec.overrides])
 
 
 def _fresh(plan: SweepPlan) -> SweepPlan:

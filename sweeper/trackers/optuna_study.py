@@ -24,7 +24,6 @@ from optuna.trial import FrozenTrial, TrialState
 from sweeper.analysis.recorded_spaces import asked_of
 from sweeper.space.scales import Scale, Varied
 from sweeper.store.store import Store
-from sweeper.store.sweep_records import latest_starts
 from sweeper.trackers.runs import ExportError, Run, sweep_of, with_curves
 from sweeper.trial.start_from import differs_by_seed
 
@@ -37,7 +36,7 @@ def study(store: Store, name: str, storage: str | BaseStorage | None = None) -> 
     A study of this name in the storage is replaced. An `ExportError` if no trial is committed.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    record = latest_starts(store.sweeps(), [name])[name]
+    record = store.latest_starts([name])[name]
     sweep = sweep_of(store, record)
     if sweep is None:
         raise ExportError(f"no trial of {name} is committed")

@@ -16,7 +16,6 @@ from sweeper.analysis.results import current, named_frame
 from sweeper.messages import UserError, one_line, redacted
 from sweeper.progress import doing
 from sweeper.store.store import Status, Store, SweepRecord
-from sweeper.store.sweep_records import latest_starts
 from sweeper.trial.columns import METRICS, TIMINGS
 from sweeper.trial.entry_names import NAMELESS, decoded, entries, named_values, varying
 from sweeper.trial.kinds import Goal
@@ -78,7 +77,7 @@ def export(store: Store, to: str, destination: str, sweep: str | None = None) ->
     Returns the numbers of runs written, of runs that were there already, and of sweeps with a committed trial. An
     `ExportError` if the tracker is not installed, or refuses the destination or a run.
     """
-    latest = latest_starts(store.sweeps(), [] if sweep is None else [sweep])
+    latest = store.latest_starts([] if sweep is None else [sweep])
     sweeps = [made for name in sorted(latest) if (made := sweep_of(store, latest[name])) is not None]
     added = 0
     try:

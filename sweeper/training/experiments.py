@@ -4,8 +4,12 @@
 the step counter in the state, which is folded into the trial's key. So the numbers do not depend on where a training is
 cut into strides, by a checkpoint or by the death of a machine.
 
-Keys in the state of an experiment are kept as plain numbers between two programs, because a checkpoint is an array
-file. A lane with a number that is not finite among those for the curves is frozen at that step, with the reason; the
+Between two programs a state is its arrays alone, with keys as plain numbers, because a checkpoint is an array file.
+What else a state has, such as functions and static fields, is its structure. A structure may hold values of the program
+that made it: an optimiser of flax that was made with a traced learning rate does. So a structure that is not the same
+in every trace is made anew in every program, by `init`.
+
+A lane with a number that is not finite among those for the curves is frozen at that step, with the reason; the
 other lanes go on.
 """
 
@@ -16,7 +20,7 @@ import functools
 import gc
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -30,7 +34,7 @@ from sweeper.training.kind import Checks, Keep, Kind, Names, Results, Traced
 from sweeper.training.named_weights import first_difference, named_leaves
 from sweeper.training.trainer import Failure, Trainer, over_lanes
 from sweeper.trial import jax_settings, plugins, vectorisation
-from sweeper.trial.contract_checks import ContractError, attributed, broken, check_array, check_name, place, shapes
+from sweeper.trial.contract_checks import ContractError, attributed, broken, check_array, check_name, place
 from sweeper.trial.experiment_contract import Evaluated, Experiment, Step
 from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.start_from import replaced, starts_in
@@ -52,7 +56,7 @@ ALIGNED = 64
 class ExperimentState(NamedTuple):
     """State of a training; outside of this module every leaf has a leading lane axis."""
 
-    network: PyTree  # the state of the experiment, its keys as `KeyData`
+    network: tuple[Array, ...]  # the arrays of the state of the experiment, in order, keys as plain numbers
     step: Int[Array, "*lane"]  # steps done
     failure: Int[Array, "*lane"]  # 0, or 1 + the position in `curve_names` of the number that was not finite
 
@@ -60,26 +64,32 @@ class ExperimentState(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class KeyData:
-    """A key, or an array of keys, as plain numbers."""
+    """A key, or an array of keys, of a kept network as plain numbers."""
 
     data: Any
     implementation: str = dataclasses.field(metadata={"static": True})
 
 
 def _plain(state: PyTree) -> PyTree:
-    """A state of an experiment between two programs."""
+    """A state, or a network, with arrays alone as leaves and keys as plain numbers."""
 
-    def plain(leaf: Any) -> Any:
+    def plain(path: Any, leaf: Any) -> Any:
+        if callable(leaf):
+            name = jax.tree_util.keystr(path, simple=True, separator=".") or "all of it"
+            words = (
+                "is a function, and a state has arrays: eqx.partition(model, eqx.is_array) of equinox takes them apart"
+            )
+            raise TypeError(f"{name} {words}, and eqx.combine puts them together")
         array = jnp.asarray(leaf)
         if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
             return KeyData(jax.random.key_data(array), str(jax.random.key_impl(array)))
         return jax.lax.convert_element_type(array, array.dtype)  # a number of Python has a weak type
 
-    return jax.tree.map(plain, state)
+    return jax.tree_util.tree_map_with_path(plain, state)
 
 
 def _typed(state: PyTree) -> PyTree:
-    """A state as an experiment knows it, of what `_plain` gives."""
+    """A state, or a network, as an experiment knows it, of what `_plain` gives."""
     return jax.tree.map(
         lambda node: jax.random.wrap_key_data(node.data, impl=node.implementation) if _is_key(node) else node,
         state,
@@ -89,6 +99,10 @@ def _typed(state: PyTree) -> PyTree:
 
 def _is_key(node: Any) -> bool:
     return isinstance(node, KeyData)
+
+
+def _leaves(tree: PyTree) -> tuple[Any, ...]:
+    return tuple(jax.tree.leaves(tree))
 
 
 # Networks of other trials, in fields of an experiment
@@ -119,7 +133,7 @@ def _by_shapes(trial: ExperimentTrial) -> ExperimentTrial:
                 f"{place(trial.experiment, 'init')}: the field {field} names a trial of a store, which a plan finds: "
                 "sweeper run SPACE --dry-run checks this experiment"
             )
-        kept = form_of(start.as_trial.model_copy(update={"seed": trial.seed})).kept
+        kept = _beginning(start.as_trial.model_copy(update={"seed": trial.seed})).kept
         shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((*lanes, *leaf.shape), leaf.dtype), kept)
         seen = replaced(seen, path, start.model_copy(update={"kept": shapes}))
     return seen
@@ -266,29 +280,92 @@ def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
     return (on_gpu or _made_of(trial)).shapes
 
 
+# Structures
+
+
+class Beginning(NamedTuple):
+    """What shapes say of the state before the first step, with shapes in place of arrays and keys as `KeyData`."""
+
+    state: PyTree
+    kept: PyTree  # what a store keeps of it
+    lasts: bool  # whether its structure is the same in every trace
+
+
+_beginnings: dict[Any, Beginning] = {}
+"""By the structure of the trial."""
+
+
+def _beginning(trial: ExperimentTrial) -> Beginning:
+    """What shapes say of the first state of a trial, or of stacked trials."""
+    structure = jax.tree.structure(_bare(trial))
+    if structure not in _beginnings:
+        one, data, experiment = _one_by_shapes(trial), _shapes_of_data(trial), trial.experiment
+        with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX, also in a driver
+            with attributed(experiment, "init"):
+                state = jax.eval_shape(_first, one, data)
+            if not jax.tree.leaves(state):
+                raise broken(experiment, "init", "a state without arrays", "a pytree of arrays")
+            with attributed(experiment, "network"):
+                again, kept = jax.eval_shape(_first_and_kept, one, data)
+        if (other := first_difference(named_leaves(state), named_leaves(again))) is not None:
+            name, now, then = other
+            raise broken(experiment, "init", f"another state at each call ({name}: {now}, then {then})", "the same")
+        lasts = _equal(jax.tree.structure(state), jax.tree.structure(again))
+        _beginnings[structure] = Beginning(state, kept, lasts)
+    return _beginnings[structure]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two structures are equal; those that cannot be compared, as they hold values of a trace, are not."""
+    try:
+        return bool(one == other)
+    except Exception:  # whatever the `__eq__` of a static field raises
+        return False
+
+
+def _first(trial: ExperimentTrial, data: PyTree) -> PyTree:
+    return _plain(_own(trial).init(_before(trial, data)))
+
+
+def _first_and_kept(trial: ExperimentTrial, data: PyTree) -> tuple[PyTree, PyTree]:
+    state = _own(trial).init(_before(trial, data))
+    return _plain(state), _plain(_own(trial).network(state))
+
+
+def _before(trial: ExperimentTrial, data: PyTree) -> Step:
+    return Step(trial.keys().start, jnp.int32(0), trial.steps, data)
+
+
+def _structure(trial: ExperimentTrial, data: PyTree) -> Any:
+    """The structure of a state in the program that is traced. No result needs the arrays that `init` makes there."""
+    state, _, lasts = _beginning(trial)
+    return jax.tree.structure(state if lasts else _first(trial, data))
+
+
 # Training
 
 
-def _init(trial: ExperimentTrial, data: PyTree, network: PyTree = None) -> ExperimentState:
-    at = Step(trial.keys().start, jnp.int32(0), trial.steps, data)
-    state = _own(trial).init(at) if network is None else _own(trial).start_from(_typed(network), at)
-    return ExperimentState(_plain(state), jnp.int32(0), jnp.int32(0))
-
-
-def _numbers(trial: ExperimentTrial, data: PyTree, now: ExperimentState) -> tuple[PyTree, dict[str, Float[Array, ""]]]:
-    """The next state of the experiment, and the numbers of the step in float32, in the order of their names."""
-    key = jax.random.fold_in(trial.keys().training, now.step)
-    after, numbers = _own(trial).step(_typed(now.network), Step(key, now.step, trial.steps, data))
-    return _plain(after), {name: jnp.asarray(numbers[name], jnp.float32) for name in sorted(numbers)}
+def _init(trial: ExperimentTrial, data: PyTree, network: Sequence[Any] | None = None) -> ExperimentState:
+    """The state before the first step; of a trial that starts from a network, of its arrays."""
+    if network is None:
+        state = _first(trial, data)
+    else:
+        _, kept, lasts = _beginning(trial)
+        structure = jax.tree.structure(kept if lasts else _first_and_kept(trial, data)[1])
+        state = _plain(_own(trial).start_from(_typed(structure.unflatten(network)), _before(trial, data)))
+    return ExperimentState(_leaves(state), jnp.int32(0), jnp.int32(0))
 
 
 def _step(
-    trial: ExperimentTrial, data: PyTree, now: ExperimentState
+    trial: ExperimentTrial, structure: Any, data: PyTree, now: ExperimentState
 ) -> tuple[ExperimentState, dict[str, Float[Array, ""]]]:
-    after, numbers = _numbers(trial, data, now)
+    """The state after a step, and its numbers in float32, in the order of their names."""
+    at = Step(jax.random.fold_in(trial.keys().training, now.step), now.step, trial.steps, data)
+    after, given = _own(trial).step(_typed(structure.unflatten(now.network)), at)
+    numbers = {name: jnp.asarray(given[name], jnp.float32) for name in sorted(given)}
     strange = ~jnp.isfinite(jnp.stack(list(numbers.values())))
     failure = jnp.where(now.failure > 0, now.failure, jnp.where(strange.any(), 1 + jnp.argmax(strange), 0))
-    moved = ExperimentState(after, now.step + 1, now.failure)
+    moved = ExperimentState(_leaves(_plain(after)), now.step + 1, now.failure)
     kept = jax.tree.map(lambda new, old: jnp.where(failure == 0, new, old), moved, now)
     return kept._replace(failure=failure.astype(jnp.int32)), numbers
 
@@ -308,14 +385,15 @@ def advance(
     """`length` steps of every lane and the means over them; nothing is read by the host in between."""
 
     def run(trial: ExperimentTrial, state: ExperimentState) -> tuple[ExperimentState, dict[str, Float[Array, ""]]]:
-        moved, numbers = jax.lax.scan(lambda now, _: _step(trial, data, now), state, length=length)
+        structure = _structure(trial, data)
+        moved, numbers = jax.lax.scan(lambda now, _: _step(trial, structure, data, now), state, length=length)
         return moved, jax.tree.map(jnp.mean, numbers)
 
     return _over_lanes(run, trials, state)
 
 
 def _start(trials: ExperimentTrial, networks: PyTree = None) -> ExperimentState:
-    data = data_of(trials)
+    data, networks = data_of(trials), None if networks is None else _leaves(networks)
     return compilation.kept(init, trials, data, networks, runs_once=True)(trials, data, networks)
 
 
@@ -332,8 +410,8 @@ def _programs(trials: ExperimentTrial) -> list[tuple[Callable[..., Any], tuple[A
     programs = [(init, (trials, data)), (functools.partial(advance, length=1), (trials, state, data))]
     if _can_start(trials.experiment):
         lanes = np.shape(trials.seed)
-        kept = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((*lanes, *leaf.shape), leaf.dtype), form_of(trials).kept)
-        programs.append((init, (trials, data, kept)))
+        kept = [jax.ShapeDtypeStruct((*lanes, *leaf.shape), leaf.dtype) for leaf in _leaves(_beginning(trials).kept)]
+        programs.append((init, (trials, data, tuple(kept))))
     return programs
 
 
@@ -360,7 +438,6 @@ class Form(NamedTuple):
 
     curves: tuple[str, ...]  # names of the training curves
     outcomes: tuple[str, ...]  # names of the outcomes of an evaluation
-    kept: PyTree  # what a store keeps of a state, with shapes in place of arrays
 
 
 _forms: dict[Any, Form] = {}
@@ -372,20 +449,22 @@ def form_of(trial: ExperimentTrial) -> Form:
 
     Every method is traced by shapes: nothing is computed, and no device is needed.
     """
-    bare = _bare(trial)
-    structure = jax.tree.structure(bare)
+    structure = jax.tree.structure(_bare(trial))
     if structure not in _forms:
-        lanes = np.ndim(trial.seed)
-        one = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf)[lanes:], np.int32 if _whole(leaf) else np.float32), bare
-        )
         with vectorisation.built_for("cpu"):  # to ask which platform this is would start JAX, also in a driver
-            _forms[structure] = _form(_by_shapes(one), trial)
+            _forms[structure] = _form(_one_by_shapes(trial), trial)
     return _forms[structure]
 
 
-def _whole(leaf: Any) -> bool:
-    return np.issubdtype(jnp.result_type(leaf), np.integer)
+def _one_by_shapes(trial: ExperimentTrial) -> ExperimentTrial:
+    """A trial, or one of stacked trials, with shapes in place of its leaves and of the networks in its fields."""
+
+    def one(leaf: Any) -> jax.ShapeDtypeStruct:
+        kind = np.int32 if jnp.issubdtype(jnp.result_type(leaf), np.integer) else np.float32
+        return jax.ShapeDtypeStruct(np.shape(leaf)[lanes:], kind)
+
+    lanes = np.ndim(trial.seed)
+    return _by_shapes(jax.tree.map(one, _bare(trial)))
 
 
 def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
@@ -397,23 +476,33 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
         with attributed(experiment, method):
             return jax.eval_shape(function, trial, *arguments)
 
-    start = traced("init", _init, data)
-    if not jax.tree.leaves(start.network):
-        raise broken(experiment, "init", "a state without arrays", "a pytree of arrays")
+    begun, kept, lasts = _beginning(named)
+    number: Any = jax.ShapeDtypeStruct((), np.int32)
+    start = ExperimentState(_leaves(begun), number, number)
     seen: dict[str, Any] = {}
 
+    def require_like_init(method: str, state: PyTree, structure: Any, what: str = "a state") -> None:
+        by_shapes = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype), state)
+        if (other := first_difference(named_leaves(begun), named_leaves(by_shapes))) is not None:
+            leaf, must, is_now = other
+            given = f"{what} whose leaf {leaf or 'alone'} is {is_now}"
+            raise broken(experiment, method, given, f"{must}, as in that of init")
+        if (unlike := _unlike(structure, jax.tree.structure(state))) is not None:
+            raise broken(experiment, method, *unlike)
+
     def step(trial: ExperimentTrial, now: ExperimentState, data: PyTree) -> PyTree:
-        key = jax.random.fold_in(trial.keys().training, now.step)
-        returned = _own(trial).step(_typed(now.network), Step(key, now.step, trial.steps, data))
+        key, structure = jax.random.fold_in(trial.keys().training, now.step), _structure(trial, data)
+        returned = _own(trial).step(_typed(structure.unflatten(now.network)), Step(key, now.step, trial.steps, data))
         if not isinstance(returned, tuple) or len(returned) != 2 or not isinstance(returned[1], Mapping):
             raise broken(experiment, "step", _described(returned), "a tuple of the next state and a mapping of numbers")
         for name, value in returned[1].items():
             check_array(experiment, "step", f"{name!r}", value, np.number)
         seen["curves"] = tuple(sorted(returned[1]))
-        return _plain(returned[0])
+        after = _plain(returned[0])
+        require_like_init("step", after, structure)
+        return _leaves(after)
 
-    after = traced("step", step, start, data)
-    _require_alike(experiment, "step", "a state", after, start.network)
+    traced("step", step, start, data)
     if not seen["curves"]:
         raise broken(experiment, "step", "no number", "at least one for the training curves, such as the loss")
     for name in seen["curves"]:
@@ -438,25 +527,36 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
         check_array(experiment, "evaluate", f"outcomes[{name!r}]", values, np.generic, input=None)
     if len({len(values.shape) and values.shape[0] for values in outcomes.values()}) > 1:
         raise broken(experiment, "evaluate", "outcomes of different lengths", "one entry for every input")
-    kept = traced("network", _kept, start.network)
+
+    def started(trial: ExperimentTrial, network: Sequence[Any], data: PyTree) -> None:
+        structure = jax.tree.structure(kept if lasts else _first_and_kept(trial, data)[1])
+        state = _plain(_own(trial).start_from(_typed(structure.unflatten(network)), _before(trial, data)))
+        # A structure that does not last is made anew, by `init`, in whatever follows.
+        wanted = jax.tree.structure(begun if lasts else state)
+        require_like_init("start_from", state, wanted, f"{tried}, a state")
+
     if _can_start(experiment):
         tried = "from the network that this experiment keeps itself"
         try:
-            begun = traced("start_from", _init, data, kept).network
+            traced("start_from", started, _leaves(kept), data)
         except ContractError as error:
+            if tried in str(error):
+                raise
             raise ContractError(f"{error} (tried {tried}: a trial starts from one of the same shapes)") from None
-        _require_alike(experiment, "start_from", f"{tried}, a state", begun, start.network)
-    return Form(seen["curves"], tuple(outcomes), kept)
+    return Form(seen["curves"], tuple(outcomes))
 
 
-def _require_alike(experiment: Experiment, method: str, what: str, state: PyTree, first: PyTree) -> None:
-    """Refuse a state that is not of the form of the first one, with the first leaf that differs."""
-    if shapes(state) == shapes(first):
-        return
-    if (difference := first_difference(named_leaves(first), named_leaves(state))) is None:
-        raise broken(experiment, method, f"{what} {shapes(state)}", f"like that of init, {shapes(first)}")
-    leaf, must, is_now = difference
-    raise broken(experiment, method, f"{what} whose leaf {leaf or 'alone'} is {is_now}", f"{must}, as in that of init")
+def _unlike(wanted: Any, given: Any) -> tuple[str, str] | None:
+    """What a structure with the wanted leaves gives and must give; None if it is equal to the wanted one."""
+    if _equal(wanted, given):
+        return None
+    pairs = zip(wanted.children(), given.children(), strict=False)
+    inner = next((found for pair in pairs if (found := _unlike(*pair)) is not None), None)
+    one, other = (node.node_data()[0].__name__ for node in (wanted, given))
+    if inner is not None or one != other:
+        return inner or (f"a state with a {other} where init has a {one}", "like that of init")
+    must = "those of init: make what changes from step to step of arrays (optax.inject_hyperparams for an optimiser)"
+    return f"a state whose {other} has other functions or static fields than that of init", must
 
 
 def _can_start(experiment: Experiment) -> bool:
@@ -482,9 +582,9 @@ def _described(value: Any) -> str:
 # Evaluation
 
 
-def _evaluated(trial: ExperimentTrial, network: PyTree, step: Int[Array, ""], data: PyTree) -> Evaluated:
+def _evaluated(trial: ExperimentTrial, network: Sequence[Any], step: Int[Array, ""], data: PyTree) -> Evaluated:
     at = Step(trial.keys().evaluation, step, trial.steps, data)
-    found = _own(trial).evaluate(_typed(network), at)
+    found = _own(trial).evaluate(_typed(_structure(trial, data).unflatten(network)), at)
     if isinstance(found, Evaluated):
         return found
     if not isinstance(found, Mapping):
@@ -492,15 +592,15 @@ def _evaluated(trial: ExperimentTrial, network: PyTree, step: Int[Array, ""], da
     return Evaluated(found)
 
 
-def _evaluation(trial: ExperimentTrial, network: PyTree, step: Int[Array, ""], data: PyTree) -> tuple[Any, Any]:
+def _evaluation(trial: ExperimentTrial, network: Sequence[Any], step: Int[Array, ""], data: PyTree) -> tuple[Any, Any]:
     found = _evaluated(trial, network, step, data)
     return tuple(
         {name: jnp.asarray(value, jnp.float32) for name, value in of.items()} for of in (found.metrics, found.outcomes)
     )  # type: ignore[return-value]  # two of them
 
 
-def _kept(trial: ExperimentTrial, network: PyTree) -> PyTree:
-    return _plain(_own(trial).network(_typed(network)))
+def _kept(trial: ExperimentTrial, network: Sequence[Any], data: PyTree) -> PyTree:
+    return _plain(_own(trial).network(_typed(_structure(trial, data).unflatten(network))))
 
 
 class Experiments(Kind[ExperimentTrial]):
@@ -529,14 +629,19 @@ class Experiments(Kind[ExperimentTrial]):
         return dict(curves)
 
     def kept(self, trial: ExperimentTrial, network: PyTree) -> PyTree:
-        return jax.tree.map(np.asarray, trial.experiment.network(network))
+        state, _, lasts = _beginning(trial)
+        if lasts or type(trial.experiment).network is Experiment.network:
+            return jax.tree.map(np.asarray, trial.experiment.network(jax.tree.structure(state).unflatten(network)))
+        data = data_of(trial)
+        program = compilation.kept(_kept, trial, network, data, runs_once=True)
+        return jax.tree.map(np.asarray, program(trial, network, data))
 
     def built(self, trial: ExperimentTrial) -> PyTree:
-        return form_of(trial).kept
+        return _beginning(trial).kept
 
     def restored(self, trial: ExperimentTrial, kept: PyTree) -> PyTree:
-        data = data_of(trial)
-        return compilation.kept(_init, trial, data, kept, runs_once=True)(trial, data, kept).network
+        data, network = data_of(trial), _leaves(kept)
+        return compilation.kept(_init, trial, data, network, runs_once=True)(trial, data, network).network
 
     def misfit(self, trial: ExperimentTrial, changed: ExperimentTrial) -> str | None:
         difference = first_difference(named_leaves(self.startable(changed)), named_leaves(self.built(trial)))
@@ -549,7 +654,7 @@ class Experiments(Kind[ExperimentTrial]):
         if not _can_start(trial.experiment):
             must = "all of it, as there is no method start_from that makes a state of a part"
             raise broken(trial.experiment, "network", "a part of the state", must)
-        return form_of(trial).kept
+        return _beginning(trial).kept
 
     def by_shapes(self, trial: ExperimentTrial) -> ExperimentTrial:
         return _by_shapes(trial)
@@ -562,7 +667,11 @@ class Experiments(Kind[ExperimentTrial]):
         return {name: mode == "max" for name, mode in trial.experiment.metrics.items()}
 
     def checks_by_shapes(self, trial: ExperimentTrial, keep: Keep) -> Checks:
-        return {trial.words: lambda: keep(form_of(trial).kept, trial.experiment, "network")}
+        def check() -> None:
+            form_of(trial)
+            keep(_beginning(trial).kept, trial.experiment, "network")
+
+        return {trial.words: check}
 
     def trace_programs(self, trial: ExperimentTrial, traced: Traced) -> None:
         experiment = trial.experiment
@@ -571,10 +680,10 @@ class Experiments(Kind[ExperimentTrial]):
         traced(experiment, "data", lambda _: jnp.asarray(np.frombuffer((made.digest or "").encode(), np.uint8)))
         data = made.shapes
         state = traced(experiment, "init", _init, data)
-        traced(experiment, "step", _step, data, state)
+        traced(experiment, "step", lambda trial, *now: _step(trial, _structure(trial, data), *now), data, state)
         traced(experiment, "evaluate", _evaluation, state.network, state.step, data)
         if _can_start(experiment):
-            traced(experiment, "start_from", _init, data, form_of(trial).kept)
+            traced(experiment, "start_from", _init, data, _leaves(_beginning(trial).kept))
 
     def examples(self, kind: plugins.Kind, name: str) -> list[ExperimentTrial]:
         # A schedule has room for its warm-up.

@@ -74,7 +74,15 @@ _NEEDS_A_VALUE = (
 
 
 def _of_traced(error: Exception) -> str | None:
-    """What to do about Python code that needs a value while a program is traced; None for any other error."""
+    """What to do about Python code that needs a value while a program is traced, or has one of another trace.
+
+    None for any other error.
+    """
+    if isinstance(error, jax.errors.UnexpectedTracerError):
+        return (
+            "it uses a value that JAX made while another program was traced: a function with functools.cache, or a "
+            "global, must keep arrays of numpy, none of JAX"
+        )
     if not isinstance(error, _NEEDS_A_VALUE):
         return None
     first, _, rest = message_of(error).partition("\n")
@@ -111,8 +119,8 @@ def check_name(plugin: object, method: str, name: Any, others: Iterable[str] = (
     from sweeper.trial import columns  # asks the kinds of trial, which are made of this module
 
     must = None
-    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None:
-        must = "a word of letters, digits and _, a letter first"
+    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*(/[A-Za-z0-9_]+)*", name) is None:
+        must = "a word of letters, digits and _, a letter first, or several with / between them"
     elif name.lower() in columns.TAKEN or name.lower().startswith(columns.OF_ENTRIES):
         must = "another name: tables have, or may have, such a column"
     elif alike := {other for other in map(str, (*columns.METRICS, *others)) if other.lower() == name.lower()} - {name}:
@@ -133,10 +141,3 @@ def check_batch(plugin: object, method: str, batch: PyTree, count: int | None = 
         raise broken(plugin, method, shapes, expected)
     (length,) = lengths
     return length or 0
-
-
-def shapes(tree: PyTree) -> str:
-    """Structure, types and shapes of a tree in words."""
-    leaves, structure = jax.tree.flatten(tree)
-    forms = [f"{jax.numpy.result_type(leaf)}{list(np.shape(leaf))}" for leaf in leaves]
-    return str(structure.unflatten(forms)).replace("'", "") if forms else "no arrays"

@@ -11,6 +11,7 @@ A setting is what trials share that are equal in all entries but the training se
 
 import functools
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +52,23 @@ CACHED = 2**14
 # Entries
 
 
-@functools.lru_cache(CACHED)
 def entries(spec: str) -> Mapping[str, Any]:
-    """Every entry by its dotted path, also those not written at their value, of JSON as in the column `spec`."""
+    """Every entry by its dotted path, also those not written at their value, of JSON as in the column `spec`.
+
+    The training seeds of a setting share the entries, but for the seed.
+    """
+    seeds = list(_SEED.finditer(spec))
+    if len(seeds) != 1:
+        return _entries(spec)
+    start, end = seeds[0].span(1)
+    return {**_entries(f"{spec[:start]}0{spec[end:]}"), "seed": int(spec[start:end])}
+
+
+_SEED = re.compile(r'"seed": ?(\d+)')
+
+
+@functools.lru_cache(CACHED)
+def _entries(spec: str) -> Mapping[str, Any]:
     return entries_of(from_json(spec))
 
 
@@ -167,10 +182,8 @@ def shown_entries(
     places = {path: place for place, path in enumerate(written)}
 
     def place(path: str) -> int:
-        """That of the entry, or of what stands for it: a name for its record, a trial or sweep for its setting."""
-        above, _, end = path.rpartition(".")
-        written_as = {"name": [above], "setting": [above, f"{above}.trial", f"{above}.sweep"]}.get(end, [])
-        return next((places[each] for each in (path, *written_as) if each in places), len(places))
+        """That of the entry; a name may be written in place of its record."""
+        return places.get(path, places.get(path.removesuffix(".name"), len(places)))
 
     differing = varying(records) if among is None else sorted(sorted(among), key=_order)
     paths = sorted(differing, key=lambda path: -1 if path in LEADING else place(path))

@@ -7,7 +7,8 @@ many trials in one compiled program, checkpoints the state, resumes from it bit 
 
 Invariants:
     - An experiment is pure: it keeps nothing in itself, and all randomness comes from keys.
-    - A state has the same structure, shapes and types after every step.
+    - A state has the same structure, shapes and types after every step. Its functions and static fields are those that
+      `init` makes; a step passes them on.
     - Fields that are `Traced` are numbers of the compiled program, so that trials that differ in these only share one
       program. A method may compute with them, and may not decide by them with a Python `if`. All other fields are
       structure: each of their values costs a compilation.

@@ -92,7 +92,7 @@ class LoadedCode:
         if different:
             raise OtherCodeError(
                 f"{', '.join(sorted(different))}: changed after this process had loaded the code, which may now be a "
-                "mixture; start again (in a notebook restart the kernel)"
+                "mixture, also after importlib.reload; start again (in a notebook restart the kernel)"
             )
         self._stamps = stamps
 

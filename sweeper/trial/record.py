@@ -163,19 +163,37 @@ def canonical(value: Any) -> Any:
 
 def _written(spec: Spec) -> dict[str, Any]:
     """The fields of a record as plain data, without those that mean "as before"."""
-    names = type(spec).model_fields.keys() - marks(type(spec), _BroughtMarker).keys()
-    every = {name: canonical(getattr(spec, name)) for name in type(spec).model_fields if name in names}
-    as_before = {
-        name: canonical(mark.at) if mark.same_as is None else every[mark.same_as]
-        for name, mark in marks(type(spec), Unwritten).items()
+    brought = marks(type(spec), _BroughtMarker)
+    plain = {
+        name: each if type(each) in _PLAIN else canonical(each)
+        for name, each in values(spec).items()
+        if name not in brought
     }
-    return {name: value for name, value in every.items() if name not in as_before or value != as_before[name]}
+    for name, mark in marks(type(spec), Unwritten).items():
+        if plain[name] == (canonical(mark.at) if mark.same_as is None else plain[mark.same_as]):
+            del plain[name]
+    return plain
+
+
+_PLAIN = {str, int, bool, type(None)}
+"""Types of values that are plain data as they are."""
+
+
+@functools.cache
+def _fields(record: type[Spec]) -> tuple[str, ...]:
+    return tuple(record.model_fields)
+
+
+def values(spec: Spec) -> dict[str, Any]:
+    """The values of the fields of a record by name; a store has thousands of records, and pydantic is slower."""
+    own = spec.__dict__
+    return {name: own[name] for name in _fields(type(spec))}
 
 
 def _flatten(spec: Spec) -> tuple[tuple[Any, ...], Any]:
-    traced, values = marks(type(spec), _TracedMarker), {name: getattr(spec, name) for name in type(spec).model_fields}
-    children = {name: value for name, value in values.items() if name in traced or isinstance(value, Spec)}
-    static = tuple((name, value) for name, value in values.items() if name not in children)
+    traced, every = marks(type(spec), _TracedMarker), values(spec)
+    children = {name: value for name, value in every.items() if name in traced or isinstance(value, Spec)}
+    static = tuple((name, value) for name, value in every.items() if name not in children)
     return tuple(children.values()), (tuple(children), static)
 
 

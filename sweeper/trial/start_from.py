@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import model_validator
 
 from sweeper.trial.field_types import ListOf
-from sweeper.trial.record import Spec, Unwritten
+from sweeper.trial.record import Spec, Unwritten, values
 
 T = TypeVar("T", bound=Spec)
 
@@ -70,8 +70,7 @@ AnyStart = Annotated[StartFrom | None, Unwritten(None)]
 
 def starts_in(record: Spec, place: str = "") -> Iterator[tuple[str, StartFrom]]:
     """Dotted path and record of every trial that a record names, but for those that these trials name themselves."""
-    for name in type(record).model_fields:
-        value = getattr(record, name)
+    for name, value in values(record).items():
         if isinstance(value, StartFrom):
             yield f"{place}{name}", value
         elif isinstance(value, Spec):

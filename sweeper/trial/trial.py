@@ -24,7 +24,7 @@ from pydantic_core import from_json
 
 from sweeper.trial import loaded_code, plugins
 from sweeper.trial.kinds import Declared, Traits, declared_with, entry_of, kind_with
-from sweeper.trial.record import Spec, Unwritten, canonical, marks
+from sweeper.trial.record import Spec, Unwritten, canonical, marks, values
 from sweeper.trial.remembered import remembered
 from sweeper.trial.start_from import StartFrom, replaced, starts_in
 
@@ -150,8 +150,7 @@ def used_plug_ins(trials: Iterable[Trial]) -> set[tuple[plugins.Kind, str]]:
 
 def _plug_ins(record: Spec, place: str = "") -> Iterator[tuple[str, plugins.Kind, Any]]:
     """Path, kind and record of the plug-ins in a record, but for those of other trials that it names."""
-    for name in type(record).model_fields:
-        value = getattr(record, name)
+    for name, value in values(record).items():
         if isinstance(value, Spec) and not isinstance(value, StartFrom):
             if (kind := getattr(type(value), "KIND", None)) is not None:
                 yield f"{place}{name}", kind, value

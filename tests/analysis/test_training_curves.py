@@ -66,7 +66,7 @@ def trains(store, trial_ids, step=200, losses=(0.5, 0.25), notes=None):
     count = len(trial_ids)
     sound = {
         "step": step, "curves": points, "strides": [], "evaluations": [], "seconds": SECONDS,
-        "lane_steps": [step] * count, "lanes": count, "arithmetics": [],
+        "lane_steps": [step] * count, "lanes": count, "arithmetics": [], "raised": [None] * count,
     }  # fmt: skip
     sound = sound if notes is None else notes and sound | notes
     weights = {"weights": np.zeros(3)}

@@ -1,7 +1,6 @@
 """A sweep that is a single pack trains in the driver, and its bits are those of Ray."""
 
 import os
-import re
 import signal
 import tempfile
 from pathlib import Path
@@ -96,7 +95,6 @@ def test_a_single_pack_needs_no_ray_and_what_is_missing_is_found(folder):
 def test_what_a_plug_in_raises_is_a_failed_row_with_the_sentence_of_its_author(folder):
     text = ended(folder, "raising.yaml", "--results", "raising", code=1, program=("-c", WITHOUT_RAY))
     assert "3 x ValueError: the point is lost,; and the walk with it (experiments/raising.py, line" in text
-    assert re.search(r"trial \w+ and 2 more of its pack failed: ValueError: the point is lost", text)
     assert "INTERNAL" not in text
     assert "3 of 3 trials are not finished" in text
     rows = Store.open(folder / "raising").trials().to_pylist()

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sweeper.analysis import ready_questions, results
+from sweeper.analysis import ready_questions, results, sql
 from sweeper.analysis.figures import drawing
 from sweeper.analysis.results import Results, named
 from sweeper.analysis.status import odd_numbers
@@ -229,7 +229,8 @@ def test_lanes_together_agree_with_lanes_in_turns(undisturbed, pack):
         stacked = stack(trials)
         trainer = trainer_of(stacked)
         state, _ = trainer.stride(stacked, trainer.start(stacked), 12)
-        return np.asarray(state.network["place"])
+        _, place, _ = state.network
+        return np.asarray(place)
 
     in_turns = trained(pack.trials)
     np.testing.assert_allclose(trained(together), in_turns, rtol=1e-5)
@@ -241,7 +242,7 @@ def test_lanes_together_agree_with_lanes_in_turns(undisturbed, pack):
 
 
 def begun(trials: list[Any], store: Store) -> Any:
-    """The first states of trials that start from the trials of a pack."""
+    """The arrays of the first states of trials that start from the trials of a pack: key, place and walked."""
     return PackRun(Pack(tuple(trials)), list(map(trial_id, trials)), destination(store)).training.state.network
 
 
@@ -252,10 +253,10 @@ def from_each(pack, **fields) -> list[Any]:
 
 def test_a_training_starts_from_what_another_has_kept_whatever_interrupts_it(pack, undisturbed, tmp_path):
     trials = from_each(pack, rate=0.2)
-    state = begun(trials, undisturbed)
+    _, place, walked = begun(trials, undisturbed)
     for lane, key in enumerate(pack.trial_ids):
-        np.testing.assert_array_equal(state["place"][lane], load(key, undisturbed).network["place"])
-    assert state["walked"].tolist() == [0, 0]
+        np.testing.assert_array_equal(place[lane], load(key, undisturbed).network["place"])
+    assert walked.tolist() == [0, 0]
 
     whole, killed = (Store.open(tmp_path / name) for name in ("whole", "killed"))
     for store in (whole, killed):
@@ -273,10 +274,10 @@ def test_a_training_that_keeps_its_whole_state_goes_on_with_it(tmp_path):
     store, first = Store.open(tmp_path), toy_trial(name="wholly")
     run_pack(Pack((first,)), destination(store))
     (second,) = from_each(Pack((first,)), name="wholly", steps=3)
-    state = begun([second], store)
+    key, _, walked = begun([second], store)
     kept = store.weights(store.seals()[trial_id(first)])
-    assert state["walked"].tolist() == [12]
-    np.testing.assert_array_equal(state["key"].data[0], kept["key.data"])
+    assert walked.tolist() == [12]
+    np.testing.assert_array_equal(key[0], kept["key.data"])
 
 
 def test_an_experiment_that_does_not_say_what_the_rest_is_starts_from_no_other():
@@ -420,3 +421,13 @@ def test_data_that_were_edited_start_a_pack_anew_and_rows_of_both_are_told(tmp_p
         assert line.startswith("trained on several data by one code")
         assert line.count("2 trials") == 2
         assert odd_numbers(rows[:1]) == []
+
+
+def test_metrics_and_curves_may_be_grouped_by_a_slash(tmp_path):
+    text = TOY.replace('"reach"', '"val/reach"').replace('"pace"', '"train/pace"').replace('"toy"', '"slashes"')
+    (tmp_path / "own").mkdir()
+    with project(tmp_path / "own", slashes=text):
+        run_pack(Pack((toy_trial(name="slashes"),)), destination(store := Store.open(tmp_path / "store")))
+        asked = sql.frame('select t."val/reach", c.value from trials t join curves c using (trial_id)', store)
+    assert len(asked) == 12
+    assert asked.notna().all(axis=None)

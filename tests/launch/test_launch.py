@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import py_compile
 import re
 import signal
 import time
@@ -237,6 +238,13 @@ def test_the_copy_is_what_is_rehearsed():
         rehearse(snapshot, coloring_trial())
 
 
+def test_no_process_compiles_a_module_again():
+    py_compile.compile(str(plugins.PACKAGE / "messages.py"))
+    with code_snapshot([]) as snapshot:
+        ran = python("-P", "-v", "-c", "import sweeper.messages", cwd=snapshot.project, **snapshot.environment())
+    assert re.search(rf"code object from '{snapshot.packages}/sweeper/__pycache__/messages\.", ran.stderr)
+
+
 def test_a_start_that_fails_meanwhile_ends_the_rehearsal():
     with code_snapshot([]) as snapshot:
         (snapshot.packages / "sweeper" / "packs" / "rehearsal.py").write_text("import time; time.sleep(20)")
@@ -324,7 +332,8 @@ def test_the_copy_has_code_and_what_plug_ins_or_the_space_name(tmp_path, express
         (tmp_path / name).touch()
     text = TOY.replace("return jnp.linspace", f"_ = {expression}; return jnp.linspace")
     with toy_project(tmp_path, toy=text), code_snapshot([toy_trial()], space) as snapshot:
-        files = {str(path.relative_to(snapshot.project)) for path in snapshot.project.rglob("*") if path.is_file()}
+        every = [path.relative_to(snapshot.project) for path in snapshot.project.rglob("*") if path.is_file()]
+    files = {str(path) for path in every if path.suffix != ".pyc"}
     assert files == {"experiments/toy.py", "sub/helpers.py", "tasks/mine.py", *copied}
 
 
@@ -366,7 +375,7 @@ def test_a_start_that_gets_no_cluster_ends_with_the_reason_unless_a_signal_came(
     monkeypatch.setattr(launch, "connected", refused)
     store = Store.open(tmp_path / "results")
     planned = events.SweepPlanned("quick", trials=0, done=0, failed=0, steps={}, programs=0)
-    source = plan.ListedWork(plan.plan((), None, {}, frozenset()))
+    source = plan.ListedWork(plan.plan({}, None, {}, frozenset()))
     job = launch.Job(source, lambda: planned, store, PROVENANCE, Resources(), launch.Training())
     heartbeats = heartbeat_writer.HeartbeatWriter(store, "", lambda: None)
     with pytest.raises(on_cluster.SweepError, match=str(error)) as ended:

@@ -53,7 +53,8 @@ class Driver:
         self.now = 0.0
         work = PAIR
         self.store, self.heard = Store.open(folder), Heard()
-        self.source = plan.ListedWork(plan.plan(work.pack.trials, None, {}, plan.done_statuses(False, False)))
+        planned = dict(zip(work.pack.trial_ids, work.pack.trials, strict=True))
+        self.source = plan.ListedWork(plan.plan(planned, None, {}, plan.done_statuses(False, False)))
         assert self.source.next() == work
         self.errors = tune_callback.TrialErrors()
         self.errors.latest = ActorDiedError()
@@ -61,7 +62,7 @@ class Driver:
         origin = provenance.capture("test")
         job = Job(self.source, lambda: planned, self.store, origin, Resources(), work_kind)
         stream = Stream([self.heard.hear], warn=print)
-        orders: Any = SimpleNamespace(leave=SimpleNamespace(remote=lambda: None))
+        orders: Any = SimpleNamespace(leave=lambda: None)
         self.interruption = Interruption()
         self.patience = tune_callback.Patience(clock=lambda: self.now)
         self.callback = tune_callback.SweepCallback(job, stream, self.interruption, orders, self.errors, self.patience)

@@ -136,9 +136,9 @@ def test_a_tune_trial_ends_with_a_long_pack(tmp_path):
 def test_a_worker_says_that_it_makes_data_before_the_first_pack_of_a_cell(tmp_path):
     worker = Worker(PAIR, tmp_path)
     worker._cell = ()
-    assert [worker.step()["report"].progress.phase for _ in range(2)] == ["preparing", "compiling"]
+    assert [worker.step()["reports"][0].progress.phase for _ in range(2)] == ["preparing", "compiling"]
     worker.reset_config(encoded(PAIR))
-    assert worker.step()["report"].progress.phase == "compiling"
+    assert worker.step()["reports"][0].progress.phase == "compiling"
 
 
 def test_a_worker_told_to_stop_early_commits_what_it_has(tmp_path):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from sweeper.launch import tune_worker
 from sweeper.launch.job import NetworkEvaluation, Report, Training, WorkKind, encoded
+from sweeper.launch.orders import Order
 from sweeper.launch.tune_worker import Pace
 from sweeper.packs import plan
-from sweeper.packs.orders import Order
 from sweeper.packs.packing import Pack, structure
 from sweeper.space.resources import Resources
 from sweeper.trial import provenance

@@ -175,10 +175,8 @@ def test_a_worker_takes_as_many_lanes_as_fit(undisturbed, tmp_path):
     assert _numbers(store) == _numbers(undisturbed)
 
 
-def test_a_lane_that_does_not_fit_alone_and_other_errors_end_the_run(undisturbed, tmp_path):
-    destination = Destination(Store.open(tmp_path), ORIGIN)
-    for device, lanes in ((Device(holds=0), 1), (Device(holds=2, message="INTERNAL: a kernel failed"), 3)):
-        run = pack_run.PackRun(PACK, PACK.trial_ids, destination, device.trainer)
-        with pytest.raises(jax.errors.JaxRuntimeError, match=device.message.split(":")[0]):
-            _finish(run)
-        assert run.training.lanes == lanes
+def test_a_lane_that_does_not_fit_alone_ends_the_run(undisturbed, tmp_path):
+    run = pack_run.PackRun(PACK, PACK.trial_ids, Destination(Store.open(tmp_path), ORIGIN), Device(holds=0).trainer)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
+        _finish(run)
+    assert run.training.lanes == 1

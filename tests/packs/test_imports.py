@@ -13,8 +13,6 @@ import json, sys
 modules = [sorted(sys.modules)]
 import sweeper
 modules.append(sorted(sys.modules))
-from sweeper.packs import orders
-modules.append(sorted(sys.modules))
 sys.modules["ray"] = None
 import sweeper.packs.pack_run, tasks.coloring, models.transformer
 from sweeper.trial import jax_settings
@@ -27,9 +25,8 @@ print(json.dumps([modules, jax_settings.changed()]))
 def test_what_waits_for_no_library_and_what_for_jax_alone():
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
     steps, changed = json.loads(python("-c", PROGRAM, env=clean, check=True).stdout)
-    bare, sweeper, orders, numerics = ({name.partition(".")[0] for name in names} for names in steps)
+    bare, sweeper, numerics = ({name.partition(".")[0] for name in names} for names in steps)
     assert sweeper - bare - sys.stdlib_module_names == {"sweeper"}
-    assert orders - bare - sys.stdlib_module_names == {"sweeper"}, "the process that keeps orders starts at once"
     assert "jax" in numerics
-    assert not [name for name in steps[3] if name.startswith("ray.")], "a pack runs where Ray is not installed"
+    assert not [name for name in steps[2] if name.startswith("ray.")], "a pack runs where Ray is not installed"
     assert changed == {}, "what is pinned is the default of this JAX"

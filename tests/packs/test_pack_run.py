@@ -123,7 +123,8 @@ def test_no_step_is_repeated_when_seeds_values_and_lanes_of_the_space_change(tmp
 
     def start(planned, lanes, strides):
         held = checkpointed_trials.holders(store, planned, lanes)
-        made = plan.plan(planned, lanes, store.committed(), plan.done_statuses(False, False), held)
+        by_id = {trial_id(trial): trial for trial in planned}
+        made = plan.plan(by_id, lanes, store.committed(), plan.done_statuses(False, False), held)
         for work in made.work:
             run = _run(store, work.pack, work.pending, segment=work.segment)
             for _ in range(strides()):

@@ -21,7 +21,8 @@ from tests.tiny_sweeps import with_seeds
 from tests.trials import coloring_trial
 
 TRIALS = [coloring_trial(seed=seed, objective={"q": q, "m": 2}) for q in (1.5, math.inf) for seed in range(2)]
-IDS = [trial_id(trial) for trial in TRIALS]
+PLANNED = {trial_id(trial): trial for trial in TRIALS}
+IDS = list(PLANNED)
 
 DONE = plan.done_statuses(early_stopping=False, retry_failed=False)
 
@@ -47,7 +48,7 @@ OPTUNA = (
 )
 def test_what_runs_is_planned_minus_done(committed, lanes, early_stopping, retry):
     statuses = plan.done_statuses(early_stopping, retry)
-    made = plan.plan(TRIALS, lanes, committed, statuses)
+    made = plan.plan(PLANNED, lanes, committed, statuses)
     done = {
         key
         for key, status in committed.items()
@@ -56,7 +57,7 @@ def test_what_runs_is_planned_minus_done(committed, lanes, early_stopping, retry
     }
     assert [key for work in made.work for key in work.pending] == [key for key in IDS if key not in done]
     assert set(made.committed) == done
-    fresh = plan.plan(TRIALS, lanes, {}, statuses)
+    fresh = plan.plan(PLANNED, lanes, {}, statuses)
     # A pack keeps its name and its lanes when trials are committed, so that its checkpoint still fits.
     assert {work.pack.pack_id for work in made.work} <= {work.pack.pack_id for work in fresh.work}
     assert (made.cells, made.packs) == (fresh.cells, fresh.packs)
@@ -64,7 +65,7 @@ def test_what_runs_is_planned_minus_done(committed, lanes, early_stopping, retry
 
 
 def test_lanes_are_for_execution_only():
-    narrow, wide = (plan.plan(TRIALS, lanes, {}, DONE) for lanes in (1, 4))
+    narrow, wide = (plan.plan(PLANNED, lanes, {}, DONE) for lanes in (1, 4))
     assert (narrow.cells, narrow.packs, wide.packs) == (1, 4, 1)
     assert list(narrow.trials) == list(wide.trials) == IDS
 
@@ -75,7 +76,7 @@ def test_the_first_pack_of_every_program_goes_first():
         for baseline in ("Aq_R", "AE_R", "Aq_r0", "AE_r0")
         for q in (1.5, 2.0)
     ]
-    source = plan.ListedWork(plan.plan(trials, None, {}, DONE))
+    source = plan.ListedWork(plan.plan({trial_id(trial): trial for trial in trials}, None, {}, DONE))
     order = [work.pack.trials[0].baseline.value for work in iter(source.next, None)]
     assert order == ["Aq_R", "Aq_r0", "Aq_R", "AE_R", "Aq_r0", "AE_r0"]
 
@@ -162,7 +163,7 @@ def test_a_search_of_which_conditions_leave_out_everything_ends_in_time(tmp_path
     path = tmp_path / "adaptive.yaml"
     path.write_text(OPTUNA)
     with pytest.raises(search_space.SearchSpaceError, match="exclude"):
-        study(search_space.read(path, ["exclude=[trial.steps > 0]", "search.trials=300000"]), Results())
+        study(search_space.read(path, ["exclude=[trial.steps > 0]", "search.trials=100000"]), Results())
     monkeypatch.setattr(work_sources, "MOST_LEFT_OUT", 2)
     results = Results()
     some = study(search_space.read(path, ["exclude=[trial.optimizer.learning_rate > 0.01]"]), results)

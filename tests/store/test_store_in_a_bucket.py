@@ -6,9 +6,10 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
-from sweeper.analysis import sql
+from sweeper.analysis import ready_questions, sql
 from sweeper.store.copying import copy
 from sweeper.store.deletion import delete, of_sweep
 from sweeper.store.store import Store
@@ -58,6 +59,36 @@ def test_the_life_of_a_store_in_a_bucket(s3, source, local):
     assert store.committed().keys() == names.keys() - {IDS[0], IDS[4], IDS[5]}
     assert {each.name for each in store.sweeps()} == {"other"}
     assert sound(store)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda store: sql.table("select avg(success) from trials where seed > 1", store.url),
+        lambda store: ready_questions.best(Store.existing(store.url), "quick"),
+        lambda store: ready_questions.show(Store.existing(store.url), IDS[0]),
+        lambda store: ready_questions.curves(Store.existing(store.url), IDS[0]),
+    ],
+    ids=["SQL", "best", "show", "curves"],
+)
+def test_a_question_takes_six_requests(s3, source, question):
+    store = Store.open(s3.url("questions"))
+    if not store.exists():
+        copy(source, store, ["quick"])
+        store.compact()
+    asked = len(s3.requests())
+    question(store)
+    assert len(s3.requests()) - asked <= 6
+
+
+@pytest.mark.parametrize("piece", [1, 1000, 5000])
+def test_an_object_is_read_in_pieces_of_any_size(s3, source, piece):
+    name, files = next(iter(source.seals().values())).name, Store.open(s3.url("pieces")).files
+    files.write(name, source.read_bytes(name))
+    assert files.parsed(name, lambda file: pq.read_table(file), piece).equals(pq.read_table(f"{source.root}/{name}"))
+    files.write("empty", b"")
+    assert files.parsed("empty", lambda file: file.read(), piece) == b""
+    assert files.parsed("absent", lambda file: file.read(), piece) is None
 
 
 def test_a_store_in_a_bucket_is_read_by_all_tools(s3, source):

@@ -1,14 +1,17 @@
 """What a dry run says beyond the plan, and one trial that is trained to debug it."""
 
 import re
+import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sweeper
 from sweeper.messages import duration
 from sweeper.space import search_space
 from sweeper.store.store import Store
+from tests.experiments.toy import READS, project
 from tests.processes import python
 from tests.results import result
 from tests.tiny_sweeps import SPACE, start
@@ -45,6 +48,21 @@ def test_the_plan_is_told_before_anything_is_imported_that_it_does_not_need(tmp_
     assert plan[0].startswith("quickstart: 8 trials")
     late = {"pandas", "matplotlib", "ray", "duckdb", "sweeper.sweeps.sweep_result", "sweeper.listeners.views"}
     assert not late & set(modules.split())
+
+
+@pytest.mark.slow  # traces in a fresh process
+@pytest.mark.parametrize(("lanes", "code"), [(1, 2), (2, 0)], ids=["workers do not have it", "the command has it"])
+def test_a_dry_run_refuses_data_that_workers_will_not_have(tmp_path, capsys, lanes, code):
+    with project(tmp_path, toy=READS):
+        subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+        (tmp_path / ".gitignore").write_text("*.npy\n")
+        np.save(tmp_path / "numbers.npy", np.zeros(50, np.float32))
+        space = tmp_path / "space.yaml"
+        trial = "{experiment: {name: toy, path: numbers.npy}, steps: 2, seed: {seeds: 2}}"
+        space.write_text(f"trial: {trial}\nresources: {{lanes: {lanes}}}\n")
+        assert start(space, dry_run=True) == code
+    said = capsys.readouterr().err
+    assert ("numbers.npy" in said) == ("what git ignores" in said) == (code == 2)
 
 
 @pytest.mark.slow

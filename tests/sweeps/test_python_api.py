@@ -19,7 +19,7 @@ from sweeper.store.store import Store
 from sweeper.sweeps import in_process, training
 from sweeper.trial import plugins
 from tests.heard import Heard
-from tests.heartbeats import until
+from tests.heartbeats import DEAD, heartbeat, until
 from tests.processes import python
 from tests.results import PROVENANCE, result
 from tests.tiny_sweeps import with_seeds
@@ -59,8 +59,11 @@ def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, c
     assert (after.pending, set(after.committed.values())) == ([], {"finished"})
     assert [record.name for record in Store.open(results).sweeps()] == ["space"]
 
-    # Nothing is left to run, and the rows of the sweep have not changed; a plan may be trained again.
+    # Nothing is left to run, and the rows of the sweep have not changed; a plan may be trained again. A driver that
+    # died after its last commit is forgotten: nobody needs to carry on.
+    heartbeats.write_heartbeat(Store.open(results).files, "space", heartbeat(**DEAD))
     assert all(sweeper.train(plan, in_process=True).trials.equals(trials) for plan in (after, before))
+    assert heartbeats.drivers(Store.open(results).files) == []
 
 
 ADVANCE = pack_run.PackRun.advance

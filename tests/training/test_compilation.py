@@ -74,7 +74,9 @@ def test_a_task_of_short_sums_asks_for_it_in_its_steps_with_one_seed_and_its_dig
     assert digest != other_digest
     for weights, others in zip(jax.tree.leaves(one_seed), jax.tree.leaves(other), strict=True):
         np.testing.assert_allclose(weights, others, rtol=1e-4, atol=1e-5)
-    (_, digest, ways), (_, other_digest, _) = (trained(short, baseline="Aq_R", objective={"m": 3}) for short in (1, 0))
+    (_, digest, ways), (_, other_digest, _) = (
+        trained(short, baseline="Aq_R", objective={"m": 3}) for short in (True, False)
+    )
     assert (ways, digest) == ([None, None, None], other_digest)
 
 
