@@ -15,7 +15,6 @@ from sweeper.analysis.recorded_spaces import asked_by
 from sweeper.analysis.results import named_frame
 from sweeper.analysis.settings_table import settings, settings_table, with_deviation
 from sweeper.messages import counted, redacted, typed
-from sweeper.space.holes import Hole
 from sweeper.space.search_methods import Search
 from sweeper.space.sweep_spec import SweepSpec
 from sweeper.tables import value_text
@@ -46,8 +45,8 @@ def _best_setting(ranked: Ranking, space: SweepSpec, results: str, address: str 
     """Lines about the best setting: its mean, its rank among how many, its values, and how to train it again."""
     best = ranked.settings[0]
     records = [each.entries for each in ranked.settings]
-    drawn = [path for path, node in space.entries if isinstance(node.value, Hole) and node.value.DRAWN]
-    paths = dict.fromkeys([*shown_entries(records, asked_by(space).entries, len(records[0])), *drawn])
+    asked = asked_by(space)
+    paths = dict.fromkeys([*shown_entries(records, asked.entries, len(records[0])), *asked.varied])
     over = f"mean of {counted(len(best.rows), 'seed')}" if len(best.rows) > 1 else "1 seed"
     among = f"rank 1 of {counted(len(ranked.settings), 'setting')}"
     if ranked.ties:

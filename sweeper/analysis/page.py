@@ -409,7 +409,7 @@ def chapter(section: FigureReport, facets: Sequence[str]) -> dict[str, Any]:
 
     def figure(drawing: Any) -> dict[str, Any]:
         name, trials = drawing.panel.name, drawing.trials
-        source, width, height = _image(files[name])
+        source, width, height = picture(files[name])
         steps = " to ".join(dict.fromkeys(f"{steps:,}" for steps in (trials["steps"].min(), trials["steps"].max())))
         return {
             "title": name,
@@ -429,7 +429,7 @@ def chapter(section: FigureReport, facets: Sequence[str]) -> dict[str, Any]:
     return {"name": section.name, "figures": list(filter(None, shown)), "notes": left_out}
 
 
-def _image(file: Path) -> tuple[str, int, int]:
+def picture(file: Path) -> tuple[str, int, int]:
     """A figure with few colours as the address of an image, with its width and height on the page."""
     small = io.BytesIO()
     with Image.open(file) as image:

@@ -46,9 +46,8 @@ def asked_by(space: "SweepSpec") -> Asked:
     """What a space asks for."""
     from sweeper.space.varied_entries import varied_entries
 
-    paths = dict.fromkeys("start_from.setting" if path.startswith("start_from") else path for path, _ in space.entries)
     resources = space.resources.model_dump(exclude_defaults=True)
-    return Asked(space.search.goal, space.metrics, resources, tuple(paths), varied_entries(space.tree))
+    return Asked(space.search.goal, space.metrics, resources, space.entries, varied_entries(space.tree))
 
 
 def asked_of(record: SweepRecord) -> Asked:

@@ -132,6 +132,7 @@ def launch(
                         failure_config=tune.FailureConfig(max_failures=patience.deaths),
                         checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                         verbose=0,
+                        progress_reporter=tune.CLIReporter(),  # says nothing; that of notebooks clears a cell's outputs
                     ),
                 ).fit()
     except Ended:

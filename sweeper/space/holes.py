@@ -61,9 +61,6 @@ class Hole(BaseModel):
     DRAWN: ClassVar[bool] = True
     """Whether a search that draws settings draws this hole, and does not take it in full."""
 
-    LOGARITHMIC: ClassVar[bool] = False
-    """Whether numbers of this kind are even on a logarithmic scale."""
-
     _content: Node = PrivateAttr()  # what stands under the key of the hole
 
     def model_post_init(self, context: Any) -> None:
@@ -212,8 +209,6 @@ class Logspace(Hole):
     They are integers if both ends and all numbers are whole.
     """
 
-    LOGARITHMIC = True
-
     spacing: Annotated[tuple[Positive, Positive, Annotated[int, Field(ge=2, le=MAX_VALUES)]], Field(strict=False)] = (
         Field(alias="logspace")
     )
@@ -239,6 +234,9 @@ WholeEnd = Annotated[int, Field(ge=-(2**53), le=2**53)]
 
 class _Range(Hole):
     """A number between two ends, which a setting holds."""
+
+    LOGARITHMIC: ClassVar[bool] = False
+    """Whether it is uniform on a logarithmic scale."""
 
     ends: Annotated[list[float], TWO]
 

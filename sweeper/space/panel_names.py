@@ -1,7 +1,7 @@
 """Names in the panels of a space that no trial will have: columns, metrics, training curves and outcomes.
 
-Columns that every row has, entries of the trials, and metrics that plug-ins declare are known when a space is read. The
-other names are known once evaluation and step are traced (`trial_names`), as a plan does.
+Cheap sources are asked first: columns that every row has, entries of the trials, metrics that plug-ins declare. A name
+that none of them has makes an evaluation or a step be traced (`trial_names`), as a plan has done.
 """
 
 import json
@@ -26,19 +26,17 @@ FURTHER = ("tags", "notes", "start_from_setting")
 """Columns of rows that no file of a trial has."""
 
 
-def wrong_names(spec: SweepSpec, traced: bool) -> Iterator[Problem]:
-    """A problem for each name that no trial will have; without `traced` names that only a trace tells are left."""
+def wrong_names(spec: SweepSpec) -> Iterator[Problem]:
+    """A problem for each name that no trial will have."""
     panels = descendant(spec.document, ("panels",))
     for number, panel in enumerate(spec.panels):
         for location, name, source in _asked(panel):
-            known, unknown = list[str](), True
-            sources, complete = _sources(spec, source, traced)
-            for ask in sources:
+            known = list[str]()
+            for ask in _sources(spec, source):
                 known += (found := list(ask()))
-                unknown = not _has(found, name, source)
-                if not unknown:
+                if _has(found, name, source):
                     break
-            if unknown and complete:
+            else:
                 at = descendant(panels, (number, *location))
                 yield at.problem(f"no trial has {shown(name)}{did_you_mean(nearest_name(name, known))}")
 
@@ -65,13 +63,13 @@ def _has(known: Sequence[str], name: str, source: str) -> bool:
     return meant in known or metric_named(name).quantity in {metric_named(each).quantity for each in known}
 
 
-def _sources(spec: SweepSpec, source: str, traced: bool) -> tuple[list[Callable[[], Iterable[str]]], bool]:
-    """What gives the names of a source, the cheap ones first, and whether these are all names."""
+def _sources(spec: SweepSpec, source: str) -> Sequence[Callable[[], Iterable[str]]]:
+    """What gives the names of a source, the cheap ones first."""
     names = spec.names
 
     def columns() -> Iterator[str]:
         yield from (*COLUMNS, *FURTHER)
-        yield from (column_name(path) for path, _ in spec.entries)
+        yield from map(column_name, spec.entries)
 
     def entries() -> Iterator[str]:
         return (column_name(path) for trial in spec.probes() for path in entries_of(canonical(trial)))
@@ -83,13 +81,8 @@ def _sources(spec: SweepSpec, source: str, traced: bool) -> tuple[list[Callable[
 
     match source:
         case "outcome":
-            return [lambda: METRICS, *[lambda: names.outcomes] * traced], traced
+            return lambda: METRICS, lambda: names.outcomes
         case "curve":
-            return [
-                lambda: ["train_loss"],
-                declared,
-                *[lambda: names.training_curves, lambda: names.metrics] * traced,
-            ], traced
+            return lambda: ["train_loss"], declared, lambda: names.training_curves, lambda: names.metrics
         case _:
-            every_declared = all(kind_of(trial).directions(trial) for trial in names.trials)
-            return [columns, entries, declared, *[lambda: names.metrics] * traced], traced or every_declared
+            return columns, entries, declared, lambda: names.metrics

@@ -8,6 +8,7 @@ value names its place in the author's file.
 import functools
 import itertools
 import math
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class Expansion:
         return ", ".join([*parts, counted(len(self.trials), "trial")])
 
 
-def _entries(node: Node, path: str, is_open: bool) -> Iterator[tuple[str, Node, bool]]:
+def _entries(node: Node, path: str, is_open: bool) -> Iterator[tuple[str, bool]]:
     """The entries of a tree with holes, and whether they are left open; a choice among records leaves theirs open."""
     if isinstance(node.value, dict):
         for key, entry in node.value.items():
@@ -73,7 +74,7 @@ def _entries(node: Node, path: str, is_open: bool) -> Iterator[tuple[str, Node, 
         for option in node.value.entries:
             yield from _entries(option, path, True)
     else:
-        yield path, node, is_open or isinstance(node.value, Hole)
+        yield path, is_open or isinstance(node.value, Hole)
 
 
 def _without_store(trial: Trial) -> Trial:
@@ -144,15 +145,10 @@ class SweepSpec:
         return tuple(dict.fromkeys(filter(None, (*ranked, *itertools.chain.from_iterable(drawn)))))
 
     @property
-    def entries(self) -> list[tuple[str, Node]]:
-        """What the file says of its trials: every dotted path with what stands there, those left open first."""
-        found = list(_entries(self.tree, "", False))
-        return [
-            (path.removeprefix("trial."), node)
-            for wanted in (True, False)
-            for path, node, is_open in found
-            if is_open == wanted
-        ]
+    def entries(self) -> tuple[str, ...]:
+        """What the file says of its trials, by dotted path: entries left open, and then the others that it writes."""
+        found = sorted(_entries(self.tree, "", False), key=operator.itemgetter(1), reverse=True)
+        return tuple(dict.fromkeys(path.removeprefix("trial.") for path, _ in found))
 
     def expand(self) -> Expansion:
         """All trials of a search; a `ValueError` if it adapts, so that its settings are not known before it runs.

@@ -1,6 +1,5 @@
 """What came out of a sweep: its rows, what is not finished and why, and the table at the end."""
 
-import base64
 import contextlib
 import dataclasses
 import functools
@@ -26,8 +25,6 @@ from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan
 from sweeper.trial.entry_names import column_name
 
-DOTS_PER_INCH, SCREEN_DOTS = 200, 125  # of a figure, and of a screen on which its text is as large as that of a page
-
 
 class Drawn(list[str]):
     """Lines with the files of drawn figures, and remarks on them; a notebook shows the figures."""
@@ -37,12 +34,12 @@ class Drawn(list[str]):
         super().__init__([*(f"figure: {file}" for file in self.files), *self.remarks])
 
     def _repr_html_(self) -> str:
+        from sweeper.analysis.page import picture  # which a command does not need
+
         shown = []
         for file in self.files:
-            picture = file.read_bytes()
-            width = int.from_bytes(picture[16:20], "big") * SCREEN_DOTS // DOTS_PER_INCH
-            address = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
-            shown.append(f'<p><img src="{address}" alt="{html.escape(file.stem)}" width="{width}"></p>')
+            source, width, _ = picture(file)
+            shown.append(f'<p><img src="{source}" alt="{html.escape(file.stem)}" width="{width}"></p>')
         remarks = self.remarks or ["no panel is declared in the space"] * (not shown)
         return "".join([*shown, *(f"<p>{html.escape(remark)}</p>" for remark in remarks)])
 

@@ -182,8 +182,10 @@ def shown_entries(
     places = {path: place for place, path in enumerate(written)}
 
     def place(path: str) -> int:
-        """That of the entry; a name may be written in place of its record."""
-        return places.get(path, places.get(path.removesuffix(".name"), len(places)))
+        """That of the entry, or of what stands for it: a name for its record, a trial or sweep for its setting."""
+        above, _, end = path.rpartition(".")
+        written_as = {"name": [above], "setting": [above, f"{above}.trial", f"{above}.sweep"]}.get(end, [])
+        return next((places[each] for each in (path, *written_as) if each in places), len(places))
 
     differing = varying(records) if among is None else sorted(sorted(among), key=_order)
     paths = sorted(differing, key=lambda path: -1 if path in LEADING else place(path))

@@ -26,7 +26,7 @@ PARTS = (range(1, 10), (1, 2, 3, 5), (1, 2, 5), (1, 3))
 """Ticks in each decade, the finest first."""
 
 FEW = 3  # ticks of the finest parts that show a logarithmic scale; an axis with fewer has even steps
-GAP = 1.0  # least distance between two labels, in heights of the font
+GAP = 0.5  # least distance between two labels, in heights of the font
 
 
 def scale(axes: Axes, name: Literal["x", "y"], scale: Scale) -> None:
