@@ -91,5 +91,5 @@ def _sources(spec: SweepSpec, source: str, traced: bool) -> tuple[list[Callable[
                 *[lambda: names.training_curves, lambda: names.metrics] * traced,
             ], traced
         case _:
-            every_declared = all(kind_of(trial).directions(trial) for trial in names.trials)
+            every_declared = all(kind_of(trial).DIRECTIONS_OF_ALL for trial in names.trials)
             return [columns, entries, declared, *[lambda: names.metrics] * traced], traced or every_declared
