@@ -115,8 +115,8 @@ def _sweeps(store: Store, trial_ids: Iterable[str]) -> dict[str, frozenset[str]]
 
 def _logarithmic(store: Store, sweeps: Iterable[str]) -> set[str]:
     """The columns of entries that the spaces of these sweeps search on a logarithmic scale."""
-    names = {name for sharing in sweeps for name in sharing.split(", ")} - {NO_SWEEP}
-    records = store.latest_starts(names).values() if names else ()
+    names = {name for sharing in sweeps for name in sharing.split(", ")}
+    records = [record for name, record in store.latest_starts().items() if name in names]
     varied = (entry for record in records for entry in asked_of(record).varied.items())
     return {column_name(path) for path, values in varied if values.scale is not None and values.scale.log}
 

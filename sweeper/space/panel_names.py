@@ -1,7 +1,7 @@
 """Names in the panels of a space that no trial will have: columns, metrics, training curves and outcomes.
 
-Cheap sources are asked first: columns that every row has, entries of the trials, metrics that plug-ins declare. A name
-that none of them has makes an evaluation or a step be traced (`trial_names`), as a plan has done.
+Columns that every row has, entries of the trials, and metrics that plug-ins declare are known when a space is read. The
+other names are known once evaluation and step are traced (`trial_names`), as a plan does.
 """
 
 import json
@@ -26,17 +26,19 @@ FURTHER = ("tags", "notes", "start_from_setting")
 """Columns of rows that no file of a trial has."""
 
 
-def wrong_names(spec: SweepSpec) -> Iterator[Problem]:
-    """A problem for each name that no trial will have."""
+def wrong_names(spec: SweepSpec, traced: bool) -> Iterator[Problem]:
+    """A problem for each name that no trial will have; without `traced` names that only a trace tells are left."""
     panels = descendant(spec.document, ("panels",))
     for number, panel in enumerate(spec.panels):
         for location, name, source in _asked(panel):
-            known = list[str]()
-            for ask in _sources(spec, source):
+            known, unknown = list[str](), True
+            sources, complete = _sources(spec, source, traced)
+            for ask in sources:
                 known += (found := list(ask()))
-                if _has(found, name, source):
+                unknown = not _has(found, name, source)
+                if not unknown:
                     break
-            else:
+            if unknown and complete:
                 at = descendant(panels, (number, *location))
                 yield at.problem(f"no trial has {shown(name)}{did_you_mean(nearest_name(name, known))}")
 
@@ -63,8 +65,8 @@ def _has(known: Sequence[str], name: str, source: str) -> bool:
     return meant in known or metric_named(name).quantity in {metric_named(each).quantity for each in known}
 
 
-def _sources(spec: SweepSpec, source: str) -> Sequence[Callable[[], Iterable[str]]]:
-    """What gives the names of a source, the cheap ones first."""
+def _sources(spec: SweepSpec, source: str, traced: bool) -> tuple[list[Callable[[], Iterable[str]]], bool]:
+    """What gives the names of a source, the cheap ones first, and whether these are all names."""
     names = spec.names
 
     def columns() -> Iterator[str]:
@@ -81,8 +83,13 @@ def _sources(spec: SweepSpec, source: str) -> Sequence[Callable[[], Iterable[str
 
     match source:
         case "outcome":
-            return lambda: METRICS, lambda: names.outcomes
+            return [lambda: METRICS, *[lambda: names.outcomes] * traced], traced
         case "curve":
-            return lambda: ["train_loss"], declared, lambda: names.training_curves, lambda: names.metrics
+            return [
+                lambda: ["train_loss"],
+                declared,
+                *[lambda: names.training_curves, lambda: names.metrics] * traced,
+            ], traced
         case _:
-            return columns, entries, declared, lambda: names.metrics
+            every_declared = all(kind_of(trial).DIRECTIONS_OF_ALL for trial in names.trials)
+            return [columns, entries, declared, *[lambda: names.metrics] * traced], traced or every_declared

@@ -31,6 +31,7 @@ from sweeper.space.extended_files import document
 from sweeper.space.holes import MAX_SETTINGS, Choice
 from sweeper.space.known_settings import known_settings
 from sweeper.space.limits import Limits
+from sweeper.space.panel_names import wrong_names
 from sweeper.space.problems import Problem, Refused, SearchSpaceError, shown
 from sweeper.space.resources import Resources
 from sweeper.space.search_methods import GridSearch, OptunaSearch, Search, SearchMethod
@@ -90,7 +91,10 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> SweepSpec:
     """
     with _refusals(path):
         root, text = document(Path(path))
-        return _sweep(Path(path), text, tuple(overrides), root)
+        spec = _sweep(Path(path), text, tuple(overrides), root)
+        if problems := list(wrong_names(spec, traced=False)):
+            raise SearchSpaceError(str(path), problems)
+        return spec
 
 
 def of_text(path: str | Path, text: str, overrides: Sequence[str] = ()) -> SweepSpec:

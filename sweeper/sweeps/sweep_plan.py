@@ -121,7 +121,7 @@ class SweepPlan:
             return
         with doing("tracing the methods of plug-ins"):
             conformance.check_shapes(self.spec.names.trials, self.spec.resources.networks)
-            if problems := list(wrong_names(self.spec)):
+            if problems := list(wrong_names(self.spec, traced=True)):
                 raise SearchSpaceError(str(self.spec.path), problems)
 
     def lines(self) -> list[str]:

@@ -607,6 +607,7 @@ class Experiments(Kind[ExperimentTrial]):
     """Trials of an experiment."""
 
     record = ExperimentTrial
+    DIRECTIONS_OF_ALL = True
 
     def trainer(self, trial: ExperimentTrial) -> Trainer[Any]:
         return _trainer(jax.tree.structure(trial.for_programs()), min(STRIDE, _interval(trial)))

@@ -109,6 +109,9 @@ class Kind(abc.ABC, Generic[T]):
     def names(self, trial: T) -> Names:
         """The names of what `evaluate` can make; nothing is trained, compiled or run."""
 
+    DIRECTIONS_OF_ALL: ClassVar[bool] = False
+    """Whether `directions` has every metric of a trial, also without a trace."""
+
     def directions(self, trial: T) -> Mapping[str, bool]:
         """The metrics that the plug-ins of a trial declare, and whether high values are the good ones."""
         return {}

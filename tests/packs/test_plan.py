@@ -163,7 +163,7 @@ def test_a_search_of_which_conditions_leave_out_everything_ends_in_time(tmp_path
     path = tmp_path / "adaptive.yaml"
     path.write_text(OPTUNA)
     with pytest.raises(search_space.SearchSpaceError, match="exclude"):
-        study(search_space.read(path, ["exclude=[trial.steps > 0]", "search.trials=100000"]), Results())
+        study(search_space.read(path, ["exclude=[trial.steps > 0]", "search.trials=50000"]), Results())
     monkeypatch.setattr(work_sources, "MOST_LEFT_OUT", 2)
     results = Results()
     some = study(search_space.read(path, ["exclude=[trial.optimizer.learning_rate > 0.01]"]), results)

@@ -531,7 +531,7 @@ def test_a_name_in_a_panel_that_no_trial_has_is_told_with_its_line(tmp_path, pan
     file = tmp_path / "space.yaml"
     file.write_text(f"{SPACE}panels:\n  - {{name: A, {panel}}}\n")
     line = file.read_text().count("\n")
-    lines = [problem.line(str(file)) for problem in wrong_names(read(file))]
+    lines = [problem.line(str(file)) for problem in wrong_names(read(file), traced=True)]
     assert all(text.startswith(f"{file}:{line}: panels[0].") for text in lines)
     assert [part for part in told if part not in "\n".join(lines)] == []
 
@@ -546,10 +546,10 @@ def test_names_of_panels_that_some_trial_has_are_taken(tmp_path):
     )
     chosen = SPACE.replace("{warmup_steps: 10}", "{choice: [{name: adam}, {name: sgd, momentum: 0.9}]}")
     file.write_text(chosen + "panels:\n" + "".join(f"  - {panel}\n" for panel in panels))
-    assert list(wrong_names(read(file))) == []
+    assert list(wrong_names(read(file), traced=True)) == []
 
 
 @pytest.mark.long  # traces evaluations
 @pytest.mark.parametrize("space", sorted(SPACES.glob("*.yaml")), ids=lambda file: file.stem)
 def test_panels_of_the_shipped_spaces_name_what_their_trials_have(space):
-    assert list(wrong_names(read(space))) == []
+    assert list(wrong_names(read(space), traced=True)) == []

@@ -64,8 +64,8 @@ def test_a_plan_refuses_a_panel_of_a_name_that_no_trial_will_have(results, tmp_p
     toy = f"trial: {{experiment: {{name: toy}}, steps: 5}}\n{PANELS.replace('metric: success', 'metric: reech')}"
     (tmp_path / "toy.yaml").write_text(toy)
     with project(tmp_path, toy=TOY), pytest.raises(sweeper.SearchSpaceError) as refused:
-        sweeper.plan(tmp_path / "toy.yaml", results)
-    assert "did you mean 'reach'" in str(refused.value)
+        sweeper.read_space(tmp_path / "toy.yaml")
+    assert "did you mean 'reach'" in str(refused.value), "an experiment declares its metrics"
 
 
 @pytest.mark.slow
