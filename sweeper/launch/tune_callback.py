@@ -246,7 +246,13 @@ class SweepCallback(NotSaved, tune.Callback):
         """Forget a Tune trial; returns what its worker had."""
         self._running.discard(trial.trial_id)
         self._leaving.discard(trial.trial_id)
-        return self._held.pop(trial.trial_id, [])
+        held = self._held_by(trial)
+        del self._held[trial.trial_id]
+        return held
+
+    def _held_by(self, trial: Trial) -> list[Work]:
+        """What the worker of a Tune trial has; of one that has died while it started, the pack of the trial."""
+        return self._held.setdefault(trial.trial_id, [decoded(trial.config)])
 
     def _died_at(self, trial: Trial) -> Work | None:
         """The pack at which the worker of a Tune trial has died, if it had one: the first that is not committed whole.
@@ -254,7 +260,7 @@ class SweepCallback(NotSaved, tune.Callback):
         Those after it wait for any worker again.
         """
         self._running.discard(trial.trial_id)
-        held = self._held[trial.trial_id]
+        held = self._held_by(trial)
         while len(held) > 1 and (rows := self._rows(held[0])).keys() >= set(held[0].pending):
             self._progress.tell_commits(held[0].pack.pack_id, rows)
             self._packs[held[0].pack.pack_id].finished = True
