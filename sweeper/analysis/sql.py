@@ -133,13 +133,13 @@ def _attempt(sql: str, store: Store, fetched: Callable[[_Answer], FetchedT]) -> 
 
         # Python answers Ctrl-C between two of its own instructions, so the database works in a thread of its own.
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            future = pool.submit(work)
             try:
-                return future.result()
+                return pool.submit(work).result()
             except KeyboardInterrupt:
-                while not future.done():  # an interruption between two queries of the database is lost
+                after = pool.submit(int)  # which has its turn once the work has ended
+                while not after.done():  # an interruption between two queries of the database is lost
                     connection.interrupt()
-                    concurrent.futures.wait([future], 0.1)
+                    concurrent.futures.wait([after], 0.1)
                 raise
 
 
