@@ -24,13 +24,12 @@ from rich.console import Console
 from sweeper.analysis import comparison, figures, page
 from sweeper.analysis.importance import importance
 from sweeper.analysis.ranking import best_first, goal_of, ranking
-from sweeper.analysis.recorded_spaces import NOTHING, asked_by
+from sweeper.analysis.recorded_spaces import NOTHING, Asked, asked_by
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame, with_variables
 from sweeper.analysis.settings_table import settings, settings_table
 from sweeper.analysis.table import attempted, markdown, terminal
 from sweeper.messages import UserError, counted, printable, printable_lines, redacted, writing
-from sweeper.space.varied_entries import varied_entries
 from sweeper.store.store import Store
 
 MIN_WIDTH = 120  # columns of the table when the output is no terminal
@@ -219,31 +218,27 @@ def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str,
     """The settings of each sweep or space, and what the entries that it varies explain, each table with its name."""
     every = named_frame(current(rows).to_pandas())
 
-    def made(title: str, source: Source, trials: pd.DataFrame) -> pd.DataFrame:
-        shown, first, asked = settings(trials), "", NOTHING
-        equal = ""
-        if source.space is not None:
-            asked = asked_by(source.space)
-            if goal := source.space.search.goal:
-                shown, first = best_first(shown, goal), goal.metric
-                if ties := ranking(trials, goal).ties:
-                    equal = f"the best by {goal.text()} is equal to {counted(ties, 'other')}"
+    def made(title: str, asked: Asked, trials: pd.DataFrame) -> pd.DataFrame:
+        shown, first, equal = settings(trials), "", ""
+        if goal := asked.goal:
+            shown, first = best_first(shown, goal), goal.metric
+            if ties := ranking(trials, goal).ties:
+                equal = f"the best by {goal.text()} is equal to {counted(ties, 'other')}"
         table = settings_table(shown, first=first, asked=asked)
         note = "; ".join(filter(None, (table.attrs["title"], equal, table.attrs["note"])))
         table.attrs.update(title=title, note=note)
         return table
 
-    def shares(source: Source, trials: pd.DataFrame) -> pd.DataFrame | None:
-        space = source.space
-        ranked = ranking(trials, goal_of(None if space is None else space.search.goal, trials))
-        return importance(source.name, ranked, {} if space is None else varied_entries(space.tree))
+    def shares(name: str, asked: Asked, trials: pd.DataFrame) -> pd.DataFrame | None:
+        return importance(name, ranking(trials, goal_of(asked.goal, trials)), asked.varied)
 
     tables = []
     for source in listed:
         title = f"Settings of {source.name}"
         trials = with_variables(every[every["trial_id"].isin(source.trial_ids)], source.variables)
         if len(trials):
-            tables.append((source.name, attempted(title, functools.partial(made, title, source, trials))))
-            explained = attempted(f"Importance in {source.name}", functools.partial(shares, source, trials))
+            asked = NOTHING if source.space is None else asked_by(source.space)
+            tables.append((source.name, attempted(title, functools.partial(made, title, asked, trials))))
+            explained = attempted(f"Importance in {source.name}", functools.partial(shares, source.name, asked, trials))
             tables += [] if explained is None else [(source.name, explained)]
     return tables

@@ -72,7 +72,7 @@ def code_snapshot(trials: Iterable[Trial], text: str = "") -> Iterator[CodeSnaps
 def _copy(file: Path, copy: Path) -> None:
     """Copy a file; a module with what Python has compiled of it, or each worker would compile it at once."""
     copy.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(file, copy)  # with its time, by which Python knows whether what it has compiled is of this file
+    shutil.copy2(file, copy)  # with its time: Python compares it with the time in the compiled module
     if file.suffix == ".py" and (compiled := Path(importlib.util.cache_from_source(str(file)))).is_file():
         target = Path(importlib.util.cache_from_source(str(copy)))
         target.parent.mkdir(exist_ok=True)

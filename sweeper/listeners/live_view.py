@@ -20,7 +20,7 @@ from sweeper.listeners.sweep_progress import PREPARING, RunningPack, SweepProgre
 from sweeper.messages import counted, duration, inflected, printable
 
 LINE_SECONDS = 10.0  # between two lines of counts in a log
-NEWS_SECONDS = 2.0  # of what is done before any pack trains, until a log has a line about it
+NEWS_SECONDS = 2.0  # that a phase before training must last until a log gets a line about it
 DRAWING_SECONDS = 0.25  # between two drawings of the live view
 MAX_ROWS = 12  # largest number of running packs with a row of their own
 

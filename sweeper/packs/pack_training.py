@@ -111,7 +111,7 @@ def _first_state(trainer: Trainer[Any], trials: Trial, networks: PyTree) -> tupl
     except jax.errors.JaxRuntimeError as error:
         if lanes == 1 or out_of_memory(error):
             raise
-    found = [_tried(trainer.start, _lane((trials, networks), index)) for index in range(lanes)]
+    found = [_tried(trainer.start, *_lane((trials, networks), index)) for index in range(lanes)]
     sound = [state for state, error in found if error is None]
     if not sound:
         raise PluginRaised(": ".join(next(error for _, error in found if error is not None)))
@@ -119,7 +119,7 @@ def _first_state(trainer: Trainer[Any], trials: Trial, networks: PyTree) -> tupl
     return _joined(states), [error for _, error in found]
 
 
-def _tried(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, list[str] | None]:
+def _tried(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[str] | None]:
     """What a program gives for one lane, on the host; or the kind and the message of what it raises."""
     try:
         return jax.tree.map(np.asarray, function(*arguments)), None
@@ -264,7 +264,7 @@ def _stride(
         filled = [*lanes, *lanes[:1] * (size - len(lanes))]
         own, before = jax.tree.map(lambda leaf, at=filled: leaf[at], (stacked, state))
         if alone:
-            found, raised[lanes[0]] = _tried(lambda *lane: trainer.stride(lane[0], lane[1], length), (own, before))
+            found, raised[lanes[0]] = _tried(trainer.stride, own, before, length)
         else:
             found = trainer.stride(own, before, length)
         if found is not None:

@@ -24,12 +24,12 @@ _HABITS = (
     (r"\$\{", "nothing is put in for ${…}: write the value, or let the shell put in $X"),
     (r"(range|interval|choice)\(|[^,]+,", "several values are {choice: [a, b]}, a range {uniform: [a, b]}"),
 )
-"""What overrides and configurations of Hydra have, as patterns of a text that fits no field, and what it is here."""
+"""Spellings of Hydra, as patterns of a text that fits no field, and what is written here instead."""
 
 _KEYS = {"values": "choice: [a, b]", "grid_search": "choice: [a, b]", "value": "the value alone"} | dict.fromkeys(
     ("min", "max", "distribution"), "uniform, log_uniform or int: [min, max]"
 )
-"""What opens a parameter of W&B or Ray Tune, and what it is here."""
+"""Keys of a parameter of W&B or Ray Tune, and what is written here instead."""
 
 
 def problems_of(error: ValidationError, node: Node, record: type[BaseModel]) -> list[Problem]:
