@@ -138,11 +138,11 @@ class Attention(nnx.Module):
         seen = [*past, (own, jnp.ones(1, bool))]
         scores = [self._masked(vectorisation.product(keys, query[..., None])[..., 0], mask) for (keys, _), mask in seen]
         shares = _softmax_of_parts(scores) if self.sizes.attention == "softmax" else scores
-        mixed = sum(
+        mixed = [
             vectorisation.product(share[:, None], values)[:, 0]
             for share, ((_, values), _) in zip(shares, seen, strict=True)
-        )
-        return mixed.reshape(-1) @ self.output[...], own
+        ]
+        return functools.reduce(jnp.add, mixed).reshape(-1) @ self.output[...], own
 
     def _step_at_once(self, h: Float[Array, " width"], past: contracts.Past) -> tuple[Float[Array, " width"], Memory]:
         """As `_step_in_turns`, with one memory: XLA reads the parts of this one where they are."""
