@@ -80,6 +80,7 @@ def test_trials_whose_pack_has_ended_are_left_out_until_another_pack_has_them(pr
     progress.hear(progressed(step=100, steps_per_second=10.0))
     progress.hear(events.PackEnded(PACK))
     progress.hear(events.PackStarted("other", "coloring", ("d", "e"), 250))
+    clock.now += 10.0
     progress.hear(dataclasses.replace(progressed(step=50, steps_per_second=10.0), pack_id="other"))
     assert progress.seconds_left == pytest.approx((8 * 250 - 3 * 250 - 2 * 50) / 10.0)
 
@@ -129,6 +130,7 @@ def test_trials_committed_by_a_worker_that_died_count_as_trained(progress, clock
     commit(progress, a="finished")
     progress.hear(events.PackStarted(PACK, "coloring", TRIALS[1:], 250))
     assert (progress.done, progress.running) == (1, 3)
+    progress.hear(progressed(phase="compiling", step=200, lanes=3))
     progress.hear(progressed(step=200, lanes=3, steps_per_second=30.0))
     assert progress.seconds_left == pytest.approx((8 * 250 - 250 - 3 * 200) / 30.0)
 
