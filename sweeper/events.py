@@ -86,7 +86,6 @@ class PackProgressed(Event):
     rows: Mapping[str, Status]  # status of every trial that this worker has committed, by id
     train_loss: float  # mean over the sound lanes at the last point of the curve; NaN before the first point
     steps_per_second: float  # training steps a second of all lanes together
-    arithmetics: tuple[str, ...] = ()  # digests of those that the training went through (docs/architecture.md)
     lanes_reason: str | None = None  # why so many lanes, in a few words, if the worker has chosen the number
     evaluated: tuple[int, float] | None = None  # step and value of the latest, for early stopping
 
@@ -114,15 +113,6 @@ class CoresIdle(Event):
     cores: int  # of this process
     seconds: float  # that the training still takes
     lanes: int  # trials of a pack, so that there is one for each core
-
-
-@dataclass(frozen=True)
-class ArithmeticChanged(Event):
-    """A pack goes on from a checkpoint that a machine or library with other last bits has trained."""
-
-    pack_id: str
-    trial_ids: tuple[str, ...]
-    arithmetics: tuple[str, ...]  # their digests, in order
 
 
 @dataclass(frozen=True)

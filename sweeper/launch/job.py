@@ -4,7 +4,7 @@ All that differs between training and the evaluation of stored networks is in a 
 workers, to which it is sent.
 
 Work goes out as a Tune configuration, and further short packs of a Tune trial by a call of its worker. Reports come
-back in Tune results, about one a second. Orders (`sweeper.launch.orders`) wait on the cluster until workers ask between
+back in Tune results, about one a second. Orders (`ray_internals.Orders`) wait on the cluster until workers ask between
 two reports, because Tune's own way to stop a Tune trial cannot distinguish "leave a checkpoint" from "evaluate and
 commit now", and kills a worker that does not stop in time.
 """

@@ -22,8 +22,8 @@ from sweeper.events import PackProgressed
 from sweeper.interruption import ignore_batch_systems
 from sweeper.launch.environment import worker_environment
 from sweeper.launch.job import SHORT, Report, WorkKind, decoded, result
-from sweeper.launch.orders import Order, Orders
 from sweeper.launch.population import Population
+from sweeper.launch.ray_internals import Order, Orders
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
 from sweeper.packs.device_memory import room_for_lanes
@@ -144,7 +144,8 @@ class PackWorker(tune.Trainable):
             return self._further(order, until) if begun is None else begun
         except Exception as error:
             print(printable_lines(traceback.format_exc()), file=sys.stderr)  # Ray's log takes no half characters
-            found = trouble(error, self._progress, self._commit_failed, self._log())
+            commit = self._commit_failed if self._work_kind.makes_rows else None
+            found = trouble(error, self._progress, commit, self._log())
             return Report(done=True, progress=self._progress, trouble=found)
 
     def _begun(self) -> Report | None:
@@ -218,9 +219,7 @@ class PackWorker(tune.Trainable):
         return self._store
 
     def _commit_failed(self, error: dict[str, Any]) -> tuple[str, ...]:
-        """Commit a failed row for every trial without a row, where packs make rows; returns their ids."""
-        if not self._work_kind.makes_rows:
-            return ()
+        """Commit a failed row for every trial without a row; returns their ids."""
         rows = () if self._progress is None else self._progress.rows
         return commit_failed(self._opened(), self._provenance, decoded(self._packs[0]), error, rows)
 

@@ -77,10 +77,10 @@ DRIVER = """
 import functools
 import math
 import sys
-from sweeper import interruption, launch, run
+from sweeper import interruption, run
 from sweeper.launch import tune_driver
 from sweeper.launch.tune_callback import Patience
-launch.launch = functools.partial(tune_driver.launch, patience=Patience({}))
+tune_driver.launch = functools.partial(tune_driver.launch, patience=Patience({}))
 interruption.LIMIT_SECONDS = 1e6
 sys.argv[0] = run.__file__
 run.app()

@@ -18,7 +18,7 @@ from sweeper.launch import tune_callback
 from sweeper.launch.job import SHORT, Job, Report, Training, WorkKind, decoded, encoded
 from sweeper.launch.ray_internals import KilledForMemory
 from sweeper.packs import plan
-from sweeper.packs.failures import Failed, Lost
+from sweeper.packs.failures import LOST_IN_A_ROW, Failed, Lost
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance
@@ -121,7 +121,7 @@ def test_trials_that_cannot_be_recorded_are_not_run(driver, monkeypatch):
     monkeypatch.setattr(driver.source, "settle", refuse)
     driver.reports(Report(done=True), ends=True)
     assert driver.callback.stopping
-    (loss,) = driver.callback.losses
+    (loss,) = driver.callback.launched.losses
     assert (loss.trial_ids, loss.reason) == (
         further.pending, "the sweep's plan cannot be recorded: cannot write it: no space left",
     )  # fmt: skip
@@ -227,7 +227,7 @@ IN_CREATION = ActorDiedError(RayTaskError("PackWorker", TRACEBACK, ImportError()
 def test_a_worker_that_does_not_start_costs_no_trial_its_row(driver, error, said):
     driver.errors.latest = error
     driver.callback.on_trial_error(0, [], driver.trial)
-    (lost,) = driver.callback.losses
+    (lost,) = driver.callback.launched.losses
     assert lost.trial_ids == driver.work.pending
     assert lost.reason == f"its worker did not start: {said}"
     assert driver.store.committed() == {}
@@ -252,10 +252,10 @@ def test_a_store_that_takes_nothing_stops_the_sweep(driver):
 
     ends(Lost("disk full"))
     ends(None)
-    for _ in range(driver.patience.lost_in_a_row):
+    for _ in range(LOST_IN_A_ROW):
         assert not driver.callback.stopping
         ends(Lost("disk full"))
-    assert driver.callback.refused
+    assert driver.callback.launched.refused
     assert driver.callback.stopping
 
 
@@ -382,5 +382,5 @@ def test_deaths_during_an_evaluation_leave_no_failed_rows(tmp_path):
         driver.starts()
         driver.callback.on_trial_error(0, [], driver.trial)
     assert driver.store.committed() == before
-    (loss,) = driver.callback.losses
+    (loss,) = driver.callback.launched.losses
     assert "its worker died" in loss.reason

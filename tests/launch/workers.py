@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sweeper.launch import tune_worker
 from sweeper.launch.job import NetworkEvaluation, Report, Training, WorkKind, encoded
-from sweeper.launch.orders import Order
+from sweeper.launch.ray_internals import Order
 from sweeper.launch.tune_worker import Pace
 from sweeper.packs import plan
 from sweeper.packs.packing import Pack, structure
