@@ -14,8 +14,9 @@ Invariants:
 """
 
 import contextlib
+import socket
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Status = Literal["finished", "stopped", "failed"]  # status of a committed row
@@ -65,14 +66,6 @@ class PackStarted(Event):
 
 
 @dataclass(frozen=True)
-class PackPlaced(Event):
-    """The worker of a pack has said where it is; comes again when another worker takes the pack up."""
-
-    pack_id: str
-    node: str  # the machine
-
-
-@dataclass(frozen=True)
 class PackProgressed(Event):
     """How far a pack is; comes about once a second while a worker has it."""
 
@@ -87,7 +80,9 @@ class PackProgressed(Event):
     train_loss: float  # mean over the sound lanes at the last point of the curve; NaN before the first point
     steps_per_second: float  # training steps a second of all lanes together
     lanes_reason: str | None = None  # why so many lanes, in a few words, if the worker has chosen the number
+    refused_checkpoint: str | None = None  # why a checkpoint is not continued, in a few words
     evaluated: tuple[int, float] | None = None  # step and value of the latest, for early stopping
+    node: str = field(default_factory=socket.gethostname)  # the machine
 
     @property
     def news(self) -> tuple[str, int, Mapping[str, Status]]:

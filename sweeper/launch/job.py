@@ -137,8 +137,6 @@ class Report:
     done: bool  # whether the worker has ended its work on the pack
     progress: PackProgressed | None = None  # how far the pack is; None before the worker has begun the pack
     trouble: Failed | Lost | None = None  # the failure or loss that ended the pack, if any
-    # Why a checkpoint of the pack is not continued; only in the first report about the pack
-    refused_checkpoint: str | None = None
     printed: tuple[str, ...] = ()  # what plug-ins have printed since the last report; of many lines the last
     seconds: float = 0.0  # since the worker took the pack up, without compilation
 

@@ -90,7 +90,6 @@ class TrialErrors(logging.Handler):
 class _Pack:
     """What the driver knows of a pack, from its first worker on."""
 
-    node: str | None = None  # where its worker is
     news: tuple[Any, float] = (None, 0.0)  # the latest, and when the driver heard them
     deaths: int = 0  # of its workers
     silence: str | None = None  # why its worker was ended, if it was for want of progress
@@ -167,9 +166,6 @@ class SweepCallback(NotSaved, tune.Callback):
         pack_id = work.pack.pack_id
         pack = self._packs[pack_id]
         if report.progress is not None:
-            if pack.node != result["hostname"]:
-                pack.node = result["hostname"]
-                self._stream.emit(events.PackPlaced(pack_id, result["hostname"]))
             if pack.news[0] != report.progress.news:
                 pack.news = (report.progress.news, self._now())
             self._events.progressed(work, report.progress)
@@ -177,8 +173,6 @@ class SweepCallback(NotSaved, tune.Callback):
                 self._orders.stop_early(pack_id)
         if report.printed:
             self._stream.emit(events.PluginPrinted(pack_id, report.printed))
-        if report.refused_checkpoint is not None:
-            self._stream.emit(events.CheckpointRefused(pack_id, work.pack.trial_ids, report.refused_checkpoint))
         if report.done:
             self._seconds[self._job.source.program(work.pack)] = report.seconds
             pack.finished |= report.progress is not None and report.progress.phase == "done"
@@ -305,7 +299,7 @@ class SweepCallback(NotSaved, tune.Callback):
     def _start(self, work: Work) -> None:
         """Take note that a worker is at a pack."""
         pack = self._packs[work.pack.pack_id]
-        pack.finished, pack.node, pack.news = False, None, (None, self._now())
+        pack.finished, pack.news = False, (None, self._now())
         if self._deadline is not None:
             self._asked.add(work.pack.pack_id)
         self._events.started(work)

@@ -168,7 +168,7 @@ class PackWorker(tune.Trainable):
         self._structures.add(program)
         # The first steps may compile for minutes: the driver learns before them where the worker is.
         self._progress = dataclasses.replace(now, phase="compiling")
-        return Report(done=False, progress=self._progress, refused_checkpoint=self._run.refused_checkpoint)
+        return Report(done=False, progress=self._progress)
 
     def _further(self, order: Order, until: float) -> Report:
         """Run the pack for so long, or until the driver has something to decide."""
@@ -176,14 +176,13 @@ class PackWorker(tune.Trainable):
         if order == "stop early" and self._progress is not None and self._progress.phase == "training":
             self._run.stop_early()
         before = self._progress
-        refused = self._run.refused_checkpoint if before is None else None
         while True:
             self._progress = self._run.advance()
             done = self._progress.phase == "done"
             # The driver compares each evaluation, and may stop the pack before it goes on.
             compared = self._progress.evaluated != (None if before is None else before.evaluated)
             if done or compared or self._pace.clock() >= until:
-                return Report(done=done, progress=self._progress, refused_checkpoint=refused)
+                return Report(done=done, progress=self._progress)
 
     def _order(self, pack_id: str) -> Order:
         return self._orders.order(pack_id)

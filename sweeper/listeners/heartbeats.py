@@ -229,6 +229,6 @@ def _row(pack: RunningPack, still: float) -> dict[str, Any]:
         "step": now.step,
         "of": now.steps,
         "loss": loss if math.isfinite(loss) else None,
-        "node": pack.node,
+        "node": now.node or None,
         "nothing new for": still or None,
     }

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from sweeper import events
-from sweeper.events import Event, PackPlaced, PackProgressed, PackStarted, SweepPlanned
+from sweeper.events import Event, PackProgressed, PackStarted, SweepPlanned
 from sweeper.messages import counted, duration, speed
 
 EARLY = ("waiting", "preparing", "compiling")  # phases before a pack trains
@@ -34,7 +34,6 @@ class RunningPack:
     first: int = 0  # step at which it started
     prepared: float | None = None  # when its worker and program were there; None before it trains
     trained: float | None = None  # when its evaluation began; None before
-    node: str | None = None  # where its worker is; None before the first report of the worker
 
     @property
     def unfinished(self) -> int:
@@ -98,15 +97,13 @@ class SweepProgress:
                     self._end(earlier)
                 self._take(event)
                 waiting = PackProgressed(
-                    event.pack_id, "waiting", 0, event.steps, len(event.pending), {}, math.nan, steps_per_second=0.0
+                    event.pack_id, "waiting", 0, event.steps, len(event.pending), {}, math.nan, 0.0, node=""
                 )
                 self.packs[event.pack_id] = RunningPack(event, waiting, begun=self._clock(), moved=self._clock())
                 self._spent.setdefault(event.program, _Spent())
             case PackProgressed() if event.pack_id in self.packs:
                 self.packs[event.pack_id] = self.packs[event.pack_id].after(event, self._clock())
                 self._has_trained |= event.phase not in EARLY
-            case PackPlaced() if event.pack_id in self.packs:
-                self.packs[event.pack_id] = dataclasses.replace(self.packs[event.pack_id], node=event.node)
             case events.TrialCommitted():
                 self._rows[event.status] += 1
             case events.PackEnded() if event.pack_id in self.packs:

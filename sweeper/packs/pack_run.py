@@ -154,6 +154,7 @@ class PackRun(Run):
             train_loss=self._latest(TRAIN_LOSS),
             steps_per_second=self.training.step * lanes / seconds if seconds else 0.0,
             lanes_reason=None if self.lane_choice is None else self.lane_choice.reason,
+            refused_checkpoint=self.refused_checkpoint,
             evaluated=self.evaluated,
         )
 

@@ -79,7 +79,7 @@ def named(work: Work) -> tuple[str, ...]:
 
 
 class PackEvents:
-    """Tells what becomes of packs, whoever runs them; each choice of lanes and each commit once.
+    """Tells what becomes of packs, whoever runs them; each choice of lanes, refused checkpoint and commit once.
 
     It takes note of trials that could not be committed, and settles packs that have ended.
     """
@@ -91,8 +91,7 @@ class PackEvents:
         self._stream, self._source, self._planned = stream, source, planned
         self._known, self._labelled, self._varying = len(source.planned), 0, list[str]()
         self._lost_in_a_row = 0
-        self._committed: set[str] = set()
-        self._lane_reasons: dict[str, str] = {}
+        self._told = set[tuple[str, ...]]()
 
     def started(self, work: Work) -> None:
         planned = self._source.planned
@@ -102,20 +101,25 @@ class PackEvents:
         self._stream.emit(events.PackStarted(work.pack.pack_id, words, work.pending, work.until, program))
 
     def progressed(self, work: Work, progress: events.PackProgressed) -> None:
-        """A report, and the choice of lanes and the commits in it that are new."""
+        """A report, and the choice of lanes, the refusal of a checkpoint and the commits in it that are new."""
         self._stream.emit(progress)
-        pack_id, why = progress.pack_id, progress.lanes_reason
-        if why is not None and self._lane_reasons.get(pack_id) != why:
-            self._lane_reasons[pack_id] = why
-            self._stream.emit(events.LanesChosen(pack_id, progress.lanes, work.pack.trial_ids, why))
+        pack_id, trial_ids = progress.pack_id, work.pack.trial_ids
+        if (why := progress.lanes_reason) is not None and self._is_news(pack_id, why):
+            self._stream.emit(events.LanesChosen(pack_id, progress.lanes, trial_ids, why))
+        if (why := progress.refused_checkpoint) is not None and self._is_news(pack_id, why):
+            self._stream.emit(events.CheckpointRefused(pack_id, trial_ids, why))
         self.committed(pack_id, progress.rows)
 
     def committed(self, pack_id: str, rows: Mapping[str, Status]) -> None:
         """Those of the committed trials of a pack that no report has told before, with their status."""
         for trial_id, status in rows.items():
-            if trial_id not in self._committed:
-                self._committed.add(trial_id)
+            if self._is_news("row", trial_id):
                 self._stream.emit(events.TrialCommitted(pack_id, trial_id, status))
+
+    def _is_news(self, *what: str) -> bool:
+        before = len(self._told)
+        self._told.add(what)
+        return len(self._told) > before
 
     def done(self, work: Work, trouble: Failed | Lost | None = None, host: str = "") -> None:
         """A worker, on this host, has ended its work on a pack."""

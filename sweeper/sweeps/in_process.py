@@ -9,7 +9,6 @@ import functools
 import io
 import math
 import os
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -72,7 +71,6 @@ class _Loop:
         # Without other packs under way the source always has the next pack, until it is exhausted.
         while not (self._interruption.asked or self._events.refused) and (work := source.next()) is not None:
             self._events.started(work)
-            self._stream.emit(events.PackPlaced(work.pack.pack_id, socket.gethostname()))
             self._progress, trouble = None, None
             try:
                 self._train(work)
@@ -102,8 +100,6 @@ class _Loop:
                 room=room_for_lanes(resources.device_share),
                 early_stopping=self._plan.spec.search.early_stopping,
             )
-        if run.refused_checkpoint is not None:
-            self._stream.emit(events.CheckpointRefused(pack_id, work.pack.trial_ids, run.refused_checkpoint))
         progress = run.progress()
         if progress.phase == "training":
             self._tell(work, dataclasses.replace(progress, phase="compiling"))

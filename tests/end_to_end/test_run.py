@@ -32,8 +32,8 @@ from tests.end_to_end.sweep_process import (
     until,
 )
 from tests.launch import bad_task
-from tests.launch.bad_task import in_project
 from tests.processes import told
+from tests.projects import in_project
 from tests.tiny_sweeps import with_seeds
 
 WELL = (

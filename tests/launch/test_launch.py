@@ -7,7 +7,6 @@ import re
 import signal
 import time
 
-import numpy as np
 import pytest
 
 from sweeper import events, launch
@@ -29,7 +28,7 @@ from sweeper.trial import jax_settings, plugins
 from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.project_files import git
 from sweeper.trial.trial import Trial
-from tests.experiments.toy import DATA, TOY, toy_trial
+from tests.experiments.toy import TOY, toy_trial
 from tests.experiments.toy import project as toy_project
 from tests.processes import python
 from tests.results import PROVENANCE
@@ -227,17 +226,6 @@ def rehearse(snapshot: CodeSnapshot, *trials: Trial) -> None:
         pass
 
 
-@pytest.mark.long
-def test_the_copy_is_what_is_rehearsed():
-    with code_snapshot([]) as snapshot:
-        (snapshot.project / "tasks" / "coloring.py").write_text("import os; os._exit(3)")
-        with pytest.raises(ContractError, match="3"):
-            rehearse(snapshot, coloring_trial())
-    assert not snapshot.packages.exists()
-    with code_snapshot([]) as snapshot:
-        rehearse(snapshot, coloring_trial())
-
-
 def test_no_process_compiles_a_module_again():
     py_compile.compile(str(plugins.PACKAGE / "messages.py"))
     with code_snapshot([]) as snapshot:
@@ -278,39 +266,6 @@ def test_what_workers_would_not_have_ends_the_start_with_file_and_line(project, 
     complaint = re.escape(f"{project / 'tasks' / 'mine.py'}, line 2: ModuleNotFoundError: No module named 'plain'")
     with code_snapshot([]) as snapshot, pytest.raises(ContractError, match=complaint):
         rehearse(snapshot, coloring_trial(task={"name": "mine"}))
-
-
-READS = """
-    def data(self):
-        from pathlib import Path
-        import numpy
-        return numpy.load(PLACE)
-"""
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        "Path(__file__).parent.parent / 'plain' / 'data.npy'",
-        pytest.param("'plain/data.npy'", marks=pytest.mark.long),
-    ],
-)
-def test_data_that_git_ignores_ends_the_start_with_the_way_out(tmp_path, place):
-    text = TOY.replace(DATA, READS.replace("PLACE", place))
-    assert text != TOY
-    (tmp_path / "plain").mkdir()
-    np.save(tmp_path / "plain" / "data.npy", np.zeros(50, np.float32))
-    with toy_project(tmp_path, toy=text):
-        git(tmp_path, "init", "-q")
-        (tmp_path / ".gitignore").write_text("/plain/\n")
-        with (
-            code_snapshot([toy_trial()]) as snapshot,
-            pytest.raises(ContractError, match=r"toy\.py.*data\.npy.*git ignores.*full path"),
-        ):
-            rehearse(snapshot, toy_trial())
-        (tmp_path / ".gitignore").unlink()
-        with code_snapshot([toy_trial()]) as snapshot:
-            rehearse(snapshot, toy_trial())
 
 
 @pytest.mark.parametrize(

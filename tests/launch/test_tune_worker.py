@@ -16,7 +16,7 @@ from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
-from sweeper.trial import jax_settings, provenance
+from sweeper.trial import provenance
 from tests.launch.workers import EVALUATION, PAIR, Worker, ended, whole
 from tests.trials import coloring_trial
 
@@ -59,8 +59,6 @@ def test_a_worker_told_to_leave_goes_on_where_it_was(tmp_path):
 
 class _Quarters:
     """A run of which every stride takes a quarter of a second of a clock of its own."""
-
-    refused_checkpoint = None
 
     def __init__(self):
         self.now, self.strides = 0.0, 0
@@ -247,18 +245,6 @@ def test_a_worker_undoes_the_settings_of_its_node_and_of_an_earlier_pack(tmp_pat
     jax.config.update("jax_enable_x64", True)  # of an earlier pack
     worker.reset_config(encoded(work))
     assert not jax.config.values["jax_enable_x64"]
-
-
-def test_a_worker_with_other_flags_trains_nothing_and_continues_no_checkpoint(tmp_path, monkeypatch):
-    first = Worker(PAIR, tmp_path, ["carry on", "leave"])
-    assert first.report().refused_checkpoint is None
-    assert first.report().done
-    monkeypatch.setitem(jax_settings.environment, "XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
-    assert Worker(PAIR, tmp_path).report().refused_checkpoint == "is of other code"
-    stranger = Worker(PAIR, tmp_path, origin=first._provenance)
-    trouble = stranger.report().trouble
-    assert isinstance(trouble, Lost)
-    assert "XLA_FLAGS (--xla_cpu_enable_fast_math=true instead of" in trouble.reason
 
 
 def test_a_worker_evaluates_stored_networks(tmp_path):

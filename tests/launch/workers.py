@@ -54,7 +54,7 @@ class Worker(tune_worker.PackWorker):
         (report,) = self.step()["reports"]
         if report.progress is not None and report.progress.phase == "compiling":
             (later,) = self.step()["reports"]
-            report = dataclasses.replace(later, refused_checkpoint=report.refused_checkpoint)
+            report = later
         return dataclasses.replace(report, seconds=0.0)
 
 

@@ -61,7 +61,7 @@ def test_files_that_cannot_be_read_are_passed_over(local, data):
 
 PLANNED = events.SweepPlanned("quick", trials=8, done=1, failed=1, steps={1: 2000}, programs=1)
 STARTED = events.PackStarted("0123456789", "coloring Aq_R seed=0…3", ("a", "b", "c", "d"), 250)
-PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.25, 40.0)
+PROGRESSED = events.PackProgressed("0123456789", "training", 120, 250, 4, {}, 0.25, 40.0, node="seven")
 
 
 def told(store):
@@ -79,8 +79,7 @@ def test_a_heartbeat_says_what_runs_where_and_goes_at_the_end(local):
         heart.hear(event)
     (pack,) = until(lambda: told(local)[0].packs)
     assert (pack["pack"], pack["does"], pack["node"], pack["loss"]) == (STARTED.label, "waiting", None, None)
-    for event in (events.PackPlaced(STARTED.pack_id, "seven"), PROGRESSED):
-        heart.hear(event)
+    heart.hear(PROGRESSED)
     now = until(lambda: told(local)[0].packs[0]["step"] and told(local)[0])
     assert (now.state, "40 steps/s" in now.line) == ("running", True)
     assert list(now.packs[0].values()) == [STARTED.label, 4, "training", 120, 250, 0.25, "seven", None]

@@ -57,14 +57,6 @@ def test_counts_follow_packs_from_start_to_end(progress):
     assert (progress.done, progress.failed, progress.running, progress.lanes) == (3, 1, 0, 0)
 
 
-def test_rows_of_earlier_starts_count():
-    progress = SweepProgress()
-    progress.hear(events.SweepPlanned("test", trials=8, done=3, failed=1, steps={1: 1000}, programs=1))
-    commit(progress, a="finished")
-    assert (progress.done, progress.failed) == (4, 1)
-    assert progress.line().startswith("4/8 done · 0 running · 1 failed · waiting for a worker")
-
-
 def test_time_left_goes_by_the_rate_now(progress, clock):
     assert progress.seconds_left is None
     progress.hear(progressed(phase="compiling"))
@@ -133,15 +125,6 @@ def test_trials_committed_by_a_worker_that_died_count_as_trained(progress, clock
     progress.hear(progressed(phase="compiling", step=200, lanes=3))
     progress.hear(progressed(step=200, lanes=3, steps_per_second=30.0))
     assert progress.seconds_left == pytest.approx((8 * 250 - 250 - 3 * 200) / 30.0)
-
-
-def test_a_pack_that_is_started_again_counts_once(progress):
-    progress.hear(events.PackEnded(PACK))
-    progress.hear(events.PackStarted(PACK, "coloring", TRIALS, 250))
-    progress.hear(progressed(step=250))
-    progress.hear(events.PackEnded(PACK))
-    assert (progress.lanes, progress.running) == (0, 0)
-    assert progress.seconds_left is None
 
 
 def test_a_sweep_whose_nodes_have_left_waits_for_a_node():
