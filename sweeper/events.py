@@ -162,7 +162,7 @@ class WorkerDied(Event):
     pack_id: str
     trial_ids: tuple[str, ...]  # those of its trials that had no row when the worker took it up
     started: bool  # whether the worker had taken up the pack, or died before
-    reason: str | None = None  # why it died, and the way out, where that is known and was not told before
+    reason: str | None = None  # why it died, and the way out, where that is known
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ Parts of Tune are imported when they are used, as Tune takes a second to import.
 import contextlib
 import importlib
 import os
-import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator
@@ -143,12 +142,7 @@ def own_signals() -> AbstractContextManager[None]:
 class KilledForMemory(RayActorError):
     """A worker that Ray has killed because the memory of its node was full."""
 
-    @property
-    def way_out(self) -> str:
-        """How much memory was free, and what to change."""
-        found = re.search(r"([\d.]+)\s*GB(?: used)? / ([\d.]+)\s*GB", str(self))
-        free = "" if found is None else f", {max(0.0, float(found[2]) - float(found[1])):.1f} of {found[2]} GB free"
-        return f"the machine was low on memory{free}: try --concurrency 1, or fewer resources.lanes"
+    WAY_OUT = "the machine was low on memory: try --concurrency 1, or fewer resources.lanes"
 
 
 def memory_kills_are_deaths() -> AbstractContextManager[None]:

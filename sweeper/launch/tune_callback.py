@@ -122,7 +122,6 @@ class SweepCallback(NotSaved, tune.Callback):
         self._leaving: set[str] = set()
         self._asked: set[str] = set()  # ids of packs
         self._deadline: float | None = None
-        self._told_of_memory = False
         self._looked_for_nodes = -math.inf
         self._awaited: dict[str, float] | None = None
         self.most_at_once = 0  # packs
@@ -186,7 +185,7 @@ class SweepCallback(NotSaved, tune.Callback):
             return
         pack_id, pack = work.pack.pack_id, self._packs[work.pack.pack_id]
         pack.deaths += 1
-        why = pack.silence or self._new_reason(self._errors.cause)
+        why = pack.silence or _reason(self._errors.cause)
         pack.silence = None
         self._stream.emit(events.WorkerDied(pack_id, named(work), started=True, reason=why))
         rows = self._rows(work)
@@ -213,14 +212,14 @@ class SweepCallback(NotSaved, tune.Callback):
         pack.deaths += 1
         if pack.deaths <= self._patience.deaths:
             # Tune counts the deaths of a Tune trial, in which other packs may have run.
-            why = self._new_reason(error)
+            why = _reason(error)
             self._stream.emit(events.WorkerDied(pack_id, named(work), started=False, reason=why))
             self._stream.emit(events.PackEnded(pack_id))
             self._job.source.put_back(work)
             return
         message = f"its worker died {pack.deaths} times"
         if isinstance(error, KilledForMemory):
-            message += f": {error.way_out}"
+            message += f": {error.WAY_OUT}"
         self._give_up(work, message)
         self._end(work)
 
@@ -326,13 +325,6 @@ class SweepCallback(NotSaved, tune.Callback):
                 self._stream.emit(events.ResourcesAwaited(bundle))
                 return
 
-    def _new_reason(self, error: BaseException | None) -> str | None:
-        """Why a worker died, if that is known and was not told before."""
-        if self._told_of_memory or not isinstance(error, KilledForMemory):
-            return None
-        self._told_of_memory = True
-        return error.way_out
-
     def _end(self, work: Work) -> None:
         """Take note that no worker has a pack any more."""
         self._events.ended(work, self._packs[work.pack.pack_id].finished)
@@ -346,3 +338,8 @@ class SweepCallback(NotSaved, tune.Callback):
             except (OSError, StoreError) as second:
                 trouble = Lost(f"{message}; and no row of it: {reason(second)}")
         self._events.done(work, trouble)
+
+
+def _reason(error: BaseException | None) -> str | None:
+    """Why a worker died, and the way out, if that is known."""
+    return error.WAY_OUT if isinstance(error, KilledForMemory) else None

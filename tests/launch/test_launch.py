@@ -148,34 +148,9 @@ def test_a_reason_is_one_line_with_its_place():
     assert reason(OSError(28, "No space left on device")) == "[Errno 28] No space left on device"
 
 
-def test_signals_are_answered_as_the_moment_demands(monkeypatch):
-    interruption = Interruption()
-    interruption.listen()
-    with interruption.answered_by("note"):
-        signal.raise_signal(signal.SIGINT)
-        assert interruption.signum == signal.SIGINT
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
-    assert interruption.signum == signal.SIGINT
-    with pytest.raises(KeyboardInterrupt):
-        interruption.check()
-    with interruption.answered_by("ignore"):
-        signal.raise_signal(signal.SIGINT)
-
-    def leave(code: int) -> None:
-        raise SystemExit(code)
-
-    monkeypatch.setattr("os._exit", leave)
-    for answer, outcome in (("raise", KeyboardInterrupt), (None, SystemExit)):
-        interruption = Interruption()
-        interruption.listen()
-        with interruption.answered_by(answer) if answer else contextlib.nullcontext(), pytest.raises(outcome) as caught:
-            signal.raise_signal(signal.SIGTERM)
-        assert interruption.signum == signal.SIGTERM
-    assert caught.value.code == 143
-
+def test_what_nohup_ignores_stays_ignored():
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    interruption.listen()
+    Interruption().listen()
     signal.raise_signal(signal.SIGHUP)
 
 

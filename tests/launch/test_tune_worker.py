@@ -10,7 +10,7 @@ from ray import cloudpickle
 from sweeper.events import PackProgressed
 from sweeper.launch.job import SHORT, Report, Training, decoded, encoded
 from sweeper.launch.tune_worker import Pace
-from sweeper.packs import device_memory, pack_run, plan
+from sweeper.packs import pack_run, plan
 from sweeper.packs.failures import Failed, Lost
 from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import EarlyStopping
@@ -195,36 +195,6 @@ def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(tmp_p
     assert isinstance(report.trouble, Lost)
     assert report.trouble.reason.startswith("the device has too little memory: RESOURCE_EXHAUSTED")
     assert Store.open(tmp_path).committed() == {}
-    # Nothing is trained again on a device with more.
-    larger = Worker(work, tmp_path)
-    reports = [larger.report(), larger.report()]
-    assert [(report.done, report.progress.step) for report in reports] == [(False, 300), (True, 300)]
-    assert set(Store.open(tmp_path).committed().values()) == {"finished"}
-
-
-@pytest.mark.parametrize(
-    ("resources", "room"),
-    [
-        (Resources(), None),
-        (Resources(gpus=1), 700),
-        (Resources(gpus=0.5), 350),
-        (Resources(gpus=1, lanes=4), None),
-        (Resources(gpus=1, population_workers=2), None),
-    ],
-)
-def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_many(
-    tmp_path, monkeypatch, resources, room
-):
-    given: list[float | None] = []
-
-    def opened(*arguments: Any, early_stopping: None) -> _Quarters:
-        given.append(arguments[-1])
-        return _Quarters()
-
-    monkeypatch.setattr(pack_run, "PackRun", opened)
-    monkeypatch.setattr(device_memory, "device_bytes", lambda: 1000)
-    Worker(PAIR, tmp_path, resources=resources).step()
-    assert given == [room]
 
 
 def test_a_worker_of_other_code_trains_nothing(tmp_path):

@@ -24,6 +24,7 @@ from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import EarlyStopping
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.training import arithmetic
+from sweeper.training.kind import trainer_of
 from sweeper.trial import provenance
 from sweeper.trial.record import Traced
 from sweeper.trial.trial import trial_id
@@ -216,6 +217,13 @@ def test_a_checkpoint_of_other_arithmetic_goes_on_and_the_row_says_so(undisturbe
     _finish(_run(store))
     assert {row["arithmetic"] for row in _rows(store).values()} == {f"e15e {arithmetic.own()}"}
     assert _metrics(store) == _metrics(undisturbed)
+
+
+def test_a_pack_that_goes_on_makes_no_first_state(tmp_path):
+    store = Store.open(tmp_path)
+    _run(store).advance()
+    trainer = dataclasses.replace(trainer_of(TRIALS[0]), start=None)
+    assert _run(store, trainer=trainer).training.step == 100
 
 
 @pytest.mark.parametrize("why", ["does not fit the network", "is damaged"])

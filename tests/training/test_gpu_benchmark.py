@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.gpu import __main__, agreement, lanes, part
+from benchmarks.gpu import __main__, agreement, part
 from benchmarks.gpu.part import Order
 from benchmarks.gpu.profiles import PROFILED
 from benchmarks.shipped_trials import EXPERIMENTS, SPACES, shipped_trial
@@ -46,29 +46,6 @@ def test_numbers_beyond_their_bound_are_an_error(capsys, monkeypatch):
     monkeypatch.setattr(agreement, "numbers_of", shifted)
     assert not agreement.print_item("ski rental", toy=True)
     assert "| NO |" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_what_fails_is_told_and_the_rest_goes_on(capsys, monkeypatch):
-    monkeypatch.setattr(lanes, "KINDS", lanes.KINDS[:2])
-
-    def failing(trial):
-        raise RuntimeError("a kernel\nfailed")
-
-    def row(kind, number, *_):
-        if kind.single_seed:
-            raise RuntimeError("no such row")
-        return ["measured"]
-
-    monkeypatch.setattr(agreement, "numbers_of", failing)
-    monkeypatch.setattr(lanes, "row", row)
-    assert part.main(ORDER) == 1
-    assert not lanes.print_lanes([1, 2], toy=True, until=INF)
-    out, told = capsys.readouterr()
-    assert re.findall(r"^\| (\d) \| colouring, Aq_R \| measured \|$", out, re.MULTILINE) == ["1", "2"]
-    assert "agreement of colouring FAILED: RuntimeError: a kernel\n" in out
-    assert re.findall(r"^\| (\d) \| colouring, Aq_r0 \| FAILED", out, re.MULTILINE) == ["1"]
-    assert "RuntimeError: no such row" in told
 
 
 def test_a_cpu_is_refused_unless_it_runs_the_toy(capsys):
