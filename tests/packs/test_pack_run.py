@@ -222,7 +222,7 @@ def test_a_checkpoint_of_other_arithmetic_goes_on_and_the_row_says_so(undisturbe
 def test_a_pack_that_goes_on_makes_no_first_state(tmp_path):
     store = Store.open(tmp_path)
     _run(store).advance()
-    trainer = dataclasses.replace(trainer_of(TRIALS[0]), start=None)
+    trainer = dataclasses.replace(trainer_of(TRIALS[0]), start=lambda *_: pytest.fail("a first state was made"))
     assert _run(store, trainer=trainer).training.step == 100
 
 
