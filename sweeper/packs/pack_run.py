@@ -282,7 +282,7 @@ class PackRun(Run):
         curves = lane_curves(self.trainer, self.stacked, self.training, index)
         found = _lane_result(self.trials[index], self.training, index, self.identity, curves)
         wanted = {"outcomes": self.destination.outcomes, "network": self.destination.networks}
-        found = {"status": "stopped" if self.stopped else "finished"} | found
+        found.setdefault("status", "stopped" if self.stopped else "finished")
         row = TrialResult(
             trial=self.pack.trials[index],
             provenance=self.destination.provenance,
