@@ -1,6 +1,5 @@
 """Text that strangers wrote into a store cannot control the terminal of its reader."""
 
-import dataclasses
 import json
 
 import pytest
@@ -26,8 +25,8 @@ def hostile(tmp_path_factory) -> Store:
     swept(store, failure(kind=HOSTILE, message=HOSTILE), name="hostile", command=HOSTILE)
     store.write_bytes("sweeps/hostile/000009-00000000.json", f'{{"schema_version": "{HOSTILE}"}}'.encode())
     annotate(store.files, "hostile", note=HOSTILE)
-    pack = dataclasses.replace(PACK, label=HOSTILE, node=HOSTILE)
-    heartbeats.write_heartbeat(store.files, "hostile", heartbeat(command=HOSTILE, state=HOSTILE, packs=(pack,)))
+    said = {"command": HOSTILE, "state": HOSTILE, "line": HOSTILE, "packs": [PACK | {"pack": HOSTILE, "node": HOSTILE}]}
+    heartbeats.write_heartbeat(store.files, "hostile", heartbeat(**said))
     return store
 
 

@@ -24,6 +24,7 @@ from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import EarlyStopping
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.training import arithmetic
+from sweeper.training.kind import trainer_of
 from sweeper.trial import provenance
 from sweeper.trial.record import Traced
 from sweeper.trial.trial import trial_id
@@ -208,26 +209,21 @@ def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):
     assert {key: row["fingerprint"] for key, row in _rows(store).items()} == expected
 
 
-def test_a_checkpoint_of_other_arithmetic_goes_on_and_row_and_progress_say_so(undisturbed, tmp_path, monkeypatch):
+def test_a_checkpoint_of_other_arithmetic_goes_on_and_the_row_says_so(undisturbed, tmp_path, monkeypatch):
     store = Store.open(tmp_path)
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(arithmetic, "own", lambda: "e15e")
         _run(store).advance()
-    progress = _finish(_run(store))
-    assert progress.arithmetics == ("e15e", arithmetic.own())
+    _finish(_run(store))
     assert {row["arithmetic"] for row in _rows(store).values()} == {f"e15e {arithmetic.own()}"}
     assert _metrics(store) == _metrics(undisturbed)
 
 
-def test_of_two_checkpoints_that_of_the_same_arithmetic_goes_on(undisturbed, tmp_path, monkeypatch):
+def test_a_pack_that_goes_on_makes_no_first_state(tmp_path):
     store = Store.open(tmp_path)
-    _run(store, THREE).advance()
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(arithmetic, "own", lambda: "e15e")
-        _run(store).advance()
-    _finish(_run(store, segment=plan.Segment(PACK.trials[0].steps, "finish", parent=THREE.pack_id)))
-    assert {row["arithmetic"] for row in _rows(store).values()} == {arithmetic.own()}
-    assert _metrics(store) == _metrics(undisturbed)
+    _run(store).advance()
+    trainer = dataclasses.replace(trainer_of(TRIALS[0]), start=lambda *_: pytest.fail("a first state was made"))
+    assert _run(store, trainer=trainer).training.step == 100
 
 
 @pytest.mark.parametrize("why", ["does not fit the network", "is damaged"])
