@@ -216,7 +216,7 @@ class PackRun(Run):
                 if watched.metric in curve_names(self.trainer, self.stacked):
                     value = self._latest(watched.metric)
                 else:
-                    value = _mean_metric(self.trials, self.training, watched.metric)
+                    value = _mean_metric(self.trials, self.training, watched)
             self.evaluated = self.training.step, value
 
     def _passed(self, before: int, every: int | None, end: int) -> bool:
@@ -371,11 +371,14 @@ def _lane_result(row: TrialResult, trial: Trial, training: PackTraining, index: 
     return dataclasses.replace(row, metrics=metrics, outcomes=outcomes, network=weights, timings=timings)
 
 
-def _mean_metric(trials: Sequence[Trial], training: PackTraining, metric: str) -> float:
-    """The mean of a metric over the sound lanes of a pack, by the protocol of each trial; NaN if no lane has it."""
-    values = [metrics.get(metric, math.nan) for metrics in _metrics(trials, training)]
+def _mean_metric(trials: Sequence[Trial], training: PackTraining, watched: EarlyStopping) -> float:
+    """The mean of a metric over the lanes of a pack, by the protocol of each trial; the worst value if no lane has it.
+
+    A lane has it if it is sound and the metric is finite.
+    """
+    values = [metrics.get(watched.metric, math.nan) for metrics in _metrics(trials, training)]
     finite = [value for value in values if math.isfinite(value)]
-    return float(np.mean(finite)) if finite else math.nan
+    return float(np.mean(finite)) if finite else -math.inf if watched.mode == "max" else math.inf
 
 
 def _metrics(trials: Sequence[Trial], training: PackTraining) -> list[dict[str, float]]:

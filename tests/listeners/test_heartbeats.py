@@ -13,7 +13,7 @@ from sweeper.listeners.heartbeats import (
     remove_heartbeat,
     write_heartbeat,
 )
-from tests.heartbeats import DEAD, ELSEWHERE, heartbeat
+from tests.heartbeats import CONTAINER, DEAD, heartbeat
 
 
 def test_a_heartbeat_is_read_as_it_was_written_until_it_is_removed(local):
@@ -44,7 +44,7 @@ def test_a_driver_that_is_asked_to_stop_answers_by_its_end(local):
 def test_the_driver_of_a_process_that_is_gone_has_died():
     assert not heartbeat().has_died
     assert heartbeat(**DEAD).has_died
-    assert not heartbeat(**DEAD | ELSEWHERE).has_died, "another machine has numbers of its own"
+    assert not heartbeat(**DEAD | CONTAINER).has_died, "it has numbers of its own"
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"driver": "x"}', b'{"packs": [1]}'])
