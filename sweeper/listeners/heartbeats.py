@@ -18,6 +18,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sweeper import events
@@ -42,6 +43,7 @@ class Heartbeat:
     driver: str  # sixteen hexadecimal digits, drawn by the driver
     host: str  # its machine
     pid: int  # its process there
+    processes: str  # where this number is that of the process, see `process_space`
     command: str  # the command line that carries on
     state: str  # `starting`, `running` or `stopping`
     line: str  # how far the sweep is, in words
@@ -50,8 +52,8 @@ class Heartbeat:
 
     @property
     def has_died(self) -> bool:
-        """Whether its process is gone; no process of another machine is known to be."""
-        if self.host != socket.gethostname():
+        """Whether its process is gone; no process of another machine or container is known to be."""
+        if self.processes != process_space():
             return False
         try:
             os.kill(self.pid, 0)
@@ -60,6 +62,16 @@ class Heartbeat:
         except OSError:  # the process of another user
             pass
         return False
+
+
+def process_space() -> str:
+    """Where processes have the numbers that this one sees: a container may have its host's name and numbers of its own.
+
+    A machine has others after each of its starts.
+    """
+    with contextlib.suppress(OSError):  # no Linux
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
+    return socket.gethostname()
 
 
 class Driver(NamedTuple):
@@ -187,6 +199,7 @@ class HeartbeatWriter:
             driver=self._driver,
             host=socket.gethostname(),
             pid=os.getpid(),
+            processes=process_space(),
             command=self._command,
             state=self._state,
             line=progress.line(),

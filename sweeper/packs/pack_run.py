@@ -208,7 +208,10 @@ class PackRun(Run):
         values = {name: [each.get(name, math.nan) for each in found] for name in dict.fromkeys(itertools.chain(*found))}
         if watched is not None:
             finite = [value for value in values.get(watched.metric, ()) if math.isfinite(value)]
-            self.evaluated = training.step, float(np.mean(finite)) if finite else math.nan
+            self.evaluated = (
+                training.step,
+                float(np.mean(finite)) if finite else math.inf if watched.mode == "min" else -math.inf,
+            )
         evaluations = [*training.evaluations, (training.step, values)] if measured else training.evaluations
         seconds = training.seconds | {"cpu_seconds": training.seconds["cpu_seconds"] + time.process_time() - begun}
         self.training = dataclasses.replace(training, evaluations=evaluations, seconds=seconds)

@@ -63,3 +63,9 @@ def test_stored_text_is_spelt_out(hostile):
     assert SHOWN in done.stdout
     for raw in ("\x1b", "\x07", "\x9b", "\x7f", "\u202e", "\ngone"):  # a pipe of text reads \r as \n
         assert raw not in printed, ascii(printed)
+
+
+@pytest.mark.slow
+def test_a_terminal_of_few_characters_shows_others_as_question_marks(hostile):
+    done = python("-m", "sweeper", "status", "--results", hostile.url, PYTHONIOENCODING="ascii", check=True)
+    assert "?" in done.stdout

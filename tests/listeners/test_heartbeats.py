@@ -18,7 +18,7 @@ from sweeper.listeners.heartbeats import (
     write_heartbeat,
 )
 from sweeper.store.files import StoreError
-from tests.heartbeats import DEAD, ELSEWHERE, heartbeat, until
+from tests.heartbeats import CONTAINER, DEAD, heartbeat, until
 
 
 def test_a_heartbeat_is_read_as_it_was_written_until_it_is_removed(local):
@@ -49,7 +49,7 @@ def test_a_driver_that_is_asked_to_stop_answers_by_its_end(local):
 def test_the_driver_of_a_process_that_is_gone_has_died():
     assert not heartbeat().has_died
     assert heartbeat(**DEAD).has_died
-    assert not heartbeat(**DEAD | ELSEWHERE).has_died, "another machine has numbers of its own"
+    assert not heartbeat(**DEAD | CONTAINER).has_died, "it has numbers of its own"
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"driver": "x"}', b'{"packs": [1]}'])
@@ -145,7 +145,7 @@ def test_a_store_in_trouble_costs_heartbeats_only(local):
 
 
 def test_a_driver_carries_on_for_dead_ones_of_its_sweep(local):
-    dead, elsewhere = heartbeat(**DEAD), heartbeat(**ELSEWHERE)
+    dead, elsewhere = heartbeat(**DEAD), heartbeat(**CONTAINER)
     for sweep, each in (("quick", dead), ("other", dead), ("quick", elsewhere)):
         write_heartbeat(local.files, sweep, each)
     heart = HeartbeatWriter(local, "", lambda: None, seconds=0.01)

@@ -5,6 +5,7 @@ Nearly all of these packs have two lanes of one structure, so that the module co
 
 import dataclasses
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -278,6 +279,14 @@ def test_early_stopping_compares_any_training_curve_and_evaluates_nothing_for_it
     run = _run(Store.open(tmp_path), early_stopping=stopping)
     run.advance()
     assert run.evaluated == (100, pytest.approx(np.mean(run.training.curves[-1][1])))
+
+
+def test_to_early_stopping_a_metric_that_is_finite_in_no_lane_is_the_worst(tmp_path, monkeypatch):
+    monkeypatch.setattr(pack_run, "_metrics", lambda *_: [{"success": math.nan}, {}])
+    stopping = EarlyStopping(metric="success", mode="max", every=100, grace_steps=100)
+    run = _run(Store.open(tmp_path), early_stopping=stopping)
+    run.advance()
+    assert run.evaluated == (100, -math.inf)
 
 
 def test_weights_that_the_last_update_made_infinite_are_a_failure(undisturbed, tmp_path):
