@@ -337,8 +337,9 @@ def _lane_result(
             raise
         return failed(*kind_and_message(error), training.step)
     found["programs"] = of_row(identity, program)
-    if trial.evaluate_every is not None:
-        found["curves"] += [(step, name, value) for name, value in metrics.items()]
+    if trial.evaluate_every is not None:  # a trial that was stopped here may have been evaluated here before
+        earlier = [point for point in evaluation_points(training, index) if point[0] != step]
+        found["curves"] = [*curves, *earlier, *((step, name, value) for name, value in metrics.items())]
     metrics |= kind.final({name: value for _, name, value in curves})
     if spoilt := [name for name in trial.DECLARED.metrics if not math.isfinite(metrics.get(name, 0.0))]:
         return failed("non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)

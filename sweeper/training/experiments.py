@@ -487,6 +487,8 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
         raise broken(experiment, "evaluate", f"the metrics {given}", f"those of the attribute metrics: {declared}")
     for name, value in metrics.items():
         check_array(experiment, "evaluate", f"{name!r}", value, np.number)
+    if not isinstance(outcomes, Mapping):
+        raise broken(experiment, "evaluate", f"outcomes of {_described(outcomes)}", "a mapping of arrays by name")
     for name, values in outcomes.items():
         check_name(experiment, "evaluate", name, outcomes)
         check_array(experiment, "evaluate", f"outcomes[{name!r}]", values, np.generic, input=None)
@@ -533,7 +535,8 @@ def _can_start(experiment: Experiment) -> bool:
 def _check_names(experiment: Experiment) -> None:
     declared, where = type(experiment).metrics, type(experiment).__name__
     if not declared or not isinstance(declared, Mapping):
-        raise broken(experiment, "evaluate", "no names of metrics", f'{where}.metrics, such as {{"accuracy": "max"}}')
+        must = f'{where}.metrics, such as `metrics: ClassVar = {{"accuracy": "max"}}`'
+        raise broken(experiment, "evaluate", "no names of metrics", must)
     for name, mode in declared.items():
         check_name(experiment, "evaluate", name, declared)
         if mode not in ("min", "max"):

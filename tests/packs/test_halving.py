@@ -312,6 +312,7 @@ def test_a_metric_of_evaluations_while_trials_train_may_decide(space, tmp_path):
     spec, rng = space(*BY_METRIC, "trial.evaluate_every=100"), random.Random(3)
     run(source_of(spec, alone), alone, rng)
     points = alone.curves().to_pandas().query("metric == 'loss'")
+    assert not points.duplicated(["trial_id", "step"]).any()  # also of trials that end at an evaluation
     at = {step: dict(zip(own["trial_id"], own["value"], strict=True)) for step, own in points.groupby("step")}
     (search,) = source_of(spec, alone).searches
     two = sorted(search, key=at[100].__getitem__)[:2]
