@@ -7,7 +7,7 @@ entry that a space searches on a logarithmic scale is drawn on one.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
@@ -18,10 +18,10 @@ from sweeper.analysis.figures import drawing, note_lines, style
 from sweeper.analysis.figures.layout import compose
 from sweeper.analysis.figures.selection import NoData, column, mixed, split_label
 from sweeper.analysis.recorded_spaces import asked_of
-from sweeper.analysis.results import Results
+from sweeper.analysis.results import NO_SWEEP, Results
 from sweeper.messages import UserError, typed
 from sweeper.panels.kinds import Panel, Panels
-from sweeper.store.store import Store
+from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.entry_names import by_entries, column_name, entries, value_order
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Rows = Literal["trials", "evaluations"]
 
-NO_SWEEP = "no sweep"  # the series of trials that no sweep has planned
 ALONE = 1.5  # settings, or rows, at a place of the axis up to which a place has about one
 MOST_JOINED = 10  # places up to which single rows are joined if nothing else differs
 
@@ -66,8 +65,9 @@ def plotted(
         split = split and column(drawn, split)
     except NoData as unknown:
         raise PlotError(str(unknown)) from None
-    sweeps = _sweeps(store, drawn["trial_id"])
-    logarithmic = _logarithmic(store, sweeps)
+    latest = store.latest_starts()
+    sweeps = _sweeps(latest, drawn["trial_id"])
+    logarithmic = _logarithmic(latest[name] for sharing in sweeps for name in sharing.split(", ") if name in latest)
     scales = {
         axis: "log" if asked or name in logarithmic else "linear"
         for axis, asked, name in (("x", logx, x), ("y", logy, y))
@@ -100,12 +100,10 @@ def _composed(panel: dict[str, Any], results: Results) -> "tuple[Figure, list[st
         return compose([drawn], "paper"), remarks
 
 
-def _sweeps(store: Store, trial_ids: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The trials of each sweep that has planned any; sweeps that have the same ones share a name."""
+def _sweeps(latest: Mapping[str, SweepRecord], trial_ids: Iterable[str]) -> dict[str, frozenset[str]]:
+    """The trials of each sweep whose latest start planned any; sweeps that have the same ones share a name."""
     drawn = frozenset(trial_ids)
-    planned: dict[str, frozenset[str]] = {}
-    for record in store.sweeps():
-        planned[record.name] = planned.get(record.name, frozenset()) | drawn.intersection(record.trial_ids)
+    planned = {name: drawn.intersection(record.trial_ids) for name, record in latest.items()}
     planned[NO_SWEEP] = drawn.difference(*planned.values())
     names: dict[frozenset[str], list[str]] = {}
     for name, own in planned.items():
@@ -113,10 +111,8 @@ def _sweeps(store: Store, trial_ids: Iterable[str]) -> dict[str, frozenset[str]]
     return {", ".join(sharing): own for own, sharing in names.items() if own}
 
 
-def _logarithmic(store: Store, sweeps: Iterable[str]) -> set[str]:
-    """The columns of entries that the spaces of these sweeps search on a logarithmic scale."""
-    names = {name for sharing in sweeps for name in sharing.split(", ")}
-    records = [record for name, record in store.latest_starts().items() if name in names]
+def _logarithmic(records: Iterable[SweepRecord]) -> set[str]:
+    """The columns of entries that the spaces of these starts search on a logarithmic scale."""
     varied = (entry for record in records for entry in asked_of(record).varied.items())
     return {column_name(path) for path, values in varied if values.scale is not None and values.scale.log}
 

@@ -37,7 +37,6 @@ class _Reading(NamedTuple):
 
     setting: Setting = MappingProxyType({})
     unsaid: frozenset[_Constant] = frozenset()  # constants that are not written
-    contradicted: int = 0  # constants of chosen entries that are written otherwise
     problems: tuple[Problem, ...] = ()
 
 
@@ -131,8 +130,7 @@ class _Reader:
             return self._refused(entry, f"is no hole: every setting of this space has {shown(node.value)}")
         if _same(node, entry):
             return _Reading()
-        problem = entry.problem(f"must be {shown(node.value)} here, got {shown(entry.value)}")
-        return _Reading(contradicted=1, problems=(problem,))
+        return _Reading(problems=(entry.problem(f"must be {shown(node.value)} here, got {shown(entry.value)}"),))
 
     def _refused(self, entry: Node, message: str) -> _Reading:
         return _Reading(problems=(entry.problem(message),) if self._strict else ())
@@ -152,15 +150,11 @@ class _Reader:
         readings = [self.read(option, entry, place, chosen=True) for option in choice.entries]
         fitting = [number for number, each in enumerate(readings) if not each.problems]
         if fitting:
-            least = [
-                number
-                for number in fitting
-                if not any(readings[other].unsaid < readings[number].unsaid for other in fitting)
-            ]
-            number = self._drawn(least)
+            unsaid = {place: readings[place].unsaid for place in fitting}
+            number = self._drawn([place for place in fitting if not any(map(unsaid[place].__gt__, unsaid.values()))])
             return _Reading({**readings[number].setting, node.path: number})
         if any(isinstance(option.value, dict) for option in choice.entries):
-            return min(readings, key=lambda each: (each.contradicted, len(each.problems)))
+            return min(readings, key=lambda each: len(each.problems))
         values = ", ".join(shown(option.value) for option in choice.entries[:8])
         more = ", …" * (len(choice.entries) > 8)
         return _Reading(problems=(entry.problem(f"is none of the choice: {values}{more}; got {shown(entry.value)}"),))
@@ -178,7 +172,7 @@ def _joined(parts: Sequence[_Reading]) -> _Reading:
     setting = dict(itertools.chain.from_iterable(part.setting.items() for part in parts))
     problems = tuple(itertools.chain.from_iterable(part.problems for part in parts))
     unsaid = frozenset(itertools.chain.from_iterable(part.unsaid for part in parts))
-    return _Reading(setting, unsaid, sum(part.contradicted for part in parts), problems)
+    return _Reading(setting, unsaid, problems)
 
 
 _NOTHING = object()

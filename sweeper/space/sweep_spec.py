@@ -10,7 +10,7 @@ import itertools
 import math
 import operator
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,6 @@ class Expansion:
     trial_ids: tuple[str, ...]
     settings: int  # before equal ones were merged and others left out
     left_out: Mapping[str, int] = field(default_factory=dict)  # settings, by the first condition that leaves them out
-    examples: Sequence[Trial] = ()  # the first trial of each setting that was drawn
     # Values of variables by their paths, such as `variables.x`, of each trial by id; empty of a space without any
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -113,7 +112,7 @@ class SweepSpec:
         """Trials that together have every value of every axis."""
         # A probe with a mistake is a combination that the space leaves out; there may be any number of them.
         probes = Settings(self.tree).trials([holes.probes(self.tree)], failures=math.inf)
-        return map(self._known, (trial for _, _, trial in probes))
+        return map(self._known, (trial for _, trial in probes))
 
     def _known(self, trial: Trial) -> Trial:
         """The trial as `found`, or as it is where nothing is found, such as without a store."""
@@ -176,10 +175,8 @@ class SweepSpec:
     def _expansion(self, drawn: Iterable[Iterable[Node]]) -> Expansion:
         settings = Settings(self.tree, self.exclusions, self.found)
         trials: dict[str, Trial] = {}
-        examples: dict[int, Trial] = {}
         variables: dict[str, Mapping[str, Any]] = {}
-        for number, setting, trial in settings.trials(drawn):
-            examples.setdefault(number, trial)
+        for setting, trial in settings.trials(drawn):
             key, named = trial_id(trial), plain(setting.value["variables"])
             if key not in trials and named:
                 variables[key] = dict(leaf_values(canonical(named), "variables."))
@@ -187,7 +184,7 @@ class SweepSpec:
         if settings.problems:
             raise SearchSpaceError(str(self.path), settings.problems)
         found = tuple(trials.values())
-        return Expansion(found, tuple(trials), settings.count, settings.left_out, tuple(examples.values()), variables)
+        return Expansion(found, tuple(trials), settings.count, settings.left_out, variables)
 
 
 def remarks(trials: Collection[Trial], search: Search) -> list[str]:

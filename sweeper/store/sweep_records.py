@@ -78,15 +78,12 @@ def latest_starts(files: DurableFiles, names: Collection[str] = ()) -> dict[str,
         starts = (start for path in reversed(paths[name]) for start in _starts(files, [path], strict=False))
         return next(starts, None)
 
-    wanted = list(names or paths)
-    for name in names:
-        if name not in paths:
-            raise unknown_sweep(name, paths)
+    wanted = [name for name in names or paths if name in paths]
     found = zip(wanted, in_threads(latest, wanted), strict=True)
     latest_of = {name: start for name, start in found if start is not None}
     for name in names:
         if name not in latest_of:
-            raise unknown_sweep(name, latest_of)
+            raise unknown_sweep(name, latest_of if name in paths else paths)
     return latest_of
 
 

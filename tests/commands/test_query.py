@@ -142,15 +142,6 @@ def test_a_long_table_says_that_it_was_cut(results):
     assert len(asked(results, "--format", "csv", long).stdout.splitlines()) == SHOWN + 6
 
 
-def test_csv_and_json_are_whole_however_narrow_the_terminal_is(results, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "20")
-    wide = "select 'x' || repeat('long ', 40) as first, * from trials order by seed"
-    rows = list(csv.DictReader(io.StringIO(asked(results, "--format", "csv", wide).stdout)))
-    (first, *_) = json.loads(asked(results, "--format", "json", wide).stdout)
-    assert {*rows[0]} == {*first} > {"variance", "command"}
-    assert rows[0]["first"] == first["first"] == "x" + "long " * 40
-
-
 def test_csv_json_and_parquet_are_those_of_duckdb(results):
     rows = list(csv.DictReader(io.StringIO(asked(results, "--format", "csv", ASK).stdout)))
     assert [(row["seed"], row["q"]) for row in rows] == [("0", "3.0"), ("1", "inf"), ("2", "3.0")]

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import obstore
 import pytest
-from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from sweeper.store import files as durable
-from sweeper.store import local_files, object_files
+from sweeper.store import local_files
 from sweeper.store.files import StoreError
 from sweeper.store.local_files import LocalFiles
 from sweeper.store.object_files import ObjectFiles
@@ -216,25 +215,6 @@ def test_a_disk_without_locks_is_written_all_the_same(disk, monkeypatch):
 
 
 # A bucket
-
-
-@pytest.mark.parametrize("conflict", [AlreadyExistsError, PreconditionError])
-def test_a_conflict_that_never_ends_is_an_error(monkeypatch, conflict):
-    """A gateway whose ETags never fit, and one that answers 409 to whatever comes."""
-    store, tries = obstore.store.MemoryStore(), []
-    monkeypatch.setattr(obstore.store, "from_url", lambda url, **options: store)
-    monkeypatch.setattr(object_files.time, "sleep", tries.append)
-    bucket = ObjectFiles.at("s3://bucket/results?region=us-east-1")
-    bucket.write("x", b"old")
-
-    def refused(*arguments, **options):
-        raise conflict("status code: 409 or 412")
-
-    monkeypatch.setattr(obstore, "put", refused)
-    with pytest.raises(StoreError, match="x"):
-        bucket.write("x", b"new", keep=lambda now: False)
-    assert len(tries) == object_files.TRIES
-    assert bucket.read("x") == b"old"
 
 
 @pytest.mark.slow

@@ -161,17 +161,6 @@ LARGE = np.broadcast_to(np.float32(0), (trial_file.LARGEST_NETWORK // 32, 2))  #
         {"status": "failed"},
         {"error": {"kind": "x", "message": "y", "step": None}},
     ],
-    ids=[
-        "a large network",
-        "int4",
-        "outcomes of two lengths",
-        "many metrics",
-        "no name",
-        "a long name",
-        "a timing",
-        "no error",
-        "an error",
-    ],
 )
 def test_what_cannot_be_kept_or_makes_no_sense_is_refused(local, changes):
     with pytest.raises(ValueError):
