@@ -92,16 +92,11 @@ def test_a_condition_may_name_a_variable():
     [
         ("variables.a-b=3", "variables.a-b"),
         ("variables={int: [1, 2]}", "variables.int"),
-        ("variables={3: 1}", "variables.3"),
-        ("variables.lambda=3", "variables.lambda"),
-        ("variables=3", "variables"),
         ("variables.x={uniform: [2, 1]}", "variables.x.uniform"),
         ("variables.x={uniform: [1, 2]}", "variables.x"),  # of a grid
         ("variables.x={formula: variables.x}", "variables.x.formula"),
-        ("variables.x=two", "trial.optimizer.beta1.formula"),
         ("variables.x=-2", "trial.optimizer.beta1.formula"),  # no momentum
         ("trial.steps={formula: variables.z}", "trial.steps.formula"),
-        ("trial.variables={z: 3}", "trial.variables"),
     ],
 )
 def test_a_mistake_is_told_with_its_path(override, path):
