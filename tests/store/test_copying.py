@@ -154,6 +154,3 @@ def test_another_sweep_of_the_name_is_refused(source, local):
         copy(source, local)
     assert states(local) == before, "nothing was copied"
     assert copy(source, local, ["quick"]).trials == 3
-
-
-# Crashes

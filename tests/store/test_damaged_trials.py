@@ -144,19 +144,6 @@ def test_a_disk_in_trouble_is_not_taken_for_a_damaged_file(local, monkeypatch):
     assert local.committed() == {FINISHED: "finished"}
 
 
-def test_a_store_that_cannot_be_tidied_is_still_read(local, monkeypatch, caplog):
-    local.commit(result())
-    place(local, DAMAGES["truncated"](file(local).read_bytes()))
-    local.commit(result({"seed": 1}))
-
-    def refuse(relative, target):
-        raise StoreError("nothing is moved here")
-
-    monkeypatch.setattr(local.files, "move", refuse)
-    assert local.committed() == {OTHER: "finished"}
-    assert "nothing is moved here" in told(caplog)
-
-
 # What is in a file
 
 

@@ -233,12 +233,3 @@ def test_a_server_that_is_busy_for_a_while_gets_the_commit_and_the_checkpoint(s3
         writing.join()
     assert list(store.committed().values()) == ["finished"]
     assert store.read_bytes("checkpoints/x") == b"one"
-
-
-@pytest.mark.slow
-def test_of_an_object_few_parts_are_asked_for(s3, tmp_path):
-    store = Store.open(s3.url(tmp_path.name))
-    store.commit(result())
-    asked = len(s3.requests())
-    assert store.trials().num_rows == 1
-    assert 1 <= len([path for _, path in s3.requests()[asked:] if f"{tmp_path.name}/trials/" in path]) <= 4
