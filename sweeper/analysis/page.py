@@ -43,7 +43,6 @@ from sweeper.analysis.recorded_spaces import NOTHING, Asked, asked_by
 from sweeper.analysis.results import NO_SWEEP, foreign_columns, named, specs_of_tasks, tables_of_row
 from sweeper.analysis.status import (
     annotation_columns,
-    moment,
     overview,
     packs_table,
     sentence,
@@ -377,7 +376,7 @@ def launches(starts: Mapping[str, Sequence[SweepRecord]]) -> pd.DataFrame:
     rows = [
         {
             "sweep": record.name,
-            "when": moment(start.captured),
+            "when": datetime.datetime.fromisoformat(start.captured),
             "trials": len(record.trial_ids),
             "commit": revision_text(start.commit, start.dirty),
             "command": redacted(start.command),

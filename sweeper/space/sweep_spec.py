@@ -8,7 +8,6 @@ value names its place in the author's file.
 import functools
 import itertools
 import math
-import operator
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,13 +17,14 @@ from typing import Any
 from sweeper.messages import counted, inflected
 from sweeper.panels.panel import Panel
 from sweeper.space import holes
-from sweeper.space.holes import Choice, Hole
+from sweeper.space.holes import Choice
 from sweeper.space.limits import Limits
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
 from sweeper.space.search_methods import Search, Setting
 from sweeper.space.settings import Settings
 from sweeper.space.trial_names import TrialNames
+from sweeper.space.varied_entries import varied_entries
 from sweeper.space.yaml_tree import Node, joined, plain
 from sweeper.trial.record import canonical
 from sweeper.trial.start_from import StartError, starts_in
@@ -64,16 +64,16 @@ class Expansion:
         return ", ".join([*parts, counted(len(self.trials), "trial")])
 
 
-def _entries(node: Node, path: str, is_open: bool) -> Iterator[tuple[str, bool]]:
-    """The entries of a tree with holes, and whether they are left open; a choice among records leaves theirs open."""
+def _written(node: Node, path: str = "") -> Iterator[str]:
+    """The dotted path of every entry of a tree with holes, also of those that only some records of a choice have."""
     if isinstance(node.value, dict):
         for key, entry in node.value.items():
-            yield from _entries(entry, joined(path, key), is_open)
+            yield from _written(entry, joined(path, key))
     elif isinstance(node.value, Choice) and any(isinstance(option.value, dict) for option in node.value.entries):
         for option in node.value.entries:
-            yield from _entries(option, path, True)
+            yield from _written(option, path)
     else:
-        yield path, is_open or isinstance(node.value, Hole)
+        yield path.removeprefix("trial.")
 
 
 def _without_store(trial: Trial) -> Trial:
@@ -145,9 +145,8 @@ class SweepSpec:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """What the file says of its trials, by dotted path: entries left open, and then the others that it writes."""
-        found = sorted(_entries(self.tree, "", False), key=operator.itemgetter(1), reverse=True)
-        return tuple(dict.fromkeys(path.removeprefix("trial.") for path, _ in found))
+        """What the file says of its trials, by dotted path: entries that it varies, and then the others written."""
+        return tuple(dict.fromkeys([*varied_entries(self.tree), *_written(self.tree)]))
 
     def expand(self) -> Expansion:
         """All trials of a search; a `ValueError` if it adapts, so that its settings are not known before it runs.

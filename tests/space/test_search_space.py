@@ -374,7 +374,7 @@ def test_values_that_exclude_each_other_are_told_when_they_meet():
     assert _mistakes(lambda: space(text).expand()).problems[0].path == "trial.evaluation.votes.choice[1]"
 
 
-# Files that are being edited
+# Packs
 
 HALVING = "search={method: halving, starts: 4, rungs: [{steps: 100, keep: 1}]}"
 
