@@ -34,10 +34,6 @@ ALONE = 1.5  # settings, or rows, at a place of the axis up to which a place has
 MOST_JOINED = 10  # places up to which single rows are joined if nothing else differs
 
 
-class PlotError(UserError, ValueError):
-    """Columns that a store does not have, or that cannot be drawn against each other."""
-
-
 def plotted(
     store: Store,
     x: str,
@@ -55,16 +51,16 @@ def plotted(
     if where is not None:
         results = results.only(sql.chosen_ids(where, store))
     if results.trials.empty:
-        raise PlotError("no trial is finished" + ("" if where is None else f" where {where}"))
+        raise UserError("no trial is finished" + ("" if where is None else f" where {where}"))
     drawn = results.trials if rows == "trials" else results.of_evaluations().trials
     if drawn.empty:
-        raise PlotError(f"no network is evaluated ({typed('evaluate')})")
+        raise UserError(f"no network is evaluated ({typed('evaluate')})")
     try:
         if x != "step":
             x, y = column(drawn, x), column(drawn, y)
         split = split and column(drawn, split)
     except NoData as unknown:
-        raise PlotError(str(unknown)) from None
+        raise UserError(str(unknown)) from None
     latest = store.latest_starts()
     sweeps = _sweeps(latest, drawn["trial_id"])
     logarithmic = _logarithmic(latest[name] for sharing in sweeps for name in sharing.split(", ") if name in latest)
@@ -78,7 +74,7 @@ def plotted(
     axis = {"column": x, "label": x, "scale": scales["x"]}
     if x == "step":
         if points or rows == "evaluations":
-            raise PlotError("training curves are lines of trials, neither points nor evaluations")
+            raise UserError("training curves are lines of trials, neither points nor evaluations")
         panel |= {"kind": "history", "scale": scales["x"]}
     elif not points and _has_lines(drawn, x, split, sweeps.values()):
         panel |= {"kind": "curve", "x": axis, "rows": rows}
@@ -91,11 +87,11 @@ def _composed(panel: dict[str, Any], results: Results) -> "tuple[Figure, list[st
     try:
         (made,) = TypeAdapter[tuple[Panel, ...]](Panels).validate_python([panel])
     except ValidationError as error:
-        raise PlotError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        raise UserError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
     drawn = drawing(made, results)
     remarks = [line for _, line in note_lines(drawn.notes)]
     if drawn.frame.empty:
-        raise PlotError("; ".join(remarks))
+        raise UserError("; ".join(remarks))
     with style.settings():
         return compose([drawn], "paper"), remarks
 

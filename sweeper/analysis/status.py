@@ -55,7 +55,7 @@ def annotation_columns(annotations: Iterable[Annotations | None]) -> dict[str, p
     every = [each or NO_ANNOTATIONS for each in annotations]
     columns = {
         "tags": pd.Series([", ".join(each.tags) for each in every], dtype=object),
-        "notes": pd.Series(["\n".join(each.texts) or None for each in every], dtype=object),
+        "notes": pd.Series(["\n".join(each.notes) or None for each in every], dtype=object),
     }
     return {head: cells for head, cells in columns.items() if cells.any()}
 

@@ -29,7 +29,7 @@ def annotated(store: Store, rows: pa.Table) -> pa.Table:
     """Named rows of trials with two further columns, the lists of the tags and notes of each trial."""
     of_trials = read_annotations(store.files).trials
     every = [of_trials.get(trial_id, NO_ANNOTATIONS) for trial_id in rows["trial_id"].to_pylist()]
-    lists = {"tags": [each.tags for each in every], "notes": [each.texts for each in every]}
+    lists = {"tags": [each.tags for each in every], "notes": [each.notes for each in every]}
     for name, values in lists.items():
         rows = rows.append_column(name, pa.array(values, TEXTS))
     return rows
@@ -63,7 +63,7 @@ def sweeps(store: Store) -> pa.Table:
         for trial_id in record.trial_ids:
             search = number_of.get(trial_id)
             winner = None if search is None else trial_id in won
-            rows.append((name, trial_id, search, winner, of_sweep.tags, of_sweep.texts))
+            rows.append((name, trial_id, search, winner, of_sweep.tags, of_sweep.notes))
             variables.append(record.variables.get(trial_id, {}))
     table = pa.Table.from_pylist([dict(zip(SWEEPS.names, row, strict=True)) for row in rows], SWEEPS)
     for path in dict.fromkeys(path for own in variables for path in own):
