@@ -10,9 +10,10 @@ A place for a table is a pair of comments; what stands between them is replaced:
 
 The first is the answer to a query, in which `percent(x)` is the average of x in per cent and `average(x, digits)` the
 average, both with "±" and the standard error over the rows, and the view `runs` is `trials` joined with `sweeps`. The
-second has the published numbers of these panels beside the measured ones; names with spaces stand in quotes. `NAME` is a
-recorded sweep, or the file of a search space: then the numbers are those of the trials that the space plans, and a line
-below the table says what the store lacks. A comment may have several lines. Filling a filled file again changes nothing.
+second has the published numbers of these panels beside the measured ones; names with spaces stand in quotes. `NAME` is
+a recorded sweep, or the file of a search space: then the numbers are those of the trials that the space plans, and a
+line below the table says what the store lacks. A comment may have several lines. Filling a filled file again changes
+nothing.
 """
 
 import re

@@ -214,7 +214,7 @@ class Drawing(abc.ABC, Generic[PanelT]):
     def compared(
         self, reference: Any, metric: str, x: float | None, published: float, behind: pd.DataFrame, percent: bool
     ) -> Comparison:
-        """A published value beside the mean over training seeds of the rows of the frame `behind` it, with its error."""
+        """A published value beside the mean over training seeds of the rows of the frame `behind`, with its error."""
         seeds = behind.groupby("seed")["value"].mean()
         scale = 100 if percent else 1
         measured = scale * float(seeds.mean()) if len(seeds) else None
