@@ -39,8 +39,8 @@ def numbers(every: Iterable[Comparison]) -> pd.DataFrame:
     """All published numbers as a table; the measured number is empty where there is none yet."""
     note = (
         "Measured: the mean over training seeds, and its standard error (`_pooled`: a percentile over the inputs of "
-        f"all of them together). A miss is further than {POINTS:g} points from the published number, or, where the panel "
-        f"draws no per cent, further than {100 * PART:g} % of it."
+        f"all of them together). A miss is further than {POINTS:g} points from the published number, or, where the "
+        f"panel draws no per cent, further than {100 * PART:g} % of it."
     )
     columns = ("sweep", "panel", "series", "metric", "x", "published", "measured", "error", "seeds")
     rows = [{name: getattr(one, name) for name in columns} | {"miss": "miss" * one.miss} for one in every]
