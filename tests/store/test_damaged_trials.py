@@ -3,8 +3,6 @@
 import dataclasses
 import json
 import math
-import os
-import random
 from pathlib import Path
 
 import numpy as np
@@ -146,62 +144,6 @@ def test_a_disk_in_trouble_is_not_taken_for_a_damaged_file(local, monkeypatch):
     assert local.committed() == {FINISHED: "finished"}
 
 
-@pytest.mark.parametrize(
-    "times",
-    [
-        pytest.param(5, marks=pytest.mark.slow),
-        pytest.param(500, marks=[pytest.mark.long, pytest.mark.exhaustive]),
-    ],
-)
-def test_damage_drawn_at_random_costs_one_trial_and_leaves_all_others_readable(local, times):
-    """Files of trials and the snapshot are emptied, cut or have a bit flipped, with their times kept."""
-    draw = random.Random(0)
-    trials = {trial_id(done.trial): done for done in (result({"seed": seed}) for seed in range(min(230, 8 + times)))}
-    for done in trials.values():
-        local.commit(done)
-    local.compact()
-
-    def everything():
-        return local.trials(), local.curves(), local.outcomes()
-
-    whole = everything()
-    for _ in range(times):
-        before = set(local.committed())
-        path = draw.choice(
-            sorted(path for name in ("trials", "snapshots") for path in Path(local.root, name).rglob("*.parquet"))
-        )
-        state, copied, data = path.stat(), path.parent.name == "snapshots", path.read_bytes()
-        at = draw.randrange(len(data))
-        path.write_bytes(draw.choice([b"", data[:at], flipped(data, at, draw.randrange(8))]))
-        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-        # Readers find all other trials, before any reader has looked for damage.
-        sound = set.intersection(*(set(rows["trial_id"].to_pylist()) for rows in everything()))
-        local.verify()  # a reader that takes a row from a snapshot does not open the file of the trial
-        after = set(local.committed())
-        hit = before - after
-        assert hit or copied or everything() == whole, "a few bits of a file mean nothing"
-        assert len(hit) <= (not copied)
-        assert after <= sound
-        for key in hit:
-            local.commit(trials[key])
-        if draw.random() < 0.2:
-            local.compact()
-    assert set(local.committed()) == set(trials)
-
-
-def test_a_store_that_cannot_be_tidied_is_still_read(local, monkeypatch, caplog):
-    local.commit(result())
-    place(local, DAMAGES["truncated"](file(local).read_bytes()))
-    local.commit(result({"seed": 1}))
-
-    def refuse(relative, target):
-        raise StoreError("nothing is moved here")
-
-    monkeypatch.setattr(local.files, "move", refuse)
-    assert local.committed() == {OTHER: "finished"}
-    assert "nothing is moved here" in told(caplog)
-
-
 # What is in a file
 
 
@@ -245,33 +187,3 @@ def test_a_file_that_lacks_a_column_is_damaged(local, caplog):
     place(local, resealed(whole_table().drop_columns(["programs"])))
     assert local.committed() == {}
     assert "columns" in told(caplog)
-
-
-SENSELESS = {
-    "two rows": lambda table: pa.concat_tables([table] * 2),
-    "no row": lambda table: table.slice(1),
-    "a column of another type": lambda table: table.set_column(
-        table.column_names.index("steps"), "steps", pa.array(["3"])
-    ),
-    "a trial that contradicts the seal": lambda table: table.set_column(
-        table.column_names.index("status"), "status", pa.array(["failed"])
-    ),
-}
-
-
-@pytest.mark.parametrize("what", SENSELESS)
-def test_a_file_that_makes_no_sense_costs_itself_and_one_line(local, what, caplog):
-    local.commit(result({"seed": 1}))
-    place(local, resealed(SENSELESS[what](whole_table())))
-    assert local.trials()["trial_id"].to_pylist() == [OTHER]
-    assert told(caplog)
-
-
-def test_strange_files_are_ignored_loudly(local, caplog):
-    local.commit(result())
-    names = ["'; drop table trials; --.parquet", "[bold]x.parquet", "notes.txt", "two\nlines.parquet"]
-    for name in names:
-        (file(local).parent / name).write_bytes(b"x")
-    assert local.committed() == {FINISHED: "finished"}
-    assert len({record.getMessage() for record in caplog.records}) == len(names)
-    assert all(record.getMessage().isprintable() for record in caplog.records)

@@ -154,23 +154,9 @@ LARGE = np.broadcast_to(np.float32(0), (trial_file.LARGEST_NETWORK // 32, 2))  #
         {"network": {str(number): LARGE for number in range(5)}},
         {"network": {"w": np.zeros(3, ml_dtypes.int4)}},
         {"outcomes": outcomes(12, extra=range(3))},
-        {"metrics": {f"m{number}": 1.0 for number in range(trial_file.MOST_NAMES + 1)}},
-        {"metrics": {"": 1.0}},
-        {"curves": [(1, "a" * 201, 1.0)]},
         {"timings": {"naps": 1.0}},
         {"status": "failed"},
         {"error": {"kind": "x", "message": "y", "step": None}},
-    ],
-    ids=[
-        "a large network",
-        "int4",
-        "outcomes of two lengths",
-        "many metrics",
-        "no name",
-        "a long name",
-        "a timing",
-        "no error",
-        "an error",
     ],
 )
 def test_what_cannot_be_kept_or_makes_no_sense_is_refused(local, changes):

@@ -1,7 +1,6 @@
 """A sweep as a study of Optuna, in memory and in a storage that its dashboard shows."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from sweeper.trackers import optuna_study
 from sweeper.trial.trial import trial_id
 from tests.results import record, result
 from tests.tiny_sweeps import SPACE
-from tests.trackers.exports import IDS, METRICS, asked, served, sweep_of, trial
+from tests.trackers.exports import IDS, METRICS, asked, served, trial
 
 pytestmark = pytest.mark.slow  # imports of Optuna take seconds
 
@@ -49,22 +48,6 @@ def test_the_dashboard_shows_the_study_and_a_second_one_takes_its_place(store, t
     assert (parameter["name"], parameter["param_external_value"]) == ("objective.q", "1.0")
     assert finished["values"] == [0.25]
     assert finished["intermediate_values"] == [{"step": 100, "value": 0.2}, {"step": 200, "value": 0.1}]
-
-
-def test_a_parameter_that_some_trials_lack_is_a_range_and_true_is_not_one(made, monkeypatch):
-    import optuna
-
-    sweep = sweep_of(made, IDS)
-    values = [{"width": 4, "mixed": 1, "lists": (1,)}, {"mixed": True, "lists": "(1,)"}, {"width": 8, "mixed": 0.5}]
-    of_values = [replace(sweep.runs[0], trial_id=str(number), entries=each) for number, each in enumerate(values)]
-    changed = replace(sweep, runs=tuple(of_values), varying=("width", "mixed", "lists"))
-    monkeypatch.setattr(optuna_study, "sweep_of", lambda *_: changed)
-    trials = optuna_study.study(made, "cycles").get_trials()
-    assert [trial.params for trial in trials] == [
-        {"width": 4, "mixed": "1", "lists": "[1]"}, {"mixed": "true", "lists": '"(1,)"'}, {"width": 8, "mixed": "0.5"},
-    ]  # fmt: skip
-    assert trials[0].distributions["width"] == optuna.distributions.IntDistribution(4, 8)
-    assert len(trials[0].distributions["mixed"].choices) == 3  # pyright: ignore
 
 
 def test_a_study_is_minimised_where_the_sweep_is(store):
