@@ -14,7 +14,6 @@ from sweeper.store.files import StoreError
 from sweeper.store.schema import SNAPSHOT_FILE, TRIALS
 from sweeper.store.seal import SnapshotSeal
 from sweeper.store.store import Store
-from sweeper.store.trial_file import trial_file
 from sweeper.trial.trial import trial_id
 from tests.damage import DAMAGES, flipped
 from tests.power_cuts import power_cuts
@@ -152,31 +151,6 @@ def test_a_snapshot_has_the_types_of_its_trials(tmp_path):
     assert store.trials().schema == before.schema
     assert str(store.trials().to_pylist()) == str(before.to_pylist())
     assert pq.read_schema(tmp_path / SNAPSHOT_FILE).remove_metadata() == snapshots.COLUMNS
-
-
-# Which file a row is of
-
-
-def test_a_file_that_was_replaced_within_a_tick_of_the_clock_is_noticed(tmp_path):
-    """Same size, same time of modification: it is another file."""
-    store = Store.open(tmp_path)
-    # Checksums of pages are numbers of one to five bytes, so that few values give files of one size.
-    values = {}
-    for value in np.linspace(0, 1, 99):
-        same = values.setdefault(len(trial_file(result(metrics={"success": value}))[1]), [])
-        same.append(value)
-        if len(same) == 2:
-            break
-    first, second = same
-    store.commit(result(metrics={"success": first}))
-    store.compact()
-    (path,) = Path(store.root, "trials").rglob("*.parquet")
-    state = path.stat()
-    os.replace(path, tmp_path / "former")  # so that its number is not used again
-    store.commit(result(metrics={"success": second}))
-    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert path.stat().st_size == state.st_size
-    assert store.trials()["success"].to_pylist() == [second]
 
 
 # Damage
