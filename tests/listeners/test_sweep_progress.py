@@ -1,6 +1,5 @@
 """The counts of a sweep, under a clock of our own."""
 
-import dataclasses
 import math
 from typing import Any
 
@@ -75,15 +74,6 @@ def test_time_left_goes_by_the_rate_now(progress, clock):
     assert progress.line().endswith("30 s so far · 70 s left")
 
 
-def test_trials_whose_pack_has_ended_are_left_out_until_another_pack_has_them(progress, clock):
-    clock.now = 40.0
-    progress.hear(progressed(step=100, steps_per_second=10.0))
-    progress.hear(events.PackEnded(PACK))
-    progress.hear(events.PackStarted("other", "coloring", ("d", "e"), 250))
-    progress.hear(dataclasses.replace(progressed(step=50, steps_per_second=10.0), pack_id="other"))
-    assert progress.seconds_left == pytest.approx((8 * 250 - 3 * 250 - 2 * 50) / 10.0)
-
-
 def test_news_are_another_phase_a_further_step_or_another_row(progress, clock):
     def still() -> float:
         return progress.still(progress.packs[PACK])
@@ -120,17 +110,6 @@ def test_before_the_training_the_line_says_what_is_done_instead_and_for_how_long
     assert " compiling 1 of 2 programs for 13 s · 20 s so far" in progress.line()
     progress.hear(progressed())
     assert progress.doing == "", "one trains"
-
-
-def test_trials_committed_by_a_worker_that_died_count_as_trained(progress, clock):
-    clock.now = 1000 / 30
-    progress.hear(progressed(step=249, steps_per_second=30.0))
-    progress.hear(progressed(phase="evaluating", step=250, rows={"a": "finished"}))
-    commit(progress, a="finished")
-    progress.hear(events.PackStarted(PACK, "coloring", TRIALS[1:], 250))
-    assert (progress.done, progress.running) == (1, 3)
-    progress.hear(progressed(step=200, lanes=3, steps_per_second=30.0))
-    assert progress.seconds_left == pytest.approx((8 * 250 - 250 - 3 * 200) / 30.0)
 
 
 def test_a_pack_that_is_started_again_counts_once(progress):
