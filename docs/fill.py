@@ -30,7 +30,7 @@ from sweeper.analysis.table import markdown, values
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store, StoreError
-from sweeper.tables import Amount, titled
+from sweeper.tables import titled
 
 _PLACE = re.compile(r"(<!-- (table|published): (.*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _BEGIN = re.compile(r"<!-- (?:table|published):")
@@ -111,6 +111,13 @@ def _pair(number: Comparison) -> str:
     return f"{f'**{measured}**' if number.miss else measured} ({number.published:.3g})"
 
 
+class _Cell(str):
+    """Numbers in words, which stand on the right."""
+
+    def __float__(self) -> float:
+        return 0.0
+
+
 def _beside_each_other(compared: Sequence[Comparison]) -> pd.DataFrame:
     """The published numbers of some panels, one row a metric of a series, one column a value of the horizontal axis.
 
@@ -124,7 +131,7 @@ def _beside_each_other(compared: Sequence[Comparison]) -> pd.DataFrame:
         rows.setdefault((number.panel, number.series, number.metric), {})[number.x] = number
     table = []
     for about, numbers in rows.items():
-        cells = [Amount(0, _pair(numbers[place])) if place in numbers else None for place in places]
+        cells = [_Cell(_pair(numbers[place])) if place in numbers else None for place in places]
         seeds = sorted({number.seeds for number in numbers.values() if number.seeds})
         table.append((*about, *cells, " to ".join(map(str, dict.fromkeys((*seeds[:1], *seeds[-1:]))))))
     heads = ["panel", "series", "metric", *("" if place is None else f"{place:g}" for place in places), "seeds"]

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from sweeper.analysis import ready_questions, results, sql
-from sweeper.analysis.figures import drawing
-from sweeper.analysis.results import Results, named
+from sweeper.analysis.results import named
 from sweeper.analysis.status import odd_numbers
 from sweeper.packs import start_from
 from sweeper.packs.network_evaluation import EvaluationRun, ProtocolError, evaluation_plan
@@ -32,7 +31,6 @@ from sweeper.trial.contract_checks import ContractError
 from sweeper.trial.record import canonical
 from sweeper.trial.start_from import StartFrom
 from sweeper.trial.trial import trial_id, trial_of
-from tests.analysis.made_up_figures import panel
 from tests.experiments.runs import destination, run_with_deaths, science
 from tests.experiments.toy import READS, TOY, project, toy_trial
 from tests.packs.test_halving import run as run_halving
@@ -336,14 +334,6 @@ def test_what_cannot_be_evaluated_again_is_left_out_with_the_reason(tmp_path):
     assert [re.search("'size'", reason) is not None for reason in plan.left_out] == [True]
     (reason,) = evaluation_plan(store, [trial_id(trials[0])], {}, lambda: code, None, False).left_out
     assert reason.startswith("experiments/partly.py, line ")
-
-
-def test_a_figure_says_which_curves_are_of_training_batches(undisturbed):
-    def words(metric):
-        return drawing(panel(kind="history", metric=metric, split="seed"), Results.of_store(undisturbed)).remarks()
-
-    assert "on training batches" in words("pace")
-    assert "on training batches" not in words("distance")
 
 
 SPACE = """

@@ -1,6 +1,5 @@
 """A copy of a sweep equals the sweep, keeps the target's own trials, and survives crashes and damage."""
 
-import functools
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ from sweeper.store.copying import Copied, copy
 from sweeper.store.store import Store, StoreError
 from tests.damage import flipped
 from tests.filled_stores import IDS, contents, evaluate, sound
-from tests.power_cuts import power_cuts
-from tests.results import WEIGHTS, failure, outcomes, record, result
+from tests.results import WEIGHTS, failure, record, result
 
 
 def starts(store, name):
@@ -132,26 +130,3 @@ def test_another_sweep_of_the_name_is_refused(source, local):
         copy(source, local)
     assert states(local) == before, "nothing was copied"
     assert copy(source, local, ["quick"]).trials == 3
-
-
-# Crashes
-
-
-@pytest.mark.slow
-def test_a_crash_at_every_operation_takes_in_whole_trials_only(tmp_path):
-    source = Store.open(tmp_path / "source")
-    source.commit(result(outcomes=outcomes(5)))
-    source.commit(failure({"seed": 1}))
-    source.record_sweep(record("quick", IDS[:2]))
-    evaluate(source)
-    source.compact()
-    whole, of_source = contents(source), functools.cache(lambda *done: contents(source, done)[:4])
-    for folder, cut in power_cuts(tmp_path, least=8):  # two trials, an evaluation, and a sweep
-        target = Store.open(folder)
-        target.commit(failure())
-        cut(copy, source, target)
-        done = [key for key, status in target.committed().items() if (key, status) != (IDS[0], "failed")]
-        assert contents(target, done)[:4] == of_source(*sorted(done)), folder
-        copy(source, target)
-        assert contents(target) == whole, folder
-        assert target.sweeps() == source.sweeps()

@@ -141,19 +141,6 @@ def test_a_disk_in_trouble_is_not_taken_for_a_damaged_file(local, monkeypatch):
     assert local.committed() == {FINISHED: "finished"}
 
 
-def test_a_store_that_cannot_be_tidied_is_still_read(local, monkeypatch, caplog):
-    local.commit(result())
-    place(local, DAMAGES["truncated"](file(local).read_bytes()))
-    local.commit(result({"seed": 1}))
-
-    def refuse(relative, target):
-        raise StoreError("nothing is moved here")
-
-    monkeypatch.setattr(local.files, "move", refuse)
-    assert local.committed() == {OTHER: "finished"}
-    assert "nothing is moved here" in told(caplog)
-
-
 # What is in a file
 
 
@@ -182,13 +169,3 @@ def test_a_newer_store_is_refused_and_not_touched(local):
         with pytest.raises(StoreError, match=FINISHED):
             ask()
     assert file(local).read_bytes() == newer
-
-
-def test_strange_files_are_ignored_loudly(local, caplog):
-    local.commit(result())
-    names = ["my copy.parquet", "notes.txt", "two\nlines.parquet"]
-    for name in names:
-        (file(local).parent / name).write_bytes(b"x")
-    assert local.committed() == {FINISHED: "finished"}
-    assert len({record.getMessage() for record in caplog.records}) == len(names)
-    assert all(record.getMessage().isprintable() for record in caplog.records)

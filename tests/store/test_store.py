@@ -136,8 +136,6 @@ SENSELESS = {
     "a large network": {"network": {str(number): LARGE for number in range(5)}},
     "int4": {"network": {"w": np.zeros(3, ml_dtypes.int4)}},
     "outcomes of two lengths": {"outcomes": outcomes(12, extra=range(3))},
-    "many metrics": {"metrics": {f"m{number}": 1.0 for number in range(trial_file.MOST_NAMES + 1)}},
-    "a long name": {"curves": [(1, "a" * 201, 1.0)]},
 }
 
 

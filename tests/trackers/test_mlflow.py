@@ -79,12 +79,3 @@ def test_what_mlflow_cannot_reach_is_one_sentence(made):
         told = refusal("export", f"http://me:secret@{address}", "--to", "mlflow", "--results", made.url)
     assert "secret" not in told
     assert "mlruns" in refusal("export", "mlruns", "--to", "mlflow", "--results", made.url)
-
-
-def test_an_experiment_that_was_deleted_is_named(made, uri):
-    from mlflow import MlflowClient
-
-    exported(made, uri, "mlflow")
-    client = MlflowClient(uri)
-    client.delete_experiment(client.get_experiment_by_name("cycles").experiment_id)  # pyright: ignore
-    assert "deleted" in refusal("export", uri, "--to", "mlflow", "--results", made.url)

@@ -1,7 +1,6 @@
 """A sweep as a study of Optuna, in memory and in a storage."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from sweeper.trackers import optuna_study
 from sweeper.trial.trial import trial_id
 from tests.results import record, result
 from tests.tiny_sweeps import SPACE
-from tests.trackers.exports import IDS, METRICS, sweep_of, trial
+from tests.trackers.exports import IDS, METRICS, trial
 
 pytestmark = pytest.mark.slow  # imports of Optuna take seconds
 
@@ -46,22 +45,6 @@ def test_a_study_in_a_storage_is_replaced_by_a_second_one(store, tmp_path):
     finished = trials[IDS[0]]
     assert (finished.params, finished.values) == ({"objective.q": 1.0}, [0.25])
     assert finished.intermediate_values == {100: 0.2, 200: 0.1}
-
-
-def test_a_parameter_that_some_trials_lack_is_a_range_and_true_is_not_one(made, monkeypatch):
-    import optuna
-
-    sweep = sweep_of(made, IDS)
-    values = [{"width": 4, "mixed": 1, "lists": (1,)}, {"mixed": True, "lists": "(1,)"}, {"width": 8, "mixed": 0.5}]
-    of_values = [replace(sweep.runs[0], trial_id=str(number), entries=each) for number, each in enumerate(values)]
-    changed = replace(sweep, runs=tuple(of_values), varying=("width", "mixed", "lists"))
-    monkeypatch.setattr(optuna_study, "sweep_of", lambda *_: changed)
-    trials = optuna_study.study(made, "cycles").get_trials()
-    assert [trial.params for trial in trials] == [
-        {"width": 4, "mixed": "1", "lists": "[1]"}, {"mixed": "true", "lists": '"(1,)"'}, {"width": 8, "mixed": "0.5"},
-    ]  # fmt: skip
-    assert trials[0].distributions["width"] == optuna.distributions.IntDistribution(4, 8)
-    assert len(trials[0].distributions["mixed"].choices) == 3  # pyright: ignore
 
 
 def test_a_study_is_minimised_where_the_sweep_is(store):
