@@ -219,7 +219,7 @@ class Drawing(abc.ABC, Generic[PanelT]):
         scale = 100 if percent else 1
         measured = scale * float(seeds.mean()) if len(seeds) else None
         about = (self.panel.name, plain(reference.series), metric, x)
-        error = scale * float(seeds.sem()) if len(seeds) > 1 else None
+        error = scale * float(seeds.to_numpy().std(ddof=1)) / len(seeds) ** 0.5 if len(seeds) > 1 else None
         return Comparison(*about, scale * published, measured, len(seeds), percent, error=error)
 
 
