@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.recorded_spaces import Asked, asked_of, recorded_space
+from sweeper.analysis.recorded_spaces import Asked, has_halving, recorded_space
 from sweeper.analysis.results import current, goals_of, named_frame, with_variables
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_note
 from sweeper.messages import counted
@@ -116,7 +116,7 @@ def trials_of(store: Store, record: SweepRecord) -> pd.DataFrame:
     Trials of a halving that did not win and that another sweep has finished are left out.
     """
     trials = with_variables(named_frame(current(store.trials(record.trial_ids)).to_pandas()), record.variables)
-    if not asked_of(record).halves:
+    if not has_halving(record):
         return trials
     from sweeper.analysis.halving_winners import finished_elsewhere  # imports JAX
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from sweeper.analysis.recorded_spaces import asked_of, recorded_space
+from sweeper.analysis.recorded_spaces import has_halving, recorded_space
 from sweeper.analysis.results import column, current, evaluations_of, named
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
@@ -73,7 +73,7 @@ def sweeps(store: Store) -> pa.Table:
 
 def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozenset[str]]:
     """The number of the search of every trial of a successive halving, and the winners."""
-    space = recorded_space(record, store) if asked_of(record).halves else None  # to expand a large space takes seconds
+    space = recorded_space(record, store) if has_halving(record) else None  # to expand a large space takes seconds
     if space is None:
         return {}, frozenset()
     from sweeper.packs.halving import searches_of, winners_of  # imports JAX

@@ -23,7 +23,8 @@ from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)
 
-_START = re.compile(r"sweeps/([A-Za-z0-9_][\w.-]*)/(\d{6,})-[0-9a-f]{8}\.json", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
+_START = re.compile(rf"sweeps/({_NAME.pattern})/(\d{{6,}})-[0-9a-f]{{8}}\.json", re.ASCII)
 
 
 class SweepRecord(BaseModel):
@@ -123,6 +124,8 @@ def write_record(files: DurableFiles, record: SweepRecord) -> None:
 
     The latest start, recorded again with more trials, as an adaptive search does, stays one start.
     """
+    if not _NAME.fullmatch(record.name):
+        raise StoreError(f"{record.name!r} cannot name a sweep: letters, digits, '_', '-' and '.' only")
     command = without_folders(record.provenance.command)
     record = record.model_copy(update={"provenance": record.provenance.model_copy(update={"command": command})})
     paths = start_files(files, record.name)
