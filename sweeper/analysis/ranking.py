@@ -32,6 +32,7 @@ class Ranking(NamedTuple):
     settings: tuple[Setting, ...]  # best first, with ranks; equal means share a rank
     others: int  # settings that could not be ranked, those stopped early not among them
     stopped: int  # settings without a rank that were stopped early
+    next_seed: int  # the first training seed after those of all trials, also of starts that a halving has stopped
 
     @property
     def unranked(self) -> str:
@@ -68,7 +69,7 @@ def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
         ranked.append(replace(setting, rank=ranked[-1].rank if equal else place))
     has_rank = {each.key for each in ranked}
     stopped = {each.key for each in every if each.status == "stopped"} - has_rank
-    return Ranking(goal, tuple(ranked), count - len(ranked) - len(stopped), len(stopped))
+    return Ranking(goal, tuple(ranked), count - len(ranked) - len(stopped), len(stopped), int(trials["seed"].max()) + 1)
 
 
 def _is_whole(setting: Setting, metric: str) -> bool:
@@ -102,8 +103,7 @@ def repetition(name: str, ranked: Ranking, resources: Mapping[str, Any]) -> str:
     The row has the whole specification, whose JSON is YAML.
     """
     best = ranked.settings[0]
-    first = int(best.rows["seed"].max()) + 1
-    seeds = list(range(first, first + max(len(best.rows), LEAST_SEEDS)))
+    seeds = list(range(ranked.next_seed, ranked.next_seed + max(len(best.rows), LEAST_SEEDS)))
     trial = json.loads(best.rows["spec"].iloc[0]) | {"seed": {"choice": seeds}}
     entries = (f"  {entry}: {json.dumps(value)}" for entry, value in trial.items())
     head = (f"name: {json.dumps(f'{name}-best')}", f"resources: {json.dumps(dict(resources))}", "trial:")

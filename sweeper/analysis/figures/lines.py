@@ -99,7 +99,8 @@ class Lines(Drawing[LinesT], abc.ABC):
                 continue
             together = metric._replace(statistic="pooled")
             if (value := pooled(self.results, behind["trial_id"].unique(), together)) is not None:
-                yield self.compared(reference, together.name, x, published, behind.assign(value=value), percent)
+                one = self.compared(reference, together.name, x, published, behind.assign(value=value), percent)
+                yield one._replace(error=None)
 
     # What is painted
 
