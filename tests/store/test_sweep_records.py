@@ -98,10 +98,3 @@ def test_a_broken_start_costs_itself_and_one_line(local, change, caplog):
         read_records(local.files, strict=True)
     local.record_sweep(record(captured="2028"))
     assert local.sweeps() == [record("other"), record(captured="2028")], "the next start is not hindered"
-
-
-@pytest.mark.parametrize("name", ["", "a/b", ".hidden", "a b"])
-def test_a_sweep_needs_a_name_that_can_be_a_file(local, name):
-    with pytest.raises(StoreError):
-        local.record_sweep(record(name))
-    assert local.sweeps() == []
