@@ -41,8 +41,11 @@ MINMAX = {(3, 3): 8.0, (4, 4): 278 / 23, (5, 5): 52 / 3}
 SOFTNESS = 0.3
 """Steps against the adversary by which a kept walk must cost more to be imitated and continued 1/e times as often."""
 
-HEAT = 1.0
+HEAT = 3.0
 """Walks are sampled at temperatures from 1 to so much more."""
+
+CANDIDATES = 256
+"""Walks with the largest shares at the end of the search, among which the mixture is found."""
 
 FOLLOWED = 4
 """Treasures of each token whose second episodes are learned in a step."""
@@ -73,7 +76,7 @@ class Experiment(experiment_contract.Experiment):
         width: Columns of the grid.
         horizon: Longest episode, in steps.
         features: Width of the network's residual stream.
-        tokens: Number of first tokens, so most walks of the mixture.
+        tokens: Number of first tokens, so most walks of the mixture; as many as cells are enough.
         bits: Random bits of a seed r.
         kept: Walks in the linear programme.
         samples: Walks that a step draws.
@@ -99,12 +102,12 @@ class Experiment(experiment_contract.Experiment):
     features: Count = 32
     heads: Count = 2
     key_size: Count = 8
-    tokens: Count = 32
+    tokens: Count = 25
     bits: Annotated[int, Field(ge=1, le=16)] = 9
-    kept: Count = 512
+    kept: Count = 2048
     samples: Count = 256
     batch: Count = 64
-    search: Traced[Annotated[float, Field(gt=0, lt=1)]] = 0.5
+    search: Traced[Annotated[float, Field(gt=0, lt=1)]] = 0.45
     learning_rate: Traced[Positive] = 3e-3
 
     def init(self, at: Step) -> dict[str, Any]:
@@ -174,7 +177,7 @@ class Experiment(experiment_contract.Experiment):
             "success": mean(found.correct.astype(jnp.float32)).mean(),
             "first_visit_worst": visit.max(),
         }
-        return Evaluated(metrics, {"steps": steps, "first_visit": visit})
+        return Evaluated(metrics, {"loss": steps, "first_visit": visit})
 
     def token_of(self, bits: Int[Array, "*seed bit"], seeds: Int[Array, " token"]) -> Int[Array, "*seed"]:
         """The first token that the bits of a seed r choose: so many thresholds are at most the number they write."""
@@ -266,13 +269,17 @@ class Experiment(experiment_contract.Experiment):
     # Playing the mixture
 
     def _mixture(self, state: Any) -> Walks:
-        """As many walks as there are tokens, by the shares of the best mixture; fewer and fewer are left."""
-        walks = state["kept"]
-        for count in (8 * self.tokens, 4 * self.tokens, 2 * self.tokens, self.tokens):
-            shares = matrix_game.solved(self._costs(walks, state["ways"])).rows
-            order = jnp.argsort(-shares)[: min(count, len(shares))]
-            walks = jax.tree.map(lambda values, order=order: values[order], walks)
-        return walks
+        """The walks of the best mixture, the most frequent first."""
+
+        def first(walks: Walks, shares: Float[Array, " walk"], count: int) -> Walks:
+            order = jnp.argsort(-shares)[: min(count, self.kept)]
+            return jax.tree.map(lambda values: values[order], walks)
+
+        def costs(walks: Walks) -> Float[Array, "walk treasure"]:
+            return self._costs(walks, state["ways"])
+
+        walks = first(state["kept"], matrix_game.solved(costs(state["kept"])).rows, CANDIDATES)
+        return first(walks, matrix_game.few(costs(walks), matrix_game.solved(costs(walks)).rows), self.tokens)
 
     def _loss_of_played(self, network: Any, state: Any, key: PRNGKeyArray) -> Float[Array, ""]:
         """Mean cross-entropy of both episodes of each token, with some of the treasures."""

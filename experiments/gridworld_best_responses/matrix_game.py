@@ -2,8 +2,8 @@
 
 A row has a cost in each column. Shares of the rows give an expected cost in each column, of which the largest is to be
 small. `solved` follows the central path of this linear programme and of its dual, the adversary's shares of the columns
-(Wright, Primal-Dual Interior-Point Methods, 1997). Both stay feasible, so their difference bounds the error. `parts`
-rounds shares to whole numbers of equally likely parts.
+(Wright, Primal-Dual Interior-Point Methods, 1997). Both stay feasible, so their difference bounds the error. `few`
+needs fewer rows for the same costs, and `parts` rounds shares to whole numbers of equally likely parts.
 """
 
 from typing import NamedTuple
@@ -91,6 +91,25 @@ def solved(costs: Float[Array, "row column"]) -> Game:
 def _longest(values: Float[Array, " some"], change: Float[Array, " some"]) -> Float[Array, ""]:
     """How far all values may change until the first is 0."""
     return jnp.where(change < 0, -values / jnp.minimum(change, -1e-30), jnp.inf).min()
+
+
+def few(costs: Float[Array, "row column"], rows: Float[Array, " row"]) -> Float[Array, " row"]:
+    """Shares of fewer rows with the same expected costs: of one more than there are columns at most.
+
+    Of two rows more than columns some combination costs nothing in any column (Carathéodory); it is added until a row
+    has no share, again and again.
+    """
+    many = costs.shape[1] + 2
+    table = jnp.concatenate([costs - costs.mean(), jnp.full((len(costs), 1), costs.std())], axis=1)
+
+    def with_one_less(_: Int[Array, ""], rows: Array) -> Array:
+        least = jnp.argsort(jnp.where(rows > 0, rows, jnp.inf))[:many]
+        change = jnp.linalg.svd(table[least].T, full_matrices=True)[2][-1]  # its sum is 0, so some entries are positive
+        room = jnp.where(change > 1e-6, rows[least] / jnp.maximum(change, 1e-6), jnp.inf)
+        changed = jnp.maximum(rows[least] - room.min() * change, 0.0).at[room.argmin()].set(0.0)
+        return jnp.where((rows > 0).sum() >= many, rows.at[least].set(changed), rows)
+
+    return jax.lax.fori_loop(0, max(0, len(costs) - many + 1), with_one_less, rows)
 
 
 def parts(costs: Float[Array, "row column"], rows: Float[Array, " row"], count: int) -> Int[Array, " row"]:
