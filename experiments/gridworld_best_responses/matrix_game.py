@@ -80,7 +80,11 @@ def solved(costs: Float[Array, "row column"]) -> Game:
         # Rounding must not make a slack negative.
         value = jnp.maximum(value + length * value_change, value_of(rows) + 1e-6)
         bound = jnp.minimum(bound + length * bound_change, bound_of(columns) - 1e-6)
-        return turn + 1, rows, columns, value, bound
+        after = rows, columns, value, bound
+        # Where single precision cannot solve the equations any more, the last point of the path is the answer.
+        sound = jnp.stack([jnp.isfinite(part).all() for part in after]).all()
+        rows, columns, value, bound = (jnp.where(sound, new, old) for new, old in zip(after, now[1:], strict=True))
+        return jnp.where(sound, turn + 1, ROUNDS), rows, columns, value, bound
 
     rows, columns = (jnp.full(size, 1 / size) for size in costs.shape)
     start = jnp.int32(0), rows, columns, value_of(rows) + 1.0, bound_of(columns) - 1.0
