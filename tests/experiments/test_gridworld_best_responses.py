@@ -72,3 +72,19 @@ def test_on_3_by_3_nothing_is_better_than_what_is_learned(seed):
     assert metrics["loss_worst"] == 8.0 == pytest.approx(_least_3x3())
     assert metrics["success"] == 1.0
     assert metrics["text_reward_worst"] == pytest.approx(2.2 - 0.1 * 8)
+
+
+@pytest.mark.slow
+def test_walks_at_random_make_a_mixture_near_the_min_max():
+    """Walks that step on new cells where they can, and shortest second episodes (docs/beyond-the-paper.md)."""
+    random, size, costs = np.random.default_rng(0), 5, []
+    for _ in range(6000):
+        cell, visit = 0, {0: 0}
+        for step in range(1, size**2 + 1):
+            row, column = divmod(cell, size)
+            around = [(row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)]
+            near = [r * size + c for r, c in around if 0 <= r < size and 0 <= c < size]
+            cell = random.choice([cell for cell in near if cell not in visit] or near)
+            visit.setdefault(cell, step)
+        costs.append([visit.get(cell, size**2) + sum(divmod(cell, size)) for cell in range(1, size**2)])
+    assert 52 / 3 < _value(np.array(costs, float)) == pytest.approx(17.348, abs=5e-4)
