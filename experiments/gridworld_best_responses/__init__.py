@@ -355,7 +355,7 @@ def _repeated(costs: Float[Array, "walk treasure"]) -> Bool[Array, " walk"]:
 
 def _clipped(gradient: Any) -> Any:
     """The gradient with a norm of 1 at most."""
-    return jax.tree.map(lambda part: part / jnp.maximum(optax.global_norm(gradient), 1.0), gradient)
+    return jax.tree.map(lambda part: part / jnp.maximum(optax.tree.norm(gradient), 1.0), gradient)
 
 
 def _warm(index: Int[Array, ""], last: Int[Array, ""], steps: int) -> Float[Array, ""]:

@@ -60,10 +60,10 @@ def _least_3x3() -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_on_3_by_3_nothing_is_better_than_what_is_learned(seed):
     fields = {"name": "gridworld_best_responses", "height": 3, "width": 3, "horizon": 9, "tokens": 9}
-    trial = ExperimentTrial.model_validate({"experiment": fields, "steps": 1000, "seed": seed})
+    trial = ExperimentTrial.model_validate({"experiment": fields, "steps": 600, "seed": seed})
     trials, trainer = stack([trial]), trainer_of(trial)
     state = trainer.start(trials)
     for _ in range(0, trial.steps, trainer.stride_steps):

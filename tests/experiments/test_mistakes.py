@@ -54,8 +54,10 @@ def test_a_mistake_that_shapes_show(tmp_path, old, new, method):
 @pytest.mark.parametrize(
     ("decision", "advice"),
     [
-        ("self.rate > 1", "experiment.rate, which is Traced"), ("state['walked'] > 1", "jnp.where"),
-        ("float(state['walked'])", ".item()"), ("jnp.zeros(self.rate)", "without Traced"),
+        ("self.rate > 1", "experiment.rate, which is Traced"),
+        ("state['walked'] > 1", "jnp.where"),
+        ("float(state['walked'])", ".item()"),
+        ("jnp.zeros(self.rate)", "without Traced"),
     ],
 )
 def test_a_decision_that_needs_a_value_is_told_with_what_to_write(tmp_path, decision, advice):
