@@ -70,8 +70,6 @@ def test_on_3_by_3_nothing_is_better_than_what_is_learned(seed):
         state, _ = trainer.stride(trials, state, trainer.stride_steps)
     metrics = kind_of(trial).evaluate(trial, lane(state.network, 0), trial.steps).metrics
     assert metrics["loss_worst"] == 8.0 == pytest.approx(_least_3x3())
-    assert metrics["success"] == 1.0
-    assert metrics["text_reward_worst"] == pytest.approx(2.2 - 0.1 * 8)
 
 
 @pytest.mark.slow
