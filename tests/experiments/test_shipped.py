@@ -20,6 +20,7 @@ FAST = {"name": "adam", "learning_rate": 1e-2, "warmup_steps": 0}
 
 SMALL: dict[str, dict[str, Any]] = {
     "classification": {"points": 200, "turns": 0.25, "width": 8, "depth": 1, "batch_size": 16, "optimizer": FAST},
+    "gridworld_best_responses": {"height": 3, "width": 3, "horizon": 9, "tokens": 9, "kept": 64, "samples": 64},
     "characters": {"context": 4, "width": 8, "blocks": 1, "heads": 2, "batch_characters": 32, "optimizer": FAST},
 }
 """Sizes at which an experiment is quick; one that is not listed is tested with its defaults."""
