@@ -40,7 +40,7 @@ from sweeper.panels.axes import Color
 from sweeper.store.store import Store
 from sweeper.tables import titled
 from sweeper.trial.metrics import Metric
-from tasks.recall import Inputs
+from tasks import recall
 
 SUCCESS = Metric("success")
 STATISTICS = {
@@ -53,29 +53,24 @@ CHOICES, PROGRAMMES = 200, 20
 """At most so many choices of K trainings with equal shares, and with the best shares or votes."""
 
 SEEDS = 300
-"""Seeds r of a network with fresh ones, or permutations of the keys of one without."""
+"""Seeds r of a network that takes any, or permutations of one that does not."""
 
-DETERMINISTIC, PERMUTED, LEARNED = "A_r0", "A_r0, keys permuted", "A^q_R"
-LABELS = {DETERMINISTIC: "$A_{r_0}$", PERMUTED: "$A_{r_0}$, keys permuted", LEARNED: "$A^q_R$"}
+DETERMINISTIC, PERMUTED, LEARNED = "A_r0", "A_r0, permuted", "A^q_R"
+LABELS = {DETERMINISTIC: "$A_{r_0}$", PERMUTED: "$A_{r_0}$, permuted", LEARNED: "$A^q_R$"}
 COLORS: dict[str, Color] = {DETERMINISTIC: "red", PERMUTED: "orange", LEARNED: "blue"}
 
 DRAWS, VOTES, VOTING_INPUTS = 1500, (5, 30), 2000
 
 
 class Group(NamedTuple):
-    """Trainings that differ in the training seed alone."""
+    """Trainings that differ in the training seed alone, and their answers to the evaluation inputs."""
 
     name: str
     task: Task
     seconds: float  # of CPU, for one training
-    right: list[np.ndarray]  # of each training bool `[input, seed]`
-    answers: list[np.ndarray]  # integers `[input, seed, part]`
-
-    def halves(self) -> np.ndarray:
-        """The success by each half of the seeds r, float32 `[training, half, input]`; of a single seed twice it."""
-        middle = self.right[0].shape[1] // 2
-        cuts = (slice(middle), slice(middle, None)) if middle else (slice(None), slice(None))
-        return np.array([[right[:, cut].mean(axis=1, dtype=np.float32) for cut in cuts] for right in self.right])
+    halves: np.ndarray  # success by each half of the seeds r, `[training, half, input]`; of a single seed twice it
+    answers: np.ndarray  # to the inputs of votes, integers `[training, input, seed, part]`
+    inputs: Any  # of votes
 
 
 def statistics(halves: np.ndarray) -> np.ndarray:
@@ -135,7 +130,7 @@ def _choices(count: int, size: int, most: int) -> Iterator[Sequence[int]]:
 
 def measured(group: Group, sizes: Sequence[int], every_input: bool) -> Iterator[dict[str, Any]]:
     """A row for each size of a mixture: of every statistic the mean over mixtures and its error."""
-    halves, count = group.halves(), len(group.right)
+    halves, count = group.halves, len(group.halves)
     success = halves.mean(axis=1).T  # [input, training]
     if every_input:
         sides = [(np.unique(success, axis=0), slice(None))]
@@ -171,21 +166,18 @@ def _votes(group: Group) -> Callable[[list[int]], np.ndarray]:
     assert rules is not None
     rule = next(iter(rules.rules.values()))
     random = np.random.default_rng(0)
-    some = np.sort(random.permutation(len(group.right[0]))[:VOTING_INPUTS])
-    inputs = jax.tree.map(lambda leaf: leaf[some], group.task.evaluation_inputs())
     # A draw takes the first training of its own order that may be drawn. So choices that share most trainings share
     # most draws, or their differences would be noise.
-    orders = random.permuted(np.tile(np.arange(len(group.right)), (DRAWS, 1)), axis=1)
-    seeds = random.integers(group.right[0].shape[1], size=DRAWS)
+    orders = random.permuted(np.tile(np.arange(len(group.answers)), (DRAWS, 1)), axis=1)
+    seeds = random.integers(group.answers.shape[2], size=DRAWS)
 
     @jax.jit
     def success(answers: Any) -> list[Any]:
-        return [voting.vote_success(rules, inputs, answers, size, rule).amount for size in VOTES]
+        return [voting.vote_success(rules, group.inputs, answers, size, rule).amount for size in VOTES]
 
     def of_mixture(chosen: list[int]) -> np.ndarray:
         drawn = orders[np.arange(DRAWS), np.isin(orders, chosen).argmax(axis=1)]
-        answers = [group.answers[training][some, seed] for training, seed in zip(drawn, seeds, strict=True)]
-        won = success(np.stack(answers, axis=1))
+        won = success(np.moveaxis(group.answers[drawn, :, seeds], 0, 1))
         return np.array([np.mean(amount) / (DRAWS // size) for amount, size in zip(won, VOTES, strict=True)])
 
     return of_mixture
@@ -209,41 +201,58 @@ def rows(store: Store) -> Iterator[dict[str, Any]]:
             continue
         trials = sweeper.results(sweep, store.url)
         for value, of_setting in trials[trials.status == "finished"].groupby(varied):
-            groups = _groups(of_setting, store, with_permuted=varied == "task_keys")
-            deterministic, learned = groups[:2]
-            ratio, most = learned.seconds / deterministic.seconds, len(deterministic.right)
+            groups = _groups(of_setting, store)
+            most, learned = len(groups[DETERMINISTIC].halves), len(groups[LEARNED].halves)
+            ratio = groups[LEARNED].seconds / groups[DETERMINISTIC].seconds
             shown = {
                 DETERMINISTIC: {1, min(most, max(1, int(ratio))), most},
-                LEARNED: {1, min(len(learned.right), max(1, int(most / ratio)))},
                 PERMUTED: {1},
+                LEARNED: {1, min(learned, max(1, int(most / ratio)))},
             }
-            for group in groups:
+            for group in groups.values():
                 for row in measured(group, sorted(shown[group.name]), every_input=varied == "q"):
                     yield {"task": label.format(value), **row, "shown": row["K"] in shown[group.name]}
 
 
-def _groups(trials: pd.DataFrame, store: Store, with_permuted: bool) -> list[Group]:
-    """Deterministic trainings, these with permuted keys, and trainings with seeds r."""
+def _groups(trials: pd.DataFrame, store: Store) -> dict[str, Group]:
     newest = trials.sort_values("finished").commit.iloc[-1]
-    kinds = [(DETERMINISTIC, "Aq_r0"), (LEARNED, "Aq_R"), *[(PERMUTED, "Aq_r0")] * with_permuted]
-    groups = []
-    for name, baseline in kinds:
+    groups = {}
+    for name, baseline in ((DETERMINISTIC, "Aq_r0"), (PERMUTED, "Aq_r0"), (LEARNED, "Aq_R")):
         part = trials[trials.baseline == baseline]
         timed, longest = part[part.commit == newest], part[part.steps == part.steps.max()]
         training = timed.train_seconds / (timed.train_seconds + timed.compile_seconds + timed.evaluation_seconds)
-        of_step = (timed.cpu_seconds * training).sum() / timed.steps.sum()
+        seconds = (timed.cpu_seconds * training).sum() / timed.steps.sum() * longest.steps.iloc[0]
         loaded: list[Any] = [sweeper.load(trial, store.url) for trial in longest.trial_id]
-        group = Group(name, loaded[0].trial.task, of_step * longest.steps.iloc[0], [], [])
-        inputs = group.task.evaluation_inputs()
-        for one in loaded:
-            keys = one.trial.keys()
-            seeds = group.task.sample_seeds(*((keys.evaluation, SEEDS) if name == LEARNED else (keys.fixed_seed, 1)))
-            some = _permuted(inputs) if name == PERMUTED else [inputs]
-            outcomes = [_outcomes(group.task, one.network, each, seeds) for each in some]
-            group.right.append(np.concatenate([each[0] for each in outcomes], axis=1))
-            group.answers.append(np.concatenate([each[1] for each in outcomes], axis=1))
-        groups.append(group)
+        task = loaded[0].trial.task
+        inputs = task.evaluation_inputs()
+        count = len(jax.tree.leaves(inputs)[0])
+        voting_inputs = _of(inputs, np.sort(np.random.default_rng(0).permutation(count)[:VOTING_INPUTS]))
+        answered = [_answered(name, one.trial, one.network, inputs, voting_inputs) for one in loaded]
+        groups[name] = Group(name, task, seconds, *map(np.array, zip(*answered, strict=True)), voting_inputs)
     return groups
+
+
+def _answered(name: str, trial: Any, network: Any, inputs: Any, voting_inputs: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Of one network `Group.halves` and `Group.answers`."""
+    task, keys = trial.task, trial.keys()
+    seeds = task.sample_seeds(*((keys.evaluation, SEEDS) if name == LEARNED else (keys.fixed_seed, 1)))
+    if name == PERMUTED:
+        answers = [_outcomes(task, network, some, seeds)[1] for some in _permuted(voting_inputs)]
+    else:
+        answers = [_outcomes(task, network, voting_inputs, seeds)[1]]
+    if name == PERMUTED and isinstance(task, recall.Task):
+        right = np.concatenate([_outcomes(task, network, some, seeds)[0] for some in _permuted(inputs)], axis=1)
+    else:
+        right = np.asarray(_outcomes(task, network, inputs, seeds)[0])
+        if name == PERMUTED:  # with other names a cycle is any cycle, so that each of them has the average
+            right = np.full((1, 1), right.mean())
+    middle = right.shape[1] // 2
+    halves = (right[:, :middle], right[:, middle:]) if middle else (right, right)
+    return np.stack([half.mean(axis=1, dtype=np.float32) for half in halves]), np.concatenate(answers, axis=1)
+
+
+def _of(inputs: Any, some: np.ndarray) -> Any:
+    return jax.tree.map(lambda leaf: leaf[some], inputs)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -252,12 +261,15 @@ def _outcomes(task: Task, network: Any, inputs: Any, seeds: Any) -> tuple[Any, A
     return outcomes.correct, outcomes.answers
 
 
-def _permuted(inputs: Inputs) -> Iterator[Inputs]:
-    """The same sequences with keys of other names, `SEEDS` random permutations of them."""
+def _permuted(inputs: Any) -> Iterator[Any]:
+    """The same inputs with other names of their keys or vertices, by `SEEDS` random permutations."""
     random = np.random.default_rng(0)
     for _ in range(SEEDS):
-        name = random.permutation(inputs.values.shape[1])  # of each key
-        yield Inputs(inputs.values[:, np.argsort(name)], jnp.asarray(name)[inputs.query])
+        if isinstance(inputs, recall.Inputs):
+            name = random.permutation(inputs.values.shape[1])  # of each key
+            yield recall.Inputs(inputs.values[:, np.argsort(name)], jnp.asarray(name)[inputs.query])
+        else:
+            yield jnp.asarray(random.permutation(inputs.shape[1]))[inputs]
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,5 +1,8 @@
 """Mixtures of trained networks: their shares, their errors, and the table of a store."""
 
+import itertools
+
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +11,7 @@ import sweeper
 from docs import mixtures
 from sweeper.store.store import Store
 from tasks import recall
+from tests.trials import coloring_trial
 
 SPACE = """
 name: mixtures_coloring
@@ -53,6 +57,16 @@ def test_a_permutation_of_keys_asks_for_the_same_value():
     assert (np.sort(inputs.values) == np.sort(permuted.values)).all()
 
 
+def test_with_all_names_of_its_vertices_a_cycle_has_the_average_of_all_cycles():
+    trial = coloring_trial(baseline="Aq_r0")
+    network, cycles = trial.initial_network(), trial.task.evaluation_inputs()
+    seeds = trial.task.sample_seeds(trial.keys().fixed_seed, 1)
+    renamed = jnp.array(list(itertools.permutations(range(5))))[:, cycles[7]]
+    of_cycles, of_names = (trial.task.outcomes(network, some, seeds).loss for some in (cycles, renamed))
+    assert of_cycles.std() > 1e-5
+    assert float(of_names.mean()) == pytest.approx(float(of_cycles.mean()), rel=1e-5)
+
+
 @pytest.mark.slow
 def test_the_table_has_the_trainings_of_a_store(tmp_path):
     path = tmp_path / "space.yaml"
@@ -60,7 +74,8 @@ def test_the_table_has_the_trainings_of_a_store(tmp_path):
     results = tmp_path / "results"
     trials = sweeper.train(sweeper.plan(path, results), in_process=True, on_event=lambda event: None).trials
     frame = pd.DataFrame(mixtures.rows(Store.existing(results)))
-    assert frame.groupby("mixture of").K.agg(list).to_dict() == {"A_r0": [1, 2, 3], "A^q_R": [1, 2]}
+    sizes = frame.groupby("mixture of").K.agg(list).to_dict()
+    assert sizes == {"A_r0": [1, 2, 3], "A_r0, permuted": [1, 2, 3], "A^q_R": [1, 2]}
     means = trials[trials.baseline == "Aq_r0"].success.mean()
     deterministic = frame[frame["mixture of"] == "A_r0"]
     for success in deterministic.success:  # equal shares
@@ -69,5 +84,7 @@ def test_the_table_has_the_trainings_of_a_store(tmp_path):
     pairs = zip(deterministic["best shares: worst input"], deterministic["worst input"], strict=True)
     assert all(best[0] >= equal[0] - 1e-6 for best, equal in pairs)
     assert [row["30 votes"][0] for _, row in deterministic.iterrows() if row.K == 1] == [pytest.approx(means)]
+    permuted = frame[frame["mixture of"] == "A_r0, permuted"]
+    assert [worst[0] for worst in permuted["worst input"]] == [pytest.approx(means)] * 3
     assert "± " in mixtures.table(frame).to_string()
     mixtures.figure(frame).savefig(tmp_path / "mixtures.png")
