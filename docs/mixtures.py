@@ -40,7 +40,7 @@ from sweeper.panels.axes import Color
 from sweeper.store.store import Store
 from sweeper.tables import titled
 from sweeper.trial.metrics import Metric
-from tasks import recall
+from tasks import coloring, recall
 
 SUCCESS = Metric("success")
 STATISTICS = {
@@ -225,34 +225,26 @@ def _groups(trials: pd.DataFrame, store: Store) -> dict[str, Group]:
         loaded: list[Any] = [sweeper.load(trial, store.url) for trial in longest.trial_id]
         task = loaded[0].trial.task
         inputs = task.evaluation_inputs()
-        count = len(jax.tree.leaves(inputs)[0])
-        voting_inputs = _of(inputs, np.sort(np.random.default_rng(0).permutation(count)[:VOTING_INPUTS]))
-        answered = [_answered(name, one.trial, one.network, inputs, voting_inputs) for one in loaded]
-        groups[name] = Group(name, task, seconds, *map(np.array, zip(*answered, strict=True)), voting_inputs)
+        voters = np.random.default_rng(0).permutation(len(jax.tree.leaves(inputs)[0]))[:VOTING_INPUTS]
+        votes = jax.tree.map(lambda leaf, voters=voters: leaf[voters], inputs)
+        # With other names of its vertices a cycle is any cycle, so that each has the average of all.
+        average = name == PERMUTED and isinstance(task, coloring.Task)
+        asked = _renamed(votes if average else inputs) if name == PERMUTED else inputs
+        halves, answers = [], []
+        for one in loaded:
+            keys = one.trial.keys()
+            seeds = task.sample_seeds(*((keys.evaluation, SEEDS) if name == LEARNED else (keys.fixed_seed, 1)))
+            right, given = map(np.asarray, _outcomes(task, one.network, asked, seeds))
+            if name == PERMUTED:
+                right, given = (np.moveaxis(each.reshape(SEEDS, -1, *each.shape[2:]), 0, 1) for each in (right, given))
+            if average:
+                right = np.full((1, 1), np.mean(_outcomes(task, one.network, inputs, seeds)[0]))
+            middle = right.shape[1] // 2
+            cuts = (right[:, :middle], right[:, middle:]) if middle else (right, right)
+            halves.append([cut.mean(axis=1, dtype=np.float32) for cut in cuts])
+            answers.append(given if average else given[voters])
+        groups[name] = Group(name, task, seconds, np.array(halves), np.array(answers), votes)
     return groups
-
-
-def _answered(name: str, trial: Any, network: Any, inputs: Any, voting_inputs: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Of one network `Group.halves` and `Group.answers`."""
-    task, keys = trial.task, trial.keys()
-    seeds = task.sample_seeds(*((keys.evaluation, SEEDS) if name == LEARNED else (keys.fixed_seed, 1)))
-    if name == PERMUTED:
-        answers = [_outcomes(task, network, some, seeds)[1] for some in _permuted(voting_inputs)]
-    else:
-        answers = [_outcomes(task, network, voting_inputs, seeds)[1]]
-    if name == PERMUTED and isinstance(task, recall.Task):
-        right = np.concatenate([_outcomes(task, network, some, seeds)[0] for some in _permuted(inputs)], axis=1)
-    else:
-        right = np.asarray(_outcomes(task, network, inputs, seeds)[0])
-        if name == PERMUTED:  # with other names a cycle is any cycle, so that each of them has the average
-            right = np.full((1, 1), right.mean())
-    middle = right.shape[1] // 2
-    halves = (right[:, :middle], right[:, middle:]) if middle else (right, right)
-    return np.stack([half.mean(axis=1, dtype=np.float32) for half in halves]), np.concatenate(answers, axis=1)
-
-
-def _of(inputs: Any, some: np.ndarray) -> Any:
-    return jax.tree.map(lambda leaf: leaf[some], inputs)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -261,15 +253,15 @@ def _outcomes(task: Task, network: Any, inputs: Any, seeds: Any) -> tuple[Any, A
     return outcomes.correct, outcomes.answers
 
 
-def _permuted(inputs: Any) -> Iterator[Any]:
-    """The same inputs with other names of their keys or vertices, by `SEEDS` random permutations."""
-    random = np.random.default_rng(0)
-    for _ in range(SEEDS):
-        if isinstance(inputs, recall.Inputs):
-            name = random.permutation(inputs.values.shape[1])  # of each key
-            yield recall.Inputs(inputs.values[:, np.argsort(name)], jnp.asarray(name)[inputs.query])
-        else:
-            yield jnp.asarray(random.permutation(inputs.shape[1]))[inputs]
+def _renamed(inputs: Any) -> Any:
+    """The inputs `SEEDS` times, each time with other names of all keys or vertices, by a random permutation."""
+    values = inputs.values if isinstance(inputs, recall.Inputs) else inputs
+    names = np.random.default_rng(0).permuted(np.tile(np.arange(values.shape[1]), (SEEDS, 1)), axis=1)
+    if isinstance(inputs, recall.Inputs):
+        permuted = np.asarray(values)[:, np.argsort(names, axis=1)]  # [input, permutation, key]
+        values = np.moveaxis(permuted, 1, 0).reshape(-1, values.shape[1])
+        return recall.Inputs(jnp.asarray(values), jnp.asarray(names[:, inputs.query].reshape(-1)))
+    return jnp.asarray(names[:, inputs].reshape(-1, values.shape[1]))
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
