@@ -189,8 +189,8 @@ def _votes(group: Group) -> Callable[[list[int]], np.ndarray]:
 def rows(store: Store) -> Iterator[dict[str, Any]]:
     """The rows of all settings; `shown` marks those of the table.
 
-    These are one training of each kind, as many deterministic ones as a training of A^q_R costs, all of them, and as
-    many A^q_R as these cost.
+    These are as many deterministic trainings as one of A^q_R costs, all of them, one with permuted names, one A^q_R, and
+    as many of these as all deterministic ones cost.
     """
     recorded = {record.name for record in store.sweeps()}
     for sweep, varied, label in (
@@ -205,7 +205,7 @@ def rows(store: Store) -> Iterator[dict[str, Any]]:
             most, learned = len(groups[DETERMINISTIC].halves), len(groups[LEARNED].halves)
             ratio = groups[LEARNED].seconds / groups[DETERMINISTIC].seconds
             shown = {
-                DETERMINISTIC: {1, min(most, max(1, int(ratio))), most},
+                DETERMINISTIC: {min(most, max(1, int(ratio))), most},
                 PERMUTED: {1},
                 LEARNED: {1, min(learned, max(1, int(most / ratio)))},
             }
@@ -296,6 +296,8 @@ def figure(frame: pd.DataFrame) -> Figure:
         color = shades[COLORS[name]]
         x = part["CPU seconds"]
         for metric, place, line, has_band in curves:
+            if name == PERMUTED and metric.startswith("best"):
+                continue  # the best of several trainings alone
             axis = axes[place, tasks.index(task)]
             mean, error = 100 * np.array([*part[metric]], float).T
             label = f"{LABELS[name]}: {metric.replace(': ', ', ')}"
