@@ -129,7 +129,10 @@ def _choices(count: int, size: int, most: int) -> Iterator[Sequence[int]]:
 
 
 def measured(group: Group, sizes: Sequence[int], every_input: bool) -> Iterator[dict[str, Any]]:
-    """A row for each size of a mixture: of every statistic the mean over mixtures and its error."""
+    """A row for each size of a mixture: of every statistic the mean over mixtures and its error.
+
+    Mixtures of networks with permuted names would gain little, so there are none.
+    """
     halves, count = group.halves, len(group.halves)
     success = halves.mean(axis=1).T  # [input, training]
     if every_input:
@@ -149,7 +152,7 @@ def measured(group: Group, sizes: Sequence[int], every_input: bool) -> Iterator[
         ], axis=0)  # fmt: skip
 
     voted = _votes(group)
-    for size in sorted({size for size in (*SIZES, *sizes) if size <= count}):
+    for size in sorted({size for size in {*sizes, *SIZES} if size <= (1 if group.name == PERMUTED else count)}):
         row = {"mixture of": group.name, "K": size, "CPU seconds": size * group.seconds}
         for prefix, names, statistic, most in (
             ("", STATISTICS, equal, CHOICES), ("best shares: ", STATISTICS, best, PROGRAMMES),
@@ -189,7 +192,7 @@ def _votes(group: Group) -> Callable[[list[int]], np.ndarray]:
 def rows(store: Store) -> Iterator[dict[str, Any]]:
     """The rows of all settings; `shown` marks those of the table.
 
-    These are as many deterministic trainings as one of A^q_R costs, all of them, one with permuted names, one A^q_R, and
+    These are as many deterministic trainings as one A^q_R costs, all of them, one with permuted names, one A^q_R, and
     as many of these as all deterministic ones cost.
     """
     recorded = {record.name for record in store.sweeps()}
@@ -282,28 +285,27 @@ def _cell(mean: float, error: float) -> str:
 
 
 def figure(frame: pd.DataFrame) -> Figure:
-    """Bad inputs above, averages and votes below, against the CPU seconds of all trainings of a mixture."""
+    """Bad inputs above, averages and votes below, against the CPU seconds of all trainings; bands are two errors."""
     tasks = list(dict.fromkeys(frame.task))
     made = Figure(figsize=(2.1 * len(tasks) + 1.9, 4.4), layout="constrained")
     axes = made.subplots(2, len(tasks), sharex="col", sharey="row", squeeze=False)
     shades = style.PALETTES["paper"].shades
     curves = (
-        ("tail", 0, "-", True), ("worst input", 0, ":", False), ("best shares: worst input", 0, "--", False),
-        ("success", 1, "-", True), ("30 votes", 1, "-.", False),
+        ("tail", 0, "-", "o"), ("worst input", 0, ":", "v"), ("best shares: worst input", 0, "--", "s"),
+        ("success", 1, "-", "o"), ("30 votes", 1, "-.", "^"),
     )  # fmt: skip
     for task, name in frame[["task", "mixture of"]].drop_duplicates().itertuples(index=False):
         part = frame[(frame.task == task) & (frame["mixture of"] == name)]
         color = shades[COLORS[name]]
         x = part["CPU seconds"]
-        for metric, place, line, has_band in curves:
+        for metric, place, line, marker in curves:
             if name == PERMUTED and metric.startswith("best"):
-                continue  # the best of several trainings alone
+                continue
             axis = axes[place, tasks.index(task)]
             mean, error = 100 * np.array([*part[metric]], float).T
             label = f"{LABELS[name]}: {metric.replace(': ', ', ')}"
-            axis.plot(x, mean, line, color=color, marker="o" if has_band else None, markersize=2.5, label=label)
-            if has_band:
-                axis.fill_between(x, mean - 2 * error, mean + 2 * error, color=color, alpha=0.15, linewidth=0)
+            axis.plot(x, mean, line, color=color, marker=marker, markersize=2.5, label=label)
+            axis.fill_between(x, mean - 2 * error, mean + 2 * error, color=color, alpha=0.1, linewidth=0)
     for task, (upper, lower) in zip(tasks, axes.T, strict=True):
         upper.set(title=task, xscale="log")
         lower.set(xlabel="CPU seconds")
