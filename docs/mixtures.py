@@ -55,8 +55,8 @@ CHOICES, PROGRAMMES = 200, 20
 SEEDS = 300
 """Seeds r of a network that takes any, or permutations of one that does not."""
 
-DETERMINISTIC, PERMUTED, LEARNED = "A_r0", "A_r0, permuted", "A^q_R"
-LABELS = {DETERMINISTIC: "$A_{r_0}$", PERMUTED: "$A_{r_0}$, permuted", LEARNED: "$A^q_R$"}
+DETERMINISTIC, PERMUTED, LEARNED = "A_r0", "permuted", "A^q_R"
+LABELS = {DETERMINISTIC: "$A_{r_0}$", PERMUTED: "$A_{r_0}$ permuted", LEARNED: "$A^q_R$"}
 COLORS: dict[str, Color] = {DETERMINISTIC: "red", PERMUTED: "orange", LEARNED: "blue"}
 
 DRAWS, VOTES, VOTING_INPUTS = 1500, (5, 30), 2000
@@ -197,8 +197,8 @@ def rows(store: Store) -> Iterator[dict[str, Any]]:
     """
     recorded = {record.name for record in store.sweeps()}
     for sweep, varied, label in (
-        ("mixtures_coloring", "q", "colouring, q = {:g}"),
-        ("mixtures_recall", "task_keys", "recall, N = {:g}"),
+        ("mixtures_coloring", "q", "q = {:g}"),
+        ("mixtures_recall", "task_keys", "N = {:g}"),
     ):
         if sweep not in recorded:
             continue
@@ -307,7 +307,7 @@ def figure(frame: pd.DataFrame) -> Figure:
             axis.plot(x, mean, line, color=color, marker=marker, markersize=2.5, label=label)
             axis.fill_between(x, mean - 2 * error, mean + 2 * error, color=color, alpha=0.1, linewidth=0)
     for task, (upper, lower) in zip(tasks, axes.T, strict=True):
-        upper.set(title=task, xscale="log")
+        upper.set(title=f"{'colouring' if task[0] == 'q' else 'recall'}, {task}", xscale="log")
         lower.set(xlabel="CPU seconds")
     axes[0, 0].set_ylabel("Success on bad inputs (%)")
     axes[1, 0].set_ylabel("Success (%)")

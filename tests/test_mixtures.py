@@ -75,7 +75,7 @@ def test_the_table_has_the_trainings_of_a_store(tmp_path):
     trials = sweeper.train(sweeper.plan(path, results), in_process=True, on_event=lambda event: None).trials
     frame = pd.DataFrame(mixtures.rows(Store.existing(results)))
     sizes = frame.groupby("mixture of").K.agg(list).to_dict()
-    assert sizes == {"A_r0": [1, 2, 3], "A_r0, permuted": [1], "A^q_R": [1, 2]}
+    assert sizes == {"A_r0": [1, 2, 3], mixtures.PERMUTED: [1], "A^q_R": [1, 2]}
     means = trials[trials.baseline == "Aq_r0"].success.mean()
     deterministic = frame[frame["mixture of"] == "A_r0"]
     for success in deterministic.success:  # equal shares
@@ -84,7 +84,7 @@ def test_the_table_has_the_trainings_of_a_store(tmp_path):
     pairs = zip(deterministic["best shares: worst input"], deterministic["worst input"], strict=True)
     assert all(best[0] >= equal[0] - 1e-6 for best, equal in pairs)
     assert [row["30 votes"][0] for _, row in deterministic.iterrows() if row.K == 1] == [pytest.approx(means)]
-    permuted = frame[frame["mixture of"] == "A_r0, permuted"]
+    permuted = frame[frame["mixture of"] == mixtures.PERMUTED]
     assert [worst[0] for worst in permuted["worst input"]] == [pytest.approx(means)]
     assert "± " in mixtures.table(frame).to_string()
     mixtures.figure(frame).savefig(tmp_path / "mixtures.png")
