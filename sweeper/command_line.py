@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -70,6 +71,9 @@ class CommandLine(typer.Typer):
         gc.set_threshold(100_000)
         # Figures go into files, also of a program that a notebook starts, and look the same for everybody.
         os.environ |= {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # which a locale may have made one of few characters
+                stream.reconfigure(errors="replace")
         try:
             with progress.shown(sys.stderr):
                 return super().__call__(*arguments, **settings)

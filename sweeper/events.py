@@ -14,8 +14,9 @@ Invariants:
 """
 
 import contextlib
+import socket
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Status = Literal["finished", "stopped", "failed"]  # status of a committed row
@@ -65,14 +66,6 @@ class PackStarted(Event):
 
 
 @dataclass(frozen=True)
-class PackPlaced(Event):
-    """The worker of a pack has said where it is; comes again when another worker takes the pack up."""
-
-    pack_id: str
-    node: str  # the machine
-
-
-@dataclass(frozen=True)
 class PackProgressed(Event):
     """How far a pack is; comes about once a second while a worker has it."""
 
@@ -86,9 +79,10 @@ class PackProgressed(Event):
     rows: Mapping[str, Status]  # status of every trial that this worker has committed, by id
     train_loss: float  # mean over the sound lanes at the last point of the curve; NaN before the first point
     steps_per_second: float  # training steps a second of all lanes together
-    arithmetics: tuple[str, ...] = ()  # digests of those that the training went through (docs/architecture.md)
     lanes_reason: str | None = None  # why so many lanes, in a few words, if the worker has chosen the number
+    refused_checkpoint: str | None = None  # why a checkpoint is not continued, in a few words
     evaluated: tuple[int, float] | None = None  # step and value of the latest, for early stopping
+    node: str = field(default_factory=socket.gethostname)  # the machine
 
     @property
     def news(self) -> tuple[str, int, Mapping[str, Status]]:
@@ -114,15 +108,6 @@ class CoresIdle(Event):
     cores: int  # of this process
     seconds: float  # that the training still takes
     lanes: int  # trials of a pack, so that there is one for each core
-
-
-@dataclass(frozen=True)
-class ArithmeticChanged(Event):
-    """A pack goes on from a checkpoint that a machine or library with other last bits has trained."""
-
-    pack_id: str
-    trial_ids: tuple[str, ...]
-    arithmetics: tuple[str, ...]  # their digests, in order
 
 
 @dataclass(frozen=True)
@@ -177,7 +162,7 @@ class WorkerDied(Event):
     pack_id: str
     trial_ids: tuple[str, ...]  # those of its trials that had no row when the worker took it up
     started: bool  # whether the worker had taken up the pack, or died before
-    reason: str | None = None  # why it died, and the way out, where that is known and was not told before
+    reason: str | None = None  # why it died, and the way out, where that is known
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,8 @@ jaxtyping.install_import_hook(
 import sweeper.trial.jax_settings  # noqa: F401  XLA's flags are those of now, also if a test imports evosax first
 from sweeper.interruption import SIGNALS
 from sweeper.store.store import Store
-from sweeper.training import arithmetic
-from sweeper.trial import plugins
 from tests import s3_server
+from tests.projects import in_project
 
 # A shell makes its background processes ignore Ctrl-C, and their children inherit this; tests send Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -140,20 +139,10 @@ def vega():
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """The working folder is a project without tasks; modules imported from it are forgotten after the test."""
-    monkeypatch.setattr(plugins, "PROJECT", tmp_path)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tasks").mkdir()
-    modules = set(sys.modules)
-    paths = {kind: list(sys.modules[f"{kind}s"].__path__) for kind in plugins.KINDS}
-    plugins.load.cache_clear()
-    arithmetic._measured.cache_clear()  # it counts the plug-ins that were loaded
-    yield tmp_path
-    for name in set(sys.modules) - modules:
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
-            del sys.modules[name]
-    for kind, path in paths.items():
-        sys.modules[f"{kind}s"].__path__ = path
-    plugins.load.cache_clear()
+    with in_project(tmp_path):
+        yield tmp_path
 
 
 COLORING_LIKE = """

@@ -21,6 +21,7 @@ from sweeper.analysis.recorded_spaces import asked_of
 from sweeper.analysis.results import Results
 from sweeper.messages import UserError, typed
 from sweeper.panels.kinds import Panel, Panels
+from sweeper.panels.panel import LONGEST
 from sweeper.store.store import Store
 from sweeper.trial.entry_names import by_entries, column_name, entries, value_order
 
@@ -72,7 +73,7 @@ def plotted(
         axis: "log" if asked or name in logarithmic else "linear"
         for axis, asked, name in (("x", logx, x), ("y", logy, y))
     }
-    name = re.sub(r"[^A-Za-z0-9 ._-]", "-", f"{y} against {x}")
+    name = re.sub(r"[^A-Za-z0-9 ._-]", "-", f"{y} against {x}")[:LONGEST]
     panel: dict[str, Any] = {"name": name, "metric": y, "y": {"label": y, "scale": scales["y"]}}
     panel |= {"series": _series(drawn, y, split, sweeps)} if len(sweeps) > 1 or split is None else {"split": split}
     axis = {"column": x, "label": x, "scale": scales["x"]}

@@ -37,7 +37,8 @@ class Ranking(NamedTuple):
     def unranked(self) -> str:
         """Why settings have no rank, in a few words for each reason."""
         parts = [f"{counted(self.stopped, 'setting')} stopped early"] if self.stopped else []
-        parts += [f"{counted(self.others, 'setting')} without a rank: too few finished seeds"] if self.others else []
+        why = f"too few finished seeds with a finite {self.goal.metric}"
+        parts += [f"{counted(self.others, 'setting')} without a rank: {why}"] if self.others else []
         return "; ".join(parts)
 
     @property

@@ -1,10 +1,10 @@
 """Questions to a store that need no SQL: the best settings of a sweep, all about one trial, the curves of one trial.
 
-An answer is tables for people, and the values of the first as Arrow columns for programs.
+An answer is tables for people, and what makes the values of the first as Arrow columns for programs.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pandas as pd
 import pyarrow as pa
@@ -25,7 +25,7 @@ from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import column_name, entries, varying
 from sweeper.trial.trial import traits_of, with_unwritten
 
-Answer = tuple[Sequence[pd.DataFrame], pa.Table]
+Answer = tuple[Sequence[pd.DataFrame], Callable[[], pa.Table]]
 
 
 def best(store: Store, sweep: str | None = None) -> Answer:
@@ -34,17 +34,21 @@ def best(store: Store, sweep: str | None = None) -> Answer:
     A `QueryError` if no sweep is named and there are several, or if none of its settings has finished.
     """
     name, ranked, asked = _ranked(store, sweep)
-    every = ranked_settings(name, ranked, asked, most=None)
-    columns: dict[str, pa.Array] = {}
-    for head, cells in every.items():
-        if format_of(every, head) == "mean":  # a mean and its deviation are two columns
-            columns[str(head)] = column([mean and mean.mean for mean in cells])
-            columns[f"{head}_deviation"] = column([mean and mean.deviation for mean in cells])
-        else:
-            columns[str(head)] = column(list(cells))
+
+    def programs() -> pa.Table:
+        every = ranked_settings(name, ranked, asked, most=None)
+        columns: dict[str, pa.Array] = {}
+        for head, cells in every.items():
+            if format_of(every, head) == "mean":  # a mean and its deviation are two columns
+                columns[str(head)] = column([mean and mean.mean for mean in cells])
+                columns[f"{head}_deviation"] = column([mean and mean.deviation for mean in cells])
+            else:
+                columns[str(head)] = column(list(cells))
+        return pa.table(columns)
+
     explained = importance(name, ranked, asked.varied)
     shown = ranked_settings(name, ranked, asked)
-    return [shown] if explained is None else [shown, explained], pa.table(columns)
+    return [shown] if explained is None else [shown, explained], programs
 
 
 def best_as_space(store: Store, sweep: str | None = None) -> str:
@@ -148,7 +152,7 @@ def show(store: Store, prefix: str) -> Answer:
     values |= {name: "not finite" for name, value in from_json(values["extra_metrics"]).items() if value is None}
     shown = {name: value for name, value in values.items() if name not in ("spec", "extra_metrics")}
     rows = ({"name": name, "value": value} for name, value in shown.items() if value not in (None, []))
-    return [table(rows)], programs
+    return [table(rows)], lambda: programs
 
 
 def curves(store: Store, prefix: str) -> Answer:
@@ -159,7 +163,7 @@ def curves(store: Store, prefix: str) -> Answer:
         raise QueryError(f"the store has no curves of the trial {trial_id}")
     wide = points.pivot(index="step", columns="metric", values="value").reset_index()
     programs = pa.Table.from_pandas(wide, preserve_index=False)
-    return [first_rows(programs, trial_id)], programs
+    return [first_rows(programs, trial_id)], lambda: programs
 
 
 QUESTIONS = {"best": best, "show": show, "curves": curves}

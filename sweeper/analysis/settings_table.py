@@ -12,7 +12,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -89,6 +89,7 @@ class Setting:
     status: str
     rows: pd.DataFrame
     rank: int | None = None  # among the settings of a sweep, if it has one (`ranking`)
+    _means: dict[str, Mean | None] = field(default_factory=dict, repr=False)  # those that were asked for
 
     @property
     def key(self) -> tuple[tuple[str, Any], ...]:
@@ -97,10 +98,10 @@ class Setting:
 
     def mean(self, metric: str) -> Mean | None:
         """The metric over the training seeds; None if no trial has it."""
-        if metric not in self.rows:
-            return None
-        tables = tables_of_row(self.rows["spec"].iloc[0])
-        return mean_of(tables.metric(metric), self.rows[metric].astype(float))
+        if metric not in self._means:
+            measured = tables_of_row(self.rows["spec"].iloc[0]).metric(metric)
+            self._means[metric] = mean_of(measured, self.rows[metric].astype(float)) if metric in self.rows else None
+        return self._means[metric]
 
     def cells(self, paths: Iterable[str], metrics: Iterable[str]) -> dict[str, Any]:
         """The row of a table, with columns for these entries and metrics."""
@@ -112,9 +113,9 @@ class Setting:
 def settings(trials: pd.DataFrame) -> list[Setting]:
     """The settings of trials with named columns, in the order of their entries."""
     grouped = [
-        Setting(shared, str(status), rows)
+        Setting(shared, str(status), every if every["status"].nunique() == 1 else every[every["status"] == status])
         for shared, every in by_entries(trials)
-        for status, rows in every.groupby("status", sort=False)
+        for status in every["status"].unique()
     ]
     paths = varying([setting.entries for setting in grouped])
 

@@ -16,7 +16,7 @@ from pydantic_core import from_json
 from sweeper.analysis.table import revision_text
 from sweeper.events import TrialsLost
 from sweeper.listeners.heartbeats import Driver
-from sweeper.messages import counted, duration, inflected, one_line, printable, speed
+from sweeper.messages import counted, duration, inflected, one_line, printable
 from sweeper.store.annotations import NO_ANNOTATIONS, Annotations
 from sweeper.store.store import Status, Store, SweepRecord
 from sweeper.tables import table, value_text
@@ -216,14 +216,8 @@ def sentence(driver: Driver) -> str:
         carry = f"what it has committed stays; {again} carries on: {heartbeat.command}"
         silent = "has died" if heartbeat.has_died else f"has given no heartbeat for {duration(driver.age)}"
         return f"{driver.sweep}: the driver {where} {silent}; {carry}"
-    failed = f" · {heartbeat.failed:,} failed" if heartbeat.failed else ""
-    counts = f"{heartbeat.done:,}/{heartbeat.trials:,} done · {counted(heartbeat.running, 'pack')} running{failed}"
-    time = f"{duration(heartbeat.elapsed)} so far"
-    if heartbeat.running or heartbeat.doing:
-        left = f"{duration(heartbeat.seconds_left)} left" if heartbeat.seconds_left else "time left unknown"
-        does = printable(heartbeat.doing) or speed(heartbeat.steps_per_second)
-        time = f"{does} · {time} · {left}{_clock(heartbeat.seconds_left)}"
-    return f"{driver.sweep}: {heartbeat.state} {where} · {counts} · {time}"
+    line = printable(heartbeat.line)
+    return f"{driver.sweep}: {heartbeat.state} {where} · {line}{_clock(heartbeat.seconds_left)}"
 
 
 def _clock(seconds_left: float | None) -> str:
@@ -237,13 +231,8 @@ def _clock(seconds_left: float | None) -> str:
 
 def packs_table(drivers: Iterable[Driver]) -> pd.DataFrame:
     """The running packs of the drivers that live."""
-    packs = [(driver.sweep, pack) for driver in drivers if driver.lives for pack in driver.heartbeat.packs]
-    still = any(pack.still for _, pack in packs)
-    rows = [
-        {"sweep": sweep, "pack": pack.label, "lanes": pack.lanes, "does": pack.phase, "step": pack.step}
-        | {"of": pack.steps, "loss": pack.train_loss, "node": pack.node}
-        | ({"nothing new for": pack.still or None} if still else {})
-        for sweep, pack in packs
-    ]
+    rows = [{"sweep": driver.sweep} | pack for driver in drivers if driver.lives for pack in driver.heartbeat.packs]
+    if not any(row["nothing new for"] for row in rows):
+        rows = [{name: value for name, value in row.items() if name != "nothing new for"} for row in rows]
     formats = {"lanes": "count", "step": "count", "of": "count", "loss": "number", "nothing new for": "seconds"}
     return table(rows, formats=formats)

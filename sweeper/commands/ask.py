@@ -188,7 +188,7 @@ def _print_ready(name: str, names: list[str], results: str, form: str, yaml: boo
         for number, table in enumerate(people):
             console().print(*[""] * bool(number), terminal(table, rule=False), sep="\n")
     else:
-        sql.print_table(programs, form)
+        sql.print_table(programs(), form)
 
 
 # Report

@@ -17,8 +17,6 @@ The driver gives Tune the work (`tune_driver`) and hears what becomes of it (`tu
 """
 
 from sweeper.launch import environment  # isort: skip  # before all that takes time to import, and before Ray
-from sweeper.events import Stream
-from sweeper.interruption import Interruption
 from sweeper.launch.cluster import connected, rehearsed
 from sweeper.launch.job import Job, Launched, LaunchError, NetworkEvaluation, SetupError, Training
 
@@ -31,16 +29,5 @@ __all__ = [
     "Training",
     "connected",
     "environment",
-    "launch",
     "rehearsed",
 ]
-
-
-def launch(job: Job, stream: Stream, interruption: Interruption, *, grows: bool) -> Launched:
-    """Run all work of a source on the cluster that `connected` has connected, which may grow (`grows`).
-
-    A `LaunchError` if Tune gives up.
-    """
-    from sweeper.launch import tune_driver  # Tune is imported while a local cluster starts
-
-    return tune_driver.launch(job, stream, interruption, grows=grows)

@@ -11,13 +11,12 @@ environment from the processes that start them: a runtime environment of Ray wou
 
 import _thread
 import contextlib
-import importlib
 import logging
 import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,24 +51,16 @@ def running_cluster(address: str | None) -> str | None:
     if named is not None and named.startswith("ray://"):
         raise LaunchError(f"{place}: Ray Client is not supported; start the command on the cluster (ray job submit)")
     try:
-        running = ray_internals.address_of_cluster(address)
-    except Exception as error:  # Ray raises whatever the socket library does on a name it cannot resolve
-        raise LaunchError(f"Ray address {place}: {error}") from error
-    if running is not None:
-        try:
-            _knock(running)
+        if (running := ray_internals.address_of_cluster(address)) is not None:
+            host, _, port = running.rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), timeout=3).close()
             return running
-        except (OSError, ValueError, OverflowError) as error:  # a port that is none
-            if variable or address not in (None, "auto"):
-                raise LaunchError(f"no Ray cluster answers at {place}: {error}") from error
+    except Exception as error:  # Ray raises whatever the socket library does on a name it cannot resolve
+        if variable or address not in (None, "auto"):
+            raise LaunchError(f"no Ray cluster answers at {place}: {error}") from error
     if address == "auto":
         raise LaunchError("there is no running Ray cluster on this machine")
     return None
-
-
-def _knock(address: str) -> None:
-    host, _, port = address.rpartition(":")
-    socket.create_connection((host.strip("[]"), int(port)), timeout=3).close()
 
 
 @contextlib.contextmanager
@@ -106,10 +97,10 @@ def connected(
                     if cluster is None:
                         ended.enter_context(ray_internals.fresh_token())
                         # Workers work in the working directory of `ray.init`, and look for modules there before they
-                        # look in PYTHONPATH. Tune takes longer to import than all of the driver's side apart from JAX.
+                        # look in PYTHONPATH.
                         folder = ended.enter_context(temporary_folder("ray", SHORT, keep=_has_tracebacks))
                         with contextlib.chdir(snapshot.project):
-                            start_local(environment, folder, meanwhile=lambda: importlib.import_module("ray.tune"))
+                            start_local(environment, folder)
                         refuse_too_large(resources)
                     else:
                         _connect(cluster, environment, snapshot)
@@ -162,11 +153,8 @@ def _has_tracebacks(folder: Path) -> bool:
     return any("Traceback (most recent call last)" in log.read_text(errors="replace") for log in logs)
 
 
-def start_local(environment: Mapping[str, str], folder: Path, meanwhile: Callable[[], object] = lambda: None) -> None:
-    """Start Ray on this machine, within a `fresh_token`, with its files in the folder.
-
-    `meanwhile` is called while Ray's processes start.
-    """
+def start_local(environment: Mapping[str, str], folder: Path) -> None:
+    """Start Ray on this machine, within a `fresh_token`, with its files in the folder."""
     # On a busy machine Ray may miss its own time limits for starting, and start without trouble a moment later.
     for options, last in ((ray_internals.QUICK_START, False), ({}, True)):
         try:
@@ -175,7 +163,7 @@ def start_local(environment: Mapping[str, str], folder: Path, meanwhile: Callabl
                 starting_deaf_processes(),
                 ray_internals.on_loopback(),
                 variables({**environment, "RAY_TMPDIR": str(folder)}),
-                ray_internals.only_what_is_needed(meanwhile),
+                ray_internals.only_what_is_needed(),
             ):
                 ray.init(
                     address="local",
@@ -210,11 +198,9 @@ def _connect(address: str, environment: dict[str, str], snapshot: CodeSnapshot) 
         ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, runtime_env=given)
     except (TimeoutError, ConnectionError, RuntimeError, ValueError) as error:
         if "exceeds the maximum size" in str(error):
-            sizes = sorted((path.stat().st_size, path) for path in snapshot.project.rglob("*") if path.is_file())
-            files = (f"{path.relative_to(snapshot.project)} ({size / 2**20:,.0f} MiB)" for size, path in sizes[:-4:-1])
+            way_out = "let plug-ins read large files by their full paths, on a disk that all nodes have"
             raise SetupError(
-                "the copy of the project is too large to be sent to the cluster; its largest files are "
-                f"{', '.join(files)}: let plug-ins read them by their full paths, on a disk that all nodes have"
+                f"the copy of the project cannot be sent to the cluster: {reason(error)}; {way_out}"
             ) from error
         raise LaunchError(
             f"the Ray cluster at {address} does not let this driver in ({error or 'no answer'}). If it was started "

@@ -4,7 +4,7 @@ All that differs between training and the evaluation of stored networks is in a 
 workers, to which it is sent.
 
 Work goes out as a Tune configuration, and further short packs of a Tune trial by a call of its worker. Reports come
-back in Tune results, about one a second. Orders (`sweeper.launch.orders`) wait on the cluster until workers ask between
+back in Tune results, about one a second. Orders (`ray_internals.Orders`) wait on the cluster until workers ask between
 two reports, because Tune's own way to stop a Tune trial cannot distinguish "leave a checkpoint" from "evaluate and
 commit now", and kills a worker that does not stop in time.
 """
@@ -137,8 +137,6 @@ class Report:
     done: bool  # whether the worker has ended its work on the pack
     progress: PackProgressed | None = None  # how far the pack is; None before the worker has begun the pack
     trouble: Failed | Lost | None = None  # the failure or loss that ended the pack, if any
-    # Why a checkpoint of the pack is not continued; only in the first report about the pack
-    refused_checkpoint: str | None = None
     printed: tuple[str, ...] = ()  # what plug-ins have printed since the last report; of many lines the last
     seconds: float = 0.0  # since the worker took the pack up, without compilation
 

@@ -14,7 +14,6 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from pathlib import PurePosixPath
 from typing import Any
 
 import ray
@@ -25,14 +24,12 @@ from ray.tune.experiment import Trial
 from sweeper import events
 from sweeper.events import Stream
 from sweeper.interruption import Interruption
-from sweeper.launch.job import SHORT, Job, Report, decoded, encoded
-from sweeper.launch.orders import Orders
-from sweeper.launch.ray_internals import KilledForMemory, actor_of
+from sweeper.launch.job import SHORT, Job, Launched, Report, decoded, encoded
+from sweeper.launch.ray_internals import KilledForMemory, Orders, actor_of
 from sweeper.messages import duration
-from sweeper.packs.failures import LOST_IN_A_ROW, Failed, Lost, commit_failed, reason
-from sweeper.packs.packing import Pack
+from sweeper.packs.failures import Failed, Lost, commit_failed, reason
 from sweeper.packs.plan import Work
-from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
+from sweeper.packs.progress_events import PackEvents, named
 from sweeper.space.early_stopping import StoppingRule
 from sweeper.store.store import Status, StoreError
 
@@ -42,7 +39,6 @@ class Patience:
     """How often the driver tries a pack, and how long it waits."""
 
     deaths: int = 3  # how often the worker of one pack may die before the pack counts as failed
-    lost_in_a_row: int = LOST_IN_A_ROW  # packs that could not commit, before the sweep ends
     nodes_seconds: float = 2.0  # between two looks at the nodes of the cluster while nothing runs
     grace_seconds: float = 20.0  # that running packs have to leave a checkpoint when they are ordered to
     clock: Callable[[], float] = time.monotonic
@@ -94,7 +90,6 @@ class TrialErrors(logging.Handler):
 class _Pack:
     """What the driver knows of a pack, from its first worker on."""
 
-    node: str | None = None  # where its worker is
     news: tuple[Any, float] = (None, 0.0)  # the latest, and when the driver heard them
     deaths: int = 0  # of its workers
     silence: str | None = None  # why its worker was ended, if it was for want of progress
@@ -117,31 +112,29 @@ class SweepCallback(NotSaved, tune.Callback):
         self._patience, self._now = patience, patience.clock
         self._job, self._stream, self._interruption = job, stream, interruption
         self._orders, self._errors = orders, errors
-        self._planned = len(job.source.planned)
         early_stopping = job.work_kind.early_stopping
         self._rule = None if early_stopping is None else StoppingRule(early_stopping)
-        self._progress = ProgressEvents(stream)
+        self._events = PackEvents(stream, job.source, job.planned)
         self._packs: defaultdict[str, _Pack] = defaultdict(_Pack)
         self._held: dict[str, list[Work]] = {}  # what the worker of a Tune trial has, by its id
         self._seconds: dict[int, float] = {}  # of the latest pack of a program, by its number
         self._running: set[str] = set()  # ids of Tune trials, as of those that are leaving
         self._leaving: set[str] = set()
         self._asked: set[str] = set()  # ids of packs
-        self._varying: list[str] = []
-        self._labelled = 0
         self._deadline: float | None = None
-        self._lost_in_a_row = 0
-        self._told_of_memory = False
         self._looked_for_nodes = -math.inf
         self._awaited: dict[str, float] | None = None
         self.most_at_once = 0  # packs
-        self.refused = False  # whether nothing can be committed any more
-        self.losses: list[events.TrialsLost] = []
+
+    @property
+    def launched(self) -> Launched:
+        """How the launch has gone so far."""
+        return Launched(self._events.losses, self._events.refused)
 
     @property
     def stopping(self) -> bool:
         """Whether no more packs are to start: after a signal, at a limit, or when nothing can be committed any more."""
-        return self._interruption.asked or self.refused
+        return self._interruption.asked or self._events.refused
 
     # Called by Tune
 
@@ -172,29 +165,17 @@ class SweepCallback(NotSaved, tune.Callback):
         pack_id = work.pack.pack_id
         pack = self._packs[pack_id]
         if report.progress is not None:
-            if pack.node != result["hostname"]:
-                pack.node = result["hostname"]
-                self._stream.emit(events.PackPlaced(pack_id, result["hostname"]))
             if pack.news[0] != report.progress.news:
                 pack.news = (report.progress.news, self._now())
-            self._progress.tell(report.progress, lambda: work.pack.trial_ids)
+            self._events.progressed(work, report.progress)
             if self._rule is not None and self._rule.stops(report.progress):
                 self._orders.stop_early(pack_id)
         if report.printed:
             self._stream.emit(events.PluginPrinted(pack_id, report.printed))
-        if report.refused_checkpoint is not None:
-            self._stream.emit(events.CheckpointRefused(pack_id, work.pack.trial_ids, report.refused_checkpoint))
         if report.done:
             self._seconds[self._job.source.program(work.pack)] = report.seconds
             pack.finished |= report.progress is not None and report.progress.phase == "done"
-            refused = isinstance(report.trouble, Lost) and report.trouble.of_store
-            self._lost_in_a_row = self._lost_in_a_row + 1 if refused else 0
-            self.refused |= self._lost_in_a_row >= self._patience.lost_in_a_row
-        match report.trouble:
-            case Failed(trial_ids, text, log) if self._job.work_kind.makes_rows:
-                self._tell_failure(work, trial_ids, text, f"{result['node_ip']}: {log}")
-            case Failed(reason=text) | Lost(reason=text):
-                self._lose(work, text)
+            self._events.done(work, report.trouble, result["node_ip"])
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._ended(trial)
@@ -204,11 +185,11 @@ class SweepCallback(NotSaved, tune.Callback):
             return
         pack_id, pack = work.pack.pack_id, self._packs[work.pack.pack_id]
         pack.deaths += 1
-        why = pack.silence or self._new_reason(self._errors.cause)
+        why = pack.silence or _reason(self._errors.cause)
         pack.silence = None
-        self._stream.emit(events.WorkerDied(pack_id, _names(work), started=True, reason=why))
+        self._stream.emit(events.WorkerDied(pack_id, named(work), started=True, reason=why))
         rows = self._rows(work)
-        self._progress.tell_commits(pack_id, rows)
+        self._events.committed(pack_id, rows)
         left = dataclasses.replace(work, pending=tuple(name for name in work.pending if name not in rows))
         self._held[trial.trial_id] = [left]
         trial.set_config(encoded(left))
@@ -220,7 +201,7 @@ class SweepCallback(NotSaved, tune.Callback):
             if isinstance(error, RayActorError):  # Ray puts a traceback before the exception of a worker
                 why = str(error).strip().splitlines()[-1][:400]
             for work in self._ended(trial):
-                self._lose(work, f"its worker did not start: {why}")
+                self._events.lost(work, f"its worker did not start: {why}")
                 self._end(work)
             return
         work = self._died_at(trial)
@@ -231,14 +212,14 @@ class SweepCallback(NotSaved, tune.Callback):
         pack.deaths += 1
         if pack.deaths <= self._patience.deaths:
             # Tune counts the deaths of a Tune trial, in which other packs may have run.
-            why = self._new_reason(error)
-            self._stream.emit(events.WorkerDied(pack_id, _names(work), started=False, reason=why))
+            why = _reason(error)
+            self._stream.emit(events.WorkerDied(pack_id, named(work), started=False, reason=why))
             self._stream.emit(events.PackEnded(pack_id))
             self._job.source.put_back(work)
             return
         message = f"its worker died {pack.deaths} times"
         if isinstance(error, KilledForMemory):
-            message += f": {error.way_out}"
+            message += f": {error.WAY_OUT}"
         self._give_up(work, message)
         self._end(work)
 
@@ -262,7 +243,7 @@ class SweepCallback(NotSaved, tune.Callback):
         self._running.discard(trial.trial_id)
         held = self._held_by(trial)
         while len(held) > 1 and (rows := self._rows(held[0])).keys() >= set(held[0].pending):
-            self._progress.tell_commits(held[0].pack.pack_id, rows)
+            self._events.committed(held[0].pack.pack_id, rows)
             self._packs[held[0].pack.pack_id].finished = True
             self._end(held.pop(0))
             self._start(held[0])
@@ -292,10 +273,12 @@ class SweepCallback(NotSaved, tune.Callback):
             self._asked = {work.pack.pack_id for key in self._leaving for work in self._held.get(key, ())[:1]}
             self._orders.leave()
             limit = self._interruption.limit or ""
-            cause = "store refuses" if self.refused else "limit" if limit else "interrupted"
+            cause = "store refuses" if self._events.refused else "limit" if limit else "interrupted"
             self._stream.emit(events.SweepStopping(cause, len(self._leaving), limit))
         if not self._leaving or self._now() > self._deadline:
-            self._tell_stopped()
+            if self._job.work_kind.makes_rows:
+                finished = [pack_id for pack_id in self._asked if self._packs[pack_id].finished]
+                self._events.left(self._job.store, self._asked, finished)
             raise Ended
 
     # Packs
@@ -315,27 +298,10 @@ class SweepCallback(NotSaved, tune.Callback):
     def _start(self, work: Work) -> None:
         """Take note that a worker is at a pack."""
         pack = self._packs[work.pack.pack_id]
-        pack.finished, pack.node, pack.news = False, None, (None, self._now())
+        pack.finished, pack.news = False, (None, self._now())
         if self._deadline is not None:
             self._asked.add(work.pack.pack_id)
-        words, program = self._label(work.pack), self._job.source.program(work.pack)
-        self._stream.emit(events.PackStarted(work.pack.pack_id, words, work.pending, work.until, program))
-
-    def _label(self, pack: Pack) -> str:
-        planned = self._job.source.planned
-        if len(planned) != self._labelled:
-            self._labelled, self._varying = len(planned), distinguishing(planned.values())
-        return label(pack, self._varying)
-
-    def _tell_stopped(self) -> None:
-        """Says what became of the packs that were asked to leave, by the checkpoints that the store has."""
-        if not self._job.work_kind.makes_rows:
-            return
-        with contextlib.suppress(OSError, StoreError):
-            names = self._job.store.listing("checkpoints")
-            saved = self._asked & {PurePosixPath(name).stem for name in names}
-            finished = sum(self._packs[pack_id].finished for pack_id in self._asked - saved)
-            self._stream.emit(events.SweepStopped(len(self._asked), len(saved), finished))
+        self._events.started(work)
 
     def _end_if_stuck(self, trial: Trial) -> None:
         """End the worker of a pack that has reported nothing new for too long, which counts as a death."""
@@ -359,48 +325,21 @@ class SweepCallback(NotSaved, tune.Callback):
                 self._stream.emit(events.ResourcesAwaited(bundle))
                 return
 
-    def _new_reason(self, error: BaseException | None) -> str | None:
-        """Why a worker died, if that is known and was not told before."""
-        if self._told_of_memory or not isinstance(error, KilledForMemory):
-            return None
-        self._told_of_memory = True
-        return error.way_out
-
     def _end(self, work: Work) -> None:
         """Take note that no worker has a pack any more."""
-        pack_id = work.pack.pack_id
-        try:
-            self._job.source.settle(pack_id, self._packs[pack_id].finished)
-        except (OSError, StoreError) as error:  # trials that no record names could be deleted while they run
-            self.refused = True
-            for work in self._job.source.upcoming():
-                self._lose(work, f"the sweep's plan cannot be recorded: {reason(error)}")
-        self._stream.emit(events.PackEnded(pack_id))
-        if len(self._job.source.planned) != self._planned:
-            self._planned = len(self._job.source.planned)
-            self._stream.emit(self._job.planned())
+        self._events.ended(work, self._packs[work.pack.pack_id].finished)
 
     def _give_up(self, work: Work, message: str) -> None:
-        if not self._job.work_kind.makes_rows:
-            self._lose(work, message)
-            return
-        error = {"kind": "worker died", "message": message, "step": 0}
-        try:
-            commit_failed(self._job.store, self._job.provenance, work, error)
-            self._tell_failure(work, work.pending, message, None)
-        except (OSError, StoreError) as second:
-            self._lose(work, f"{message}; and no row of it: {reason(second)}")
-
-    def _tell_failure(self, work: Work, trial_ids: tuple[str, ...], text: str, log: str | None) -> None:
-        self._progress.tell_commits(work.pack.pack_id, dict.fromkeys(trial_ids, "failed"))
-        self._stream.emit(events.PackFailed(work.pack.pack_id, _names(work), text, log))
-
-    def _lose(self, work: Work, text: str) -> None:
-        loss = events.TrialsLost(work.pack.pack_id, _names(work), text)
-        self.losses.append(loss)
-        self._stream.emit(loss)
+        trouble: Failed | Lost = Lost(message, of_store=False)
+        if self._job.work_kind.makes_rows:
+            error = {"kind": "worker died", "message": message, "step": 0}
+            try:
+                trouble = Failed(commit_failed(self._job.store, self._job.provenance, work, error), message)
+            except (OSError, StoreError) as second:
+                trouble = Lost(f"{message}; and no row of it: {reason(second)}")
+        self._events.done(work, trouble)
 
 
-def _names(work: Work) -> tuple[str, ...]:
-    """The trials to name; after a death that followed the last commit no trial is pending."""
-    return work.pending or work.pack.trial_ids
+def _reason(error: BaseException | None) -> str | None:
+    """Why a worker died, and the way out, if that is known."""
+    return error.WAY_OUT if isinstance(error, KilledForMemory) else None

@@ -16,7 +16,7 @@ from sweeper.events import Stream
 from sweeper.interruption import Interruption
 from sweeper.launch import ray_internals
 from sweeper.launch.job import Job, Launched, LaunchError, encoded
-from sweeper.launch.orders import Orders
+from sweeper.launch.ray_internals import Orders
 from sweeper.launch.tune_callback import Ended, NotSaved, Patience, SweepCallback, TrialErrors
 from sweeper.launch.tune_worker import Pace, PackWorker
 from sweeper.packs.failures import reason
@@ -141,7 +141,7 @@ def launch(
         raise LaunchError(f"Ray Tune gave up: {reason(error)}") from error
     finally:
         orders.forget()
-    return Launched(callback.losses, callback.refused)
+    return callback.launched
 
 
 @contextlib.contextmanager

@@ -22,8 +22,8 @@ from sweeper.events import PackProgressed
 from sweeper.interruption import ignore_batch_systems
 from sweeper.launch.environment import worker_environment
 from sweeper.launch.job import SHORT, Report, WorkKind, decoded, result
-from sweeper.launch.orders import Order, Orders
 from sweeper.launch.population import Population
+from sweeper.launch.ray_internals import Order, Orders
 from sweeper.messages import printable_lines
 from sweeper.packs import checkpoint
 from sweeper.packs.device_memory import room_for_lanes
@@ -144,7 +144,8 @@ class PackWorker(tune.Trainable):
             return self._further(order, until) if begun is None else begun
         except Exception as error:
             print(printable_lines(traceback.format_exc()), file=sys.stderr)  # Ray's log takes no half characters
-            found = trouble(error, self._progress, self._commit_failed, self._log())
+            commit = self._commit_failed if self._work_kind.makes_rows else None
+            found = trouble(error, self._progress, commit, self._log())
             return Report(done=True, progress=self._progress, trouble=found)
 
     def _begun(self) -> Report | None:
@@ -167,7 +168,7 @@ class PackWorker(tune.Trainable):
         self._structures.add(program)
         # The first steps may compile for minutes: the driver learns before them where the worker is.
         self._progress = dataclasses.replace(now, phase="compiling")
-        return Report(done=False, progress=self._progress, refused_checkpoint=self._run.refused_checkpoint)
+        return Report(done=False, progress=self._progress)
 
     def _further(self, order: Order, until: float) -> Report:
         """Run the pack for so long, or until the driver has something to decide."""
@@ -175,14 +176,13 @@ class PackWorker(tune.Trainable):
         if order == "stop early" and self._progress is not None and self._progress.phase == "training":
             self._run.stop_early()
         before = self._progress
-        refused = self._run.refused_checkpoint if before is None else None
         while True:
             self._progress = self._run.advance()
             done = self._progress.phase == "done"
             # The driver compares each evaluation, and may stop the pack before it goes on.
             compared = self._progress.evaluated != (None if before is None else before.evaluated)
             if done or compared or self._pace.clock() >= until:
-                return Report(done=done, progress=self._progress, refused_checkpoint=refused)
+                return Report(done=done, progress=self._progress)
 
     def _order(self, pack_id: str) -> Order:
         return self._orders.order(pack_id)
@@ -218,9 +218,7 @@ class PackWorker(tune.Trainable):
         return self._store
 
     def _commit_failed(self, error: dict[str, Any]) -> tuple[str, ...]:
-        """Commit a failed row for every trial without a row, where packs make rows; returns their ids."""
-        if not self._work_kind.makes_rows:
-            return ()
+        """Commit a failed row for every trial without a row; returns their ids."""
         rows = () if self._progress is None else self._progress.rows
         return commit_failed(self._opened(), self._provenance, decoded(self._packs[0]), error, rows)
 

@@ -20,7 +20,7 @@ Invariants:
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -202,10 +202,11 @@ def first_generation(
     return state, [(number, block_objectives, of_block), told]
 
 
-def programs(trials: TrialSpec) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+def programs(trials: TrialSpec) -> Iterator[tuple[Callable[..., Any], tuple[Any, ...]]]:
     """The programs of `Trainer.programs`; of a population the blocks are computed by one."""
+    yield init, (trials,)
     _, of_generation = first_generation(trials)
-    return [(init, (trials,)), *((function, arguments) for _, function, arguments in of_generation)]
+    yield from ((function, arguments) for _, function, arguments in of_generation)
 
 
 def memory(trials: TrialSpec) -> int:

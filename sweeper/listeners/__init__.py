@@ -8,15 +8,16 @@ from collections.abc import Callable
 from rich.console import Console
 
 from sweeper.events import Listener
-from sweeper.listeners import heartbeat_writer, live_view, notebook_bar
+from sweeper.listeners.heartbeats import HeartbeatWriter
+from sweeper.listeners.live_view import LiveView, LogLines, NotebookBar, notebook_display
 from sweeper.store.store import Store
 
 
 def view(console: Console) -> Listener:
     """What people see of a start: a view that moves on a terminal, a bar in a notebook, lines elsewhere."""
-    if (display := notebook_bar.display()) is not None:
-        return notebook_bar.NotebookBar(display).hear
-    return (live_view.LiveView(console) if console.is_terminal else live_view.LogLines(console)).hear
+    if (display := notebook_display()) is not None:
+        return NotebookBar(display).hear
+    return (LiveView(console) if console.is_terminal else LogLines(console)).hear
 
 
 def of_sweep(store: Store, command: str, ask_to_stop: Callable[[], None]) -> list[Listener]:
@@ -25,4 +26,4 @@ def of_sweep(store: Store, command: str, ask_to_stop: Callable[[], None]) -> lis
     `command` is the command line that carries on; `ask_to_stop`, which any thread may call, makes the start leave
     checkpoints and end.
     """
-    return [heartbeat_writer.HeartbeatWriter(store, command, ask_to_stop).hear]
+    return [HeartbeatWriter(store, command, ask_to_stop).hear]

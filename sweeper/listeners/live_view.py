@@ -1,12 +1,15 @@
 """The progress of a sweep for people: sentences about events, on a terminal above a live view, else in lines for a log.
 
 The live view is redrawn when time passes in the driver's loop. So it needs no thread, and reads no count that is
-changing.
+changing. A notebook has one output that is written anew, with a bar, the counts, and what happened.
 """
 
+import html
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -22,6 +25,7 @@ from sweeper.messages import counted, duration, inflected, printable
 LINE_SECONDS = 10.0  # between two lines of counts in a log
 NEWS_SECONDS = 2.0  # that a phase before training must last until a log gets a line about it
 DRAWING_SECONDS = 0.25  # between two drawings of the live view
+NOTEBOOK_SECONDS = 0.5  # between two drawings of the bar of a notebook
 MAX_ROWS = 12  # largest number of running packs with a row of their own
 
 
@@ -92,6 +96,43 @@ def _columns(pack: RunningPack) -> list[RenderableType]:
     return [label, bar, early.get(now.phase, f"{now.phase} {now.step:,}"), loss]
 
 
+def notebook_display() -> Callable[..., Any] | None:
+    """The function of IPython that makes an output of a notebook's cell; None where no notebook is."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if getattr(shell, "kernel", None) is None:
+        return None
+    from IPython.display import display  # pyright: ignore[reportMissingImports]  whoever is here has it
+
+    return display
+
+
+class NotebookBar:
+    """Writes one output of a cell anew while a sweep goes on."""
+
+    def __init__(self, display: Callable[..., Any], clock: Callable[[], float] = time.monotonic):
+        self._clock, self._progress, self._told = clock, SweepProgress(clock), list[str]()
+        self._begun = self._next = clock()
+        self._output = display(self._shown(), raw=True, display_id=True)
+
+    def hear(self, event: Event) -> None:
+        self._progress.hear(event)
+        self._told += sentences(event)
+        ended = isinstance(event, events.SweepEnded)
+        if ended or self._clock() >= self._next:
+            self._next = self._clock() + NOTEBOOK_SECONDS
+            self._output.update(self._shown(ended), raw=True)
+
+    def _shown(self, ended: bool = False) -> dict[str, str]:
+        """The bar as HTML, and as text for whoever shows no HTML."""
+        progress, total = self._progress, self._progress.plan.trials
+        took = duration(self._clock() - self._begun)
+        line = f"{progress.done:,}/{total:,} done · {progress.failed:,} failed · {took}" if ended else progress.line()
+        done = progress.done + progress.failed
+        lines = "".join(f"<br>{html.escape(told)}" for told in self._told)
+        bar = f'<progress max="{max(1, total)}" value="{done}" style="width: 20em"></progress>'
+        return {"text/html": f"{bar} {html.escape(line)}{lines}", "text/plain": "\n".join([line, *self._told])}
+
+
 def sentences(event: Event) -> list[str]:
     """Lines about an event; none for an event that only changes counts. Foreign text in them is made printable."""
     return [printable(line) for line in _lines(event)]
@@ -110,10 +151,6 @@ def _lines(event: Event) -> list[str]:
             return [
                 f"one pack trains on one of {cores:,} cores, for another {duration(seconds)}: after Ctrl-C, the same "
                 f"command with --set resources.lanes={lanes} goes on with packs of {counted(lanes, 'trial')} on all"
-            ]
-        case events.ArithmeticChanged(_, trial_ids, arithmetics):
-            return [
-                f"the checkpoint of {_named(trial_ids)} goes on with other arithmetic: {', then '.join(arithmetics)}"
             ]
         case events.CheckpointRefused(_, trial_ids, reason):
             return [f"the checkpoint of {_named(trial_ids)} {reason}: its training starts anew"]

@@ -1,25 +1,22 @@
 """How far a sweep is, counted from its events.
 
-The time left is that of packs that take turns on the workers: what the running ones still need at their own rate, and
-then those that wait, which are taken to be as large as those seen so far. Steps of a program cost what they have cost
-in its packs that have ended, all told, or else what the running ones say. Steps of programs that have not begun cost
-what others have cost on average, and their compilation is expected too.
+The time left is that of packs that take turns on the workers: what the running ones still need, and then those that
+wait, which are taken to be as large as those seen so far; the last of them begins when its worker is free. Steps of a
+program cost what they have cost in its packs that have ended, evaluations included, or else what the running ones say.
+Steps of programs that have not begun cost what others have cost on average, and their compilation is expected too.
 """
 
 import collections
 import dataclasses
-import heapq
 import math
 import statistics
 import time
 from collections.abc import Callable
 
 from sweeper import events
-from sweeper.events import Event, PackPlaced, PackProgressed, PackStarted, SweepPlanned
+from sweeper.events import Event, PackProgressed, PackStarted, SweepPlanned
 from sweeper.messages import counted, duration, speed
 
-MOST_IN_TURNS = 100  # workers whose waiting packs are dealt out one by one, for the time left
-WORKER_SECONDS = 60.0  # after which a worker without a pack does not count any more
 EARLY = ("waiting", "preparing", "compiling")  # phases before a pack trains
 STILL = 60.0  # seconds without news of a pack from which on people are told for how long there were none
 
@@ -37,7 +34,6 @@ class RunningPack:
     first: int = 0  # step at which it started
     prepared: float | None = None  # when its worker and program were there; None before it trains
     trained: float | None = None  # when its evaluation began; None before
-    node: str | None = None  # where its worker is; None before the first report of the worker
 
     @property
     def unfinished(self) -> int:
@@ -70,8 +66,6 @@ class _Spent:
     seconds: float = 0.0  # without the time before they trained
     steps: int = 0  # of all their trials
     preparation: float = 0.0  # seconds before the first of them trained
-    evaluation: float = 0.0  # seconds
-    evaluated: int = 0  # trials
 
 
 class SweepProgress:
@@ -86,7 +80,7 @@ class SweepProgress:
         self._taken_steps = collections.Counter[int]()  # by program
         self._packs_taken = 0
         self._spent: dict[int, _Spent] = {}  # by program, of those that have begun
-        self._workers, self._workers_at = 0, clock()  # most packs at once, and when they were last so many
+        self._workers = 1  # most packs at once
         self._has_trained = False
         self._awaits_nodes = False
         self._doing, self._doing_since = "", clock()
@@ -103,23 +97,20 @@ class SweepProgress:
                     self._end(earlier)
                 self._take(event)
                 waiting = PackProgressed(
-                    event.pack_id, "waiting", 0, event.steps, len(event.pending), {}, math.nan, steps_per_second=0.0
+                    event.pack_id, "waiting", 0, event.steps, len(event.pending), {}, math.nan, 0.0, node=""
                 )
                 self.packs[event.pack_id] = RunningPack(event, waiting, begun=self._clock(), moved=self._clock())
                 self._spent.setdefault(event.program, _Spent())
             case PackProgressed() if event.pack_id in self.packs:
                 self.packs[event.pack_id] = self.packs[event.pack_id].after(event, self._clock())
                 self._has_trained |= event.phase not in EARLY
-            case PackPlaced() if event.pack_id in self.packs:
-                self.packs[event.pack_id] = dataclasses.replace(self.packs[event.pack_id], node=event.node)
             case events.TrialCommitted():
                 self._rows[event.status] += 1
             case events.PackEnded() if event.pack_id in self.packs:
                 self._end(self.packs.pop(event.pack_id))
             case _:
                 pass
-        if len(self.packs) >= self._workers or self._clock() >= self._workers_at + WORKER_SECONDS:
-            self._workers, self._workers_at = len(self.packs), self._clock()
+        self._workers = max(self._workers, len(self.packs))
         if (doing := self._done_now()) != self._doing:
             self._doing, self._doing_since = doing, self._clock()
 
@@ -196,27 +187,20 @@ class SweepProgress:
         left = sum(seconds(program, steps) for program, steps in waiting.items())
         if prepared := [spent.preparation for spent in self._spent.values() if spent.preparation]:
             left += max(0, self.plan.programs - len(self._spent)) * statistics.fmean(prepared)
-        free = [self._own_seconds_left(pack, seconds) for pack in self.packs.values()]
-        free += [0.0] * max(0, self._workers - len(free)) or [0.0] * (not free)
-        packs = math.ceil(left * self._packs_taken / taken) if taken else 0
-        if packs > 5 * len(free) or len(free) > MOST_IN_TURNS:
-            return max((sum(free) + left) / len(free), *free)
-        heapq.heapify(free)
-        for _ in range(packs):
-            heapq.heapreplace(free, free[0] + left / packs)
-        return max(free)
+        own = [self._own_seconds_left(pack, seconds) for pack in self.packs.values()]
+        last = min(left, taken / self._packs_taken)  # all workers but one may be idle meanwhile
+        return max([(sum(own) + left + last * (self._workers - 1)) / self._workers, *own])
 
     def _own_seconds_left(self, pack: RunningPack, seconds: Callable[[int, int], float]) -> float:
         """What a running pack still needs; `seconds` tells what steps of a program cost."""
-        program, rate = pack.started.program, pack.progress.steps_per_second
+        program, rate, rows = pack.started.program, pack.progress.steps_per_second, len(pack.progress.rows)
         steps = (pack.started.steps - pack.progress.step) * len(pack.started.pending)
-        if not rate:
-            return seconds(program, steps)
-        spent, rows = self._spent[program], len(pack.progress.rows)
-        evaluation = spent.evaluation / spent.evaluated if spent.evaluated else 0.0
         if pack.trained is not None and rows:
-            evaluation = (self._clock() - pack.trained) / rows
-        return max(0, steps) / rate + (pack.unfinished * evaluation if evaluation else 0.0)
+            return (self._clock() - pack.trained) / rows * pack.unfinished
+        if pack.prepared is None or not rate:
+            return seconds(program, steps)
+        whole = seconds(program, pack.steps_done + steps) if self._spent[program].steps else 0.0
+        return max(0.0, steps / rate, whole - (self._clock() - pack.prepared))
 
     def _cost(self, program: int) -> float | None:
         """Seconds of a worker for a step of one trial; None while that is unknown."""
@@ -242,9 +226,6 @@ class SweepProgress:
         spent.seconds += now - pack.prepared
         spent.steps += pack.steps_done
         spent.preparation = spent.preparation or pack.prepared - pack.begun
-        if pack.trained is not None:
-            spent.evaluation += now - pack.trained
-            spent.evaluated += len(pack.progress.rows)
 
     def line(self) -> str:
         left = self.seconds_left

@@ -80,11 +80,6 @@ def load(store: Store, pack_id: str) -> Checkpoint | None:
         return None
 
 
-def is_damaged(store: Store, pack_id: str) -> bool:
-    """Whether a pack has the file of a checkpoint that cannot be loaded."""
-    return store.read_bytes(_name(pack_id)) is not None and load(store, pack_id) is None
-
-
 def pack_ids(store: Store) -> list[str]:
     """The packs that have a file of a checkpoint, sound or not."""
     return [PurePosixPath(name).stem for name in store.listing("checkpoints")]

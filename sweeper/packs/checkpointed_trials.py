@@ -15,7 +15,6 @@ from sweeper.packs.packing import Pack, packs
 from sweeper.packs.plan import Segment
 from sweeper.store.files import in_threads
 from sweeper.store.store import Store
-from sweeper.training import arithmetic
 from sweeper.training.identity import Identity
 from sweeper.training.kind import trainer_of
 from sweeper.trial.trial import Trial, trial_id
@@ -50,14 +49,13 @@ def continued_checkpoint(
     """The checkpoint from which a planned pack goes on, and why another checkpoint is refused; either may be None.
 
     It must be made by what this process trains with, its `identity`, and hold the pending trials. No checkpoint of a
-    later step serves a segment that ends before the training. One that was trained with other arithmetic than that of
-    this process is taken if there is no other.
+    later step serves a segment that ends before the training.
     """
-    refused, otherwise = None, None
+    refused = None
     for name in filter(None, (pack.pack_id, segment.parent)):
         saved = checkpoint.load(store, name)
         if saved is None:
-            refused = "is damaged" if checkpoint.is_damaged(store, name) else refused
+            refused = "is damaged" if name in checkpoint.pack_ids(store) else refused
             continue
         if (difference := saved.identity.difference(identity)) is not None:
             refused = difference
@@ -71,10 +69,8 @@ def continued_checkpoint(
         stride = trainer_of(pack.trials[0]).stride_steps
         last_step = min(-(-segment.until // stride) * stride, pack.trials[0].steps)  # a segment ends with a stride
         if fits and (segment.ending == "finish" or saved.notes["step"] <= last_step):
-            if set(saved.notes.get("arithmetics", ())) <= set(arithmetic.used()):
-                return saved, None
-            otherwise = otherwise or saved
-    return otherwise, None if otherwise else refused
+            return saved, None
+    return None, refused
 
 
 def _part(saved: Checkpoint, trial_ids: Collection[str]) -> Checkpoint:

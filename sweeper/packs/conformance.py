@@ -40,7 +40,7 @@ def check_shapes(trials: Iterable[Trial], to_keep: bool = False) -> None:
     A method that gives what its contract excludes, or raises, is a `ContractError`. So is a network that no store
     keeps, if networks are `to_keep`.
     """
-    keep = _require_storable if to_keep else _ignore
+    keep = _require_storable if to_keep else lambda *_: None
     seen: set[str] = set()
     with vectorisation.built_for("cpu"), jax_settings.one_thread():  # to ask for the platform would start JAX
         for trial in trials:
@@ -61,10 +61,6 @@ def _require_storable(network: PyTree, plugin: Any, method: str) -> None:
         check_network(jax.tree.leaves(network))
     except ValueError as error:
         raise ContractError(f"{place(plugin, method)}: {error}") from None
-
-
-def _ignore(network: PyTree, plugin: Any, method: str) -> None:
-    pass
 
 
 # Values

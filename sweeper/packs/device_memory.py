@@ -47,6 +47,10 @@ class LaneChoice(NamedTuple):
     reason: str
 
 
+ONE_BY_ONE = LaneChoice(1, "the program of all has raised an error, and each is tried alone")
+"""The choice after a program of several lanes has raised something else than a lack of memory."""
+
+
 def device_bytes() -> int | None:
     """Memory of this process's first accelerator that JAX may use; None for a CPU, which has no limit of its own."""
     statistics = jax.local_devices()[0].memory_stats()
@@ -60,10 +64,8 @@ def room_for_lanes(share: float | None) -> float | None:
     return SHARE * share * whole
 
 
-def chosen_lanes(pack: Pack, trainer: Trainer[Any], room: float) -> LaneChoice | None:
-    """The lanes of a pack that fit into so many bytes; None where there is nothing to choose."""
-    if len(pack.trials) == 1:
-        return None
+def chosen_lanes(pack: Pack, trainer: Trainer[Any], room: float) -> LaneChoice:
+    """The lanes of a pack that fit into so many bytes."""
     lanes = len(pack.trials)
     while (taken := _memory(pack, trainer, lanes)) > room and lanes > 1:
         lanes = _half(lanes)

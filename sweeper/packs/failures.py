@@ -59,12 +59,13 @@ class Lost:
 def trouble(
     error: Exception,
     progress: PackProgressed | None,
-    commit: Callable[[dict[str, Any]], tuple[str, ...]],
+    commit: Callable[[dict[str, Any]], tuple[str, ...]] | None,
     log: str | None = None,
 ) -> Failed | Lost:
     """What an exception means for the trials of a pack that had come so far.
 
-    `commit` makes failed rows of an error (see `commit_failed`), and returns the ids of their trials.
+    `commit` makes failed rows of an error (see `commit_failed`), and returns the ids of their trials; None where packs
+    make no rows.
     """
     if isinstance(error, StoreError | OtherCodeError):
         # The disk, the network, the object store, or other code on this machine
@@ -73,6 +74,8 @@ def trouble(
         # Of the evaluation, or of one lane: another device may have enough.
         return Lost(f"the device has too little memory: {reason(error)}", of_store=False)
     kind, message = kind_and_message(error)
+    if commit is None:
+        return Lost(f"{kind}: {message}", of_store=False)
     try:
         failed = commit({"kind": kind, "message": message, "step": 0 if progress is None else progress.step})
     except Exception as second:  # a failure that cannot be committed must still be told

@@ -20,17 +20,18 @@ Invariants:
       then. Other parts of a state may be infinite. A metric of a plug-in that is not finite costs itself: the row has
       null.
     - A device that is out of memory costs what a death costs: the pack goes on from its checkpoint, with half as many
-      lanes at a time. So does a program that raises: its lanes are trained one by one up to there, and together again
-      without those that raise alone.
+      lanes at a time. So does a program of several lanes that raises: from there on they are trained one by one.
 """
 
 import contextlib
 import dataclasses
 import datetime
+import itertools
 import logging
 import math
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -39,7 +40,7 @@ from jaxtyping import PyTree
 from sweeper.events import PackProgressed
 from sweeper.packs import checkpoint, device_memory, start_from
 from sweeper.packs.checkpointed_trials import continued_checkpoint
-from sweeper.packs.device_memory import LaneChoice, chosen_lanes, halved, out_of_memory
+from sweeper.packs.device_memory import ONE_BY_ONE, LaneChoice, chosen_lanes, halved, out_of_memory
 from sweeper.packs.failures import kind_and_message
 from sweeper.packs.pack_training import (
     PackTraining,
@@ -121,10 +122,9 @@ class PackRun(Run):
         if saved is not None and self.training.step != saved.notes["step"]:
             self.refused_checkpoint = "does not fit the network"
         self.lane_choice: LaneChoice | None = None  # how many lanes are trained at once and why, if the run chose that
-        if room is not None and self.training.step == 0:
+        if room is not None and self.training.step == 0 and self.training.lanes > 1:
             self.lane_choice = chosen_lanes(self.pack, self.trainer, room)
-            if self.lane_choice is not None:
-                self.training = dataclasses.replace(self.training, lanes=self.lane_choice.lanes)
+            self.training = dataclasses.replace(self.training, lanes=self.lane_choice.lanes)
         # Lanes that have no row yet
         self.pending = [index for index, name in enumerate(self.pack.trial_ids) if name in pending]
         self.rows = {}
@@ -132,7 +132,6 @@ class PackRun(Run):
         # Of the latest checkpoint
         self.saved_step, self.saved_at = self.training.step, time.monotonic()
         self.saved_seconds = self.training.seconds["train_seconds"]
-        self.raised_after = -1  # the latest step after which the program of all lanes has raised
         self.stopped = False  # whether the training ended before its last step, by `stop_early` or by the segment
         self.evaluated: tuple[int, float] | None = None  # step and value of the latest evaluation for early stopping
         if self.training.step >= self.segment.until:
@@ -154,8 +153,8 @@ class PackRun(Run):
             rows=dict(self.rows),
             train_loss=self._latest(TRAIN_LOSS),
             steps_per_second=self.training.step * lanes / seconds if seconds else 0.0,
-            arithmetics=tuple(self.training.arithmetics),
             lanes_reason=None if self.lane_choice is None else self.lane_choice.reason,
+            refused_checkpoint=self.refused_checkpoint,
             evaluated=self.evaluated,
         )
 
@@ -167,24 +166,18 @@ class PackRun(Run):
     def advance(self) -> PackProgressed:
         """One stride: some steps of training, or the evaluation and commit of one trial."""
         if self.progress().phase == "training":
-            before, again = self.training.step, None
+            before, choice = self.training.step, None
             try:
-                alone = before <= self.raised_after
-                self.training = after_stride(self.trainer, self.stacked, self.training, alone)
+                self.training = after_stride(self.trainer, self.stacked, self.training)
             except jax.errors.JaxRuntimeError as error:
-                if out_of_memory(error) and self.training.lanes > 1:
-                    again = self._go_on_with_half_the_lanes
-                elif not out_of_memory(error) and len(self.pack.trials) > 1:
-                    again = self._go_on_one_by_one
-                else:
+                if self.training.lanes == 1:
                     raise
-            if again is not None:
-                # Not within `except`: the exception's frames hold arrays of the failed call.
-                again()
+                choice = halved(self.training.lanes) if out_of_memory(error) else ONE_BY_ONE
+            if choice is not None:
+                self._take_up(choice)  # Not within `except`: the exception's frames hold arrays of the failed call.
                 return self.advance()
             if before == 0:
                 self.training = without_infinities(self.training, self.pack.trials)
-            self._measure_if_due(before)
             self._evaluate_if_due(before)
             waited = time.monotonic() - self.saved_at
             if self.training.step >= self.segment.until:
@@ -198,40 +191,35 @@ class PackRun(Run):
             self._forget_checkpoint()
         return self.progress()
 
-    def _measure_if_due(self, before: int) -> None:
-        """Evaluate every lane at the end of the first stride at or after each multiple of `Trial.evaluate_every`."""
-        if self._passed(before, self.stacked.evaluate_every, self.stacked.steps):
-            with self._cpu_counted():
-                found = _metrics(self.trials, self.training)
-                names = dict.fromkeys(name for metrics in found for name in metrics)
-                values = {name: [metrics.get(name, math.nan) for metrics in found] for name in names}
-            evaluations = [*self.training.evaluations, (self.training.step, values)]
-            self.training = dataclasses.replace(self.training, evaluations=evaluations)
-
     def _evaluate_if_due(self, before: int) -> None:
-        """Evaluate the pack for early stopping, at the end of the first stride at or after each multiple of `every`."""
-        watched = self.early_stopping
-        if watched is not None and self._passed(before, watched.every, self.segment.until):
-            with self._cpu_counted():
-                if watched.metric in curve_names(self.trainer, self.stacked):
-                    value = self._latest(watched.metric)
-                else:
-                    value = _mean_metric(self.trials, self.training, watched.metric)
-            self.evaluated = self.training.step, value
+        """Evaluate every lane at the end of the first stride at or after each multiple of `Trial.evaluate_every`.
+
+        For early stopping, too, if it watches no training curve: then the mean over the sound lanes is compared.
+        """
+        training, watched, begun = self.training, self.early_stopping, time.process_time()
+        measured = self._passed(before, self.stacked.evaluate_every, self.stacked.steps)
+        if watched is not None and not self._passed(before, watched.every, self.segment.until):
+            watched = None
+        if watched is not None and watched.metric in curve_names(self.trainer, self.stacked):
+            self.evaluated, watched = (training.step, self._latest(watched.metric)), None
+        if not measured and watched is None:
+            return
+        found = _metrics(self.trials, training)
+        values = {name: [each.get(name, math.nan) for each in found] for name in dict.fromkeys(itertools.chain(*found))}
+        if watched is not None:
+            finite = [value for value in values.get(watched.metric, ()) if math.isfinite(value)]
+            self.evaluated = (
+                training.step,
+                float(np.mean(finite)) if finite else math.inf if watched.mode == "min" else -math.inf,
+            )
+        evaluations = [*training.evaluations, (training.step, values)] if measured else training.evaluations
+        seconds = training.seconds | {"cpu_seconds": training.seconds["cpu_seconds"] + time.process_time() - begun}
+        self.training = dataclasses.replace(training, evaluations=evaluations, seconds=seconds)
 
     def _passed(self, before: int, every: int | None, end: int) -> bool:
         """Whether the stride from the step `before` has come to a multiple of `every`, and not to the end."""
         step = self.training.step
         return every is not None and step < end and step // every != before // every
-
-    @contextlib.contextmanager
-    def _cpu_counted(self) -> Iterator[None]:
-        """Count what is done in this block to the CPU time of the pack."""
-        begun = time.process_time()
-        yield
-        seconds = self.training.seconds
-        spent = {"cpu_seconds": seconds["cpu_seconds"] + time.process_time() - begun}
-        self.training = dataclasses.replace(self.training, seconds=seconds | spent)
 
     def _end_segment(self) -> None:
         """Do what is due at the last step of the segment, apart from evaluations."""
@@ -271,21 +259,13 @@ class PackRun(Run):
             checkpoint.save(store, self.pack_id, self.pack.trial_ids, self.identity, training.state, training.notes())
             self.saved_step, self.saved_seconds = training.step, training.seconds["train_seconds"]
 
-    def _go_on_with_half_the_lanes(self) -> None:
-        self.lane_choice = halved(self.training.lanes)
-        self._take_up(self.lane_choice.lanes)
-
-    def _go_on_one_by_one(self) -> None:
-        self.raised_after = self.training.step
-        self._take_up(self.training.lanes)
-
-    def _take_up(self, lanes: int) -> None:
+    def _take_up(self, choice: LaneChoice) -> None:
         """Take the training up from its checkpoint; what the failed program had of the state is gone."""
         saved = self.continued
         if self.saved_step != (0 if saved is None else saved.notes["step"]):
             saved = checkpoint.load(self.destination.store, self.pack_id)
         training = begun(self.trainer, self.stacked, saved, self._networks)
-        self.training = dataclasses.replace(training, lanes=lanes)
+        self.lane_choice, self.training = choice, dataclasses.replace(training, lanes=choice.lanes)
         self.saved_step, self.saved_seconds = training.step, training.seconds["train_seconds"]
 
     def _forget_checkpoint(self) -> None:
@@ -302,10 +282,12 @@ class PackRun(Run):
             self.advance()
 
     def _commit(self, index: int) -> None:
-        before = TrialResult(
+        curves = lane_curves(self.trainer, self.stacked, self.training, index)
+        found = _lane_result(self.trials[index], self.training, index, self.identity, curves)
+        wanted = {"outcomes": self.destination.outcomes, "network": self.destination.networks}
+        found.setdefault("status", "stopped" if self.stopped else "finished")
+        row = TrialResult(
             trial=self.pack.trials[index],
-            status="stopped" if self.stopped else "finished",
-            curves=lane_curves(self.trainer, self.stacked, self.training, index),
             provenance=self.destination.provenance,
             pack_id=self.pack_id,
             lanes=self.training.lanes,
@@ -313,69 +295,57 @@ class PackRun(Run):
             arithmetic=" ".join(self.training.arithmetics),
             data=self.identity.data,
             started=self.began,
-            finished=self.began,
-        )
-        row = _lane_result(before, self.trials[index], self.training, index, self.identity)
-        row = dataclasses.replace(
-            row,
-            outcomes=row.outcomes if self.destination.outcomes else None,
-            network=row.network if self.destination.networks else None,
             finished=datetime.datetime.now(datetime.UTC),
+            **{name: value for name, value in found.items() if wanted.get(name, True)},
         )
         self.destination.store.commit(row)
         self.rows[self.pack.trial_ids[index]] = row.status
 
 
-def _lane_result(row: TrialResult, trial: Trial, training: PackTraining, index: int, identity: Identity) -> TrialResult:
-    """The row of the lane `index` with metrics, outcomes, network and timings, or as that of a failed trial.
+def _lane_result(
+    trial: Trial, training: PackTraining, index: int, identity: Identity, curves: Sequence[tuple[int, str, float]]
+) -> dict[str, Any]:
+    """What a `TrialResult` has of a lane that was trained: metrics, outcomes, network and timings, or its error.
 
-    The given row has what is known before the evaluation, and `trial` the networks that it needs. The row's status is
-    for a trial whose weights and metrics are finite, and the last point of its training curve becomes a metric.
+    The trial has the networks that it needs; the last point of a training curve becomes a metric.
     """
-    state, kind = training.state, kind_of(trial)
-    final = kind.final({name: value for _, name, value in row.curves})
-    row = dataclasses.replace(row, curves=[*row.curves, *evaluation_points(training, index)])
+    kind, step = kind_of(trial), training.lane_steps[index]
+    found: dict[str, Any] = {"curves": [*curves, *evaluation_points(training, index)]}
+
+    def failed(kind: str, message: str, step: int) -> dict[str, Any]:
+        error = {"kind": kind, "message": message, "step": step}
+        return found | {"status": "failed", "error": error, "timings": _timings(training, step)}
+
     if (raised := training.raised[index]) is not None:
-        kind_of_error, message = raised
-        return _failed(row, training, kind_of_error, message, int(np.asarray(state.step)[index]))
-    if failure := int(np.asarray(state.failure)[index]):
-        step = int(np.asarray(state.step)[index])
+        return failed(*raised)
+    if failure := int(np.asarray(training.state.failure)[index]):
         reason, place = kind.trainer(trial).failure(trial, failure)
-        message = f"{reason} at step {step}" + (f": {place}" if place else "")
-        return _failed(row, training, reason, message, step)
-    network = lane(state.network, index)
+        return failed(reason, f"{reason} at step {step}" + (f": {place}" if place else ""), step)
+    network = lane(training.state.network, index)
     kept = kind.kept(trial, network)
     if (spoilt := non_finite(trial, network)) is not None:
         # The last update may have made weights infinite, and no further step has shown it.
         message = f"non-finite weights after step {training.step}: {spoilt}"
-        return _failed(row, training, "non-finite weights", message, training.step)
+        return failed("non-finite weights", message, training.step)
     begun, cpu_begun = time.monotonic(), time.process_time()
     try:
-        evaluated = kind.evaluate(trial, network, training.lane_steps[index])
+        metrics, outcomes, program = kind.evaluate(trial, network, step)
     except ContractError as error:
-        return _failed(row, training, "broken contract", str(error), training.step)
+        return failed("broken contract", str(error), training.step)
     except jax.errors.JaxRuntimeError as error:  # of a function that the program calls
         if out_of_memory(error):
             raise
-        return _failed(row, training, *kind_and_message(error), training.step)
-    metrics, outcomes = evaluated.metrics, evaluated.outcomes
-    row = dataclasses.replace(row, programs=of_row(identity, evaluated.program))
-    if trial.evaluate_every is not None:
-        last = [(training.lane_steps[index], name, value) for name, value in metrics.items()]
-        row = dataclasses.replace(row, curves=[*row.curves, *last])
-    metrics |= final
+        return failed(*kind_and_message(error), training.step)
+    found["programs"] = of_row(identity, program)
+    if trial.evaluate_every is not None:  # a trial that was stopped here may have been evaluated here before
+        earlier = [point for point in evaluation_points(training, index) if point[0] != step]
+        found["curves"] = [*curves, *earlier, *((step, name, value) for name, value in metrics.items())]
+    metrics |= kind.final({name: value for _, name, value in curves})
     if spoilt := [name for name in trial.DECLARED.metrics if not math.isfinite(metrics.get(name, 0.0))]:
-        return _failed(row, training, "non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)
+        return failed("non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)
     weights, spent = weights_of(kept), (time.monotonic() - begun, time.process_time() - cpu_begun)
     timings = _timings(training, training.step, *spent)
-    return dataclasses.replace(row, metrics=metrics, outcomes=outcomes, network=weights, timings=timings)
-
-
-def _mean_metric(trials: Sequence[Trial], training: PackTraining, metric: str) -> float:
-    """The mean of a metric over the sound lanes of a pack, by the protocol of each trial; NaN if no lane has it."""
-    values = [metrics.get(metric, math.nan) for metrics in _metrics(trials, training)]
-    finite = [value for value in values if math.isfinite(value)]
-    return float(np.mean(finite)) if finite else math.nan
+    return found | {"metrics": metrics, "outcomes": outcomes, "network": weights, "timings": timings}
 
 
 def _metrics(trials: Sequence[Trial], training: PackTraining) -> list[dict[str, float]]:
@@ -388,11 +358,6 @@ def _metrics(trials: Sequence[Trial], training: PackTraining) -> list[dict[str, 
                 metrics = kind_of(trial).evaluate(trial, lane(training.state.network, index), training.step).metrics
         found.append(metrics)
     return found
-
-
-def _failed(row: TrialResult, training: PackTraining, kind: str, message: str, step: int) -> TrialResult:
-    error = {"kind": kind, "message": message, "step": step}
-    return dataclasses.replace(row, status="failed", error=error, timings=_timings(training, step))
 
 
 def _timings(

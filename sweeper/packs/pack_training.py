@@ -6,9 +6,8 @@ is touched here.
 A device may be too small for all lanes. Then some lanes at a time train a stride, group after group, and the state of
 all lanes stays together.
 
-A function that a program calls (`jax.pure_callback`, `equinox.error_if`) may raise, and the program of all lanes does
-not say for which. Then lanes are trained one by one, and those that raise stay as they were before their stride. In the
-program of all lanes, a sound lane then stands in for each of them.
+A function that a program calls (`jax.pure_callback`, `equinox.error_if`) may raise, and the program of several lanes
+does not say for which. Lanes that are trained one by one are marked when they raise, and stay as they were before.
 """
 
 import dataclasses
@@ -52,7 +51,7 @@ class PackTraining:
     lane_steps: list[int]  # steps done of each lane, fewer than `step` where a lane has failed
     lanes: int  # lanes that one call of the trainer's program trains, at most all
     arithmetics: list[str]  # of the processes that have trained, the first one first
-    raised: list[list[str] | None]  # for each lane the kind and the message of what its program raised, if it did
+    raised: list[list[Any] | None]  # for each lane that has failed by more than a number: kind, message and step
 
     def notes(self) -> dict[str, Any]:
         """Everything but the trainer's state, as plain data."""
@@ -83,58 +82,52 @@ def begun(
     """
     compiled = compilation.seconds()
     lanes = len(np.asarray(trials.seed))
-    if saved is not None and (kept := saved.state(like=_first_state(trainer, trials, None)[0])) is not None:
-        continued = restored(kept, saved.notes)
-        lanes = min(continued.lanes, lanes)  # the checkpoint may be of a larger pack
-        return dataclasses.replace(continued, lanes=lanes, arithmetics=_with_own(continued.arithmetics))
+    if saved is not None:
+        first, arguments = next(iter(trainer.programs(trials)))
+        if (kept := saved.state(like=jax.eval_shape(first, *arguments))) is not None:
+            continued = restored(kept, saved.notes)
+            lanes = min(continued.lanes, lanes)  # the checkpoint may be of a larger pack
+            return dataclasses.replace(continued, lanes=lanes, arithmetics=_with_own(continued.arithmetics))
     state, raised = _first_state(trainer, trials, networks())
-    seconds = {"train_seconds": 0.0, "compile_seconds": compilation.seconds() - compiled, "cpu_seconds": 0.0}
     return PackTraining(
         state,
         step=0,
         curves=[],
         strides=[],
         evaluations=[],
-        seconds=seconds,
+        seconds={"train_seconds": 0.0, "compile_seconds": compilation.seconds() - compiled, "cpu_seconds": 0.0},
         lane_steps=[0] * lanes,
-        lanes=lanes,
+        lanes=1 if any(raised) else lanes,
         arithmetics=arithmetic.used(),
         raised=raised,
     )
 
 
-def _first_state(trainer: Trainer[Any], trials: Trial, networks: PyTree) -> tuple[TrainerState, list[list[str] | None]]:
+def _first_state(trainer: Trainer[Any], trials: Trial, networks: PyTree) -> tuple[TrainerState, list[list[Any] | None]]:
     """The state before the first step, and what was raised by the lanes that have none; others stand in for them."""
-    lanes = len(np.asarray(trials.seed))
+    everything = range(len(np.asarray(trials.seed)))
     try:
-        return jax.block_until_ready(trainer.start(trials, networks)), [None] * lanes
+        return jax.block_until_ready(trainer.start(trials, networks)), [None for _ in everything]
     except jax.errors.JaxRuntimeError as error:
-        if lanes == 1 or out_of_memory(error):
+        if len(everything) == 1 or out_of_memory(error):
             raise
-    found = [_tried(trainer.start, *_lane((trials, networks), index)) for index in range(lanes)]
-    sound = [state for state, error in found if error is None]
+    own = (jax.tree.map(lambda leaf, at=lane: np.asarray(leaf)[[at]], (trials, networks)) for lane in everything)
+    found = [_tried(0, trainer.start, *arguments) for arguments in own]
+    sound = [state for state, _ in found if state is not None]
     if not sound:
-        raise PluginRaised(": ".join(next(error for _, error in found if error is not None)))
-    states = [sound[0] if error is not None else state for state, error in found]
-    return _joined(states), [error for _, error in found]
+        raise PluginRaised(": ".join(next(error[:2] for _, error in found if error is not None)))
+    states = [sound[0] if state is None else state for state, _ in found]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *states), [error for _, error in found]
 
 
-def _tried(function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[str] | None]:
-    """What a program gives for one lane, on the host; or the kind and the message of what it raises."""
+def _tried(step: int, function: Callable[..., Any], *arguments: Any) -> tuple[Any, list[Any] | None]:
+    """What a program gives for one lane, on the host; or what it raises after so many steps (`PackTraining.raised`)."""
     try:
         return jax.tree.map(np.asarray, function(*arguments)), None
     except jax.errors.JaxRuntimeError as error:
         if out_of_memory(error):
             raise
-        return None, list(kind_and_message(error))
-
-
-def _lane(stacked: Any, index: int) -> Any:
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[index : index + 1], stacked)
-
-
-def _joined(lanes: Sequence[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *lanes)
+        return None, [*kind_and_message(error), step]
 
 
 def _with_own(arithmetics: Sequence[str]) -> list[str]:
@@ -156,15 +149,12 @@ def makes_sense(saved: Checkpoint, trial: Trial) -> bool:
     )
 
 
-def after_stride(trainer: Trainer[Any], trials: Trial, training: PackTraining, alone: bool = False) -> PackTraining:
-    """The training one stride further; the memory of the earlier state may be used again.
-
-    Lanes that are trained one by one (`alone`) are marked where their programs raise.
-    """
+def after_stride(trainer: Trainer[Any], trials: Trial, training: PackTraining) -> PackTraining:
+    """The training one stride further; the memory of the earlier state may be used again."""
     wall_begun, cpu_begun, compiled_before = time.monotonic(), time.process_time(), compilation.seconds()
     interval = trainer.curve_interval(trials)  # a point of a curve is no mean over parts of strides
     length = min(trainer.stride_steps, interval - training.step % interval, trials.steps - training.step)
-    state, means, raised = _stride(trainer, trials, training, length, alone)
+    state, means, raised = _stride(trainer, trials, training, length)
     step = training.step + length
     strides = [*training.strides, [np.asarray(values).tolist() for values in jax.tree.leaves(means)]]  # waits for it
     curves = training.curves
@@ -205,8 +195,8 @@ def without_infinities(training: PackTraining, trials: Sequence[Trial]) -> PackT
     raised = list(training.raised)
     for index in map(int, np.flatnonzero(~training.failed)):
         if (spoilt := non_finite(trials[index], lane(training.state.network, index))) is not None:
-            message = f"non-finite weights after step {training.lane_steps[index]}: {spoilt}{ADVICE}"
-            raised[index] = ["non-finite weights", message]
+            step = training.lane_steps[index]
+            raised[index] = ["non-finite weights", f"non-finite weights after step {step}: {spoilt}{ADVICE}", step]
     training = dataclasses.replace(training, raised=raised)
     return dataclasses.replace(training, step=trials[0].steps) if training.failed.all() else training
 
@@ -246,27 +236,26 @@ def notes_of_lanes(notes: Mapping[str, Any], lanes: Sequence[int]) -> dict[str, 
 
 
 def _stride(
-    trainer: Trainer[Any], trials: Trial, training: PackTraining, length: int, alone: bool
-) -> tuple[TrainerState, Any, list[list[str] | None]]:
-    """`Trainer.stride` of the lanes that have not raised, `training.lanes` or one at a time, and what all have raised.
+    trainer: Trainer[Any], trials: Trial, training: PackTraining, length: int
+) -> tuple[TrainerState, Any, list[list[Any] | None]]:
+    """`Trainer.stride` of all lanes, `training.lanes` at a time, and what lanes have raised that are trained alone.
 
     A group is filled up with its first lane, whose second results are left out: one program serves all.
     """
-    everything, raised = len(training.raised), list(training.raised)
-    sound = [lane for lane, error in enumerate(raised) if error is None]
-    size = 1 if alone else min(training.lanes, everything)
-    if size == everything == len(sound):
+    everything, size, raised = len(training.raised), training.lanes, list(training.raised)
+    if size == everything:
         return *trainer.stride(trials, training.state, length), raised
     stacked, state = jax.tree.map(np.array, (trials, training.state))
     means = [np.full(everything, np.nan, np.float32) for _ in curve_names(trainer, trials)]
-    for first in range(0, len(sound), size):
-        lanes = sound[first : first + size]
+    for lanes in (list(range(everything))[first : first + size] for first in range(0, everything, size)):
         filled = [*lanes, *lanes[:1] * (size - len(lanes))]
         own, before = jax.tree.map(lambda leaf, at=filled: leaf[at], (stacked, state))
-        if alone:
-            found, raised[lanes[0]] = _tried(trainer.stride, own, before, length)
-        else:
+        if size > 1:
             found = trainer.stride(own, before, length)
+        elif raised[lanes[0]] is not None:
+            continue
+        else:
+            found, raised[lanes[0]] = _tried(training.step, trainer.stride, own, before, length)
         if found is not None:
             after = jax.tree.leaves((found[0], jax.tree.leaves(found[1])))
             for whole, part in zip(jax.tree.leaves((state, means)), after, strict=True):

@@ -53,7 +53,6 @@ class Work:
 class Run(abc.ABC):
     """The work on a pack while it is done, in strides; at the end every pending trial is committed."""
 
-    refused_checkpoint: str | None = None  # why a checkpoint is not continued, in a few words
     rows: dict[str, Status]  # status of every trial that this run has committed, by id
 
     @abc.abstractmethod

@@ -1,14 +1,18 @@
-"""What listeners hear of packs: what a pack trains, in a few words, and its progress, lanes and commits, each once."""
+"""What listeners hear of packs: what a pack trains, in a few words, how far it is, and what becomes of it."""
 
+import contextlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from sweeper import events
 from sweeper.events import Status, Stream
+from sweeper.packs.failures import LOST_IN_A_ROW, Failed, Lost, reason
 from sweeper.packs.packing import Pack
-from sweeper.packs.plan import Work
+from sweeper.packs.plan import Work, WorkSource
+from sweeper.store.store import Store, StoreError
 from sweeper.trial.entry_names import LABEL, entries_of, named_values, varying
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial
@@ -69,33 +73,88 @@ def printed_lines(text: str) -> tuple[str, ...]:
     return tuple(lines)
 
 
-class ProgressEvents:
-    """Tells the progress of packs, and each choice of lanes and each commit once, however often it is reported."""
+def named(work: Work) -> tuple[str, ...]:
+    """The trials to name; after a death that followed the last commit no trial is pending."""
+    return work.pending or work.pack.trial_ids
 
-    def __init__(self, stream: Stream):
-        self._stream = stream
-        self._committed: set[str] = set()
-        self._lane_reasons: dict[str, str] = {}
-        self._arithmetics: dict[str, tuple[str, ...]] = {}
 
-    def tell(self, progress: events.PackProgressed, trial_ids: Callable[[], tuple[str, ...]]) -> None:
-        """Emit a report, and the choice of lanes, the change of arithmetic and the commits in it that are new.
+class PackEvents:
+    """Tells what becomes of packs, whoever runs them; each choice of lanes, refused checkpoint and commit once.
 
-        `trial_ids` gives the trials of the pack, and is only asked when one of the first two is new.
-        """
+    It takes note of trials that could not be committed, and settles packs that have ended.
+    """
+
+    def __init__(self, stream: Stream, source: WorkSource, planned: Callable[[], events.SweepPlanned]):
+        """For the packs of a source; `planned` makes the event that says how much it has planned by now."""
+        self.losses: list[events.TrialsLost] = []
+        self.refused = False  # whether nothing can be committed any more
+        self._stream, self._source, self._planned = stream, source, planned
+        self._known, self._labelled, self._varying = len(source.planned), 0, list[str]()
+        self._lost_in_a_row = 0
+        self._told = set[tuple[str, ...]]()
+
+    def started(self, work: Work) -> None:
+        planned = self._source.planned
+        if len(planned) != self._labelled:
+            self._labelled, self._varying = len(planned), distinguishing(planned.values())
+        words, program = label(work.pack, self._varying), self._source.program(work.pack)
+        self._stream.emit(events.PackStarted(work.pack.pack_id, words, work.pending, work.until, program))
+
+    def progressed(self, work: Work, progress: events.PackProgressed) -> None:
+        """A report, and the choice of lanes, the refusal of a checkpoint and the commits in it that are new."""
         self._stream.emit(progress)
-        reason = progress.lanes_reason
-        if reason is not None and self._lane_reasons.get(progress.pack_id) != reason:
-            self._lane_reasons[progress.pack_id] = reason
-            self._stream.emit(events.LanesChosen(progress.pack_id, progress.lanes, trial_ids(), reason))
-        if len(progress.arithmetics) > 1 and self._arithmetics.get(progress.pack_id) != progress.arithmetics:
-            self._arithmetics[progress.pack_id] = progress.arithmetics
-            self._stream.emit(events.ArithmeticChanged(progress.pack_id, trial_ids(), progress.arithmetics))
-        self.tell_commits(progress.pack_id, progress.rows)
+        pack_id, trial_ids = progress.pack_id, work.pack.trial_ids
+        if (why := progress.lanes_reason) is not None and self._is_news(pack_id, why):
+            self._stream.emit(events.LanesChosen(pack_id, progress.lanes, trial_ids, why))
+        if (why := progress.refused_checkpoint) is not None and self._is_news(pack_id, why):
+            self._stream.emit(events.CheckpointRefused(pack_id, trial_ids, why))
+        self.committed(pack_id, progress.rows)
 
-    def tell_commits(self, pack_id: str, rows: Mapping[str, Status]) -> None:
-        """Emit those of the committed trials of a pack that no report has told before, with their status."""
+    def committed(self, pack_id: str, rows: Mapping[str, Status]) -> None:
+        """Those of the committed trials of a pack that no report has told before, with their status."""
         for trial_id, status in rows.items():
-            if trial_id not in self._committed:
-                self._committed.add(trial_id)
+            if self._is_news("row", trial_id):
                 self._stream.emit(events.TrialCommitted(pack_id, trial_id, status))
+
+    def _is_news(self, *what: str) -> bool:
+        before = len(self._told)
+        self._told.add(what)
+        return len(self._told) > before
+
+    def done(self, work: Work, trouble: Failed | Lost | None = None, host: str = "") -> None:
+        """A worker, on this host, has ended its work on a pack."""
+        refused = isinstance(trouble, Lost) and trouble.of_store
+        self._lost_in_a_row = self._lost_in_a_row + 1 if refused else 0
+        self.refused |= self._lost_in_a_row >= LOST_IN_A_ROW
+        match trouble:
+            case Failed(trial_ids, text, log):
+                self.committed(work.pack.pack_id, dict.fromkeys(trial_ids, "failed"))
+                log = log and f"{host}: {log}"
+                self._stream.emit(events.PackFailed(work.pack.pack_id, named(work), text, log))
+            case Lost(text):
+                self.lost(work, text)
+            case None:
+                pass
+
+    def lost(self, work: Work, text: str) -> None:
+        self.losses.append(events.TrialsLost(work.pack.pack_id, named(work), text))
+        self._stream.emit(self.losses[-1])
+
+    def ended(self, work: Work, whole: bool) -> None:
+        """No worker has a pack any more; `whole` if one came to its end."""
+        try:
+            self._source.settle(work.pack.pack_id, whole)
+        except (OSError, StoreError) as error:  # trials that no record names could be deleted while they run
+            self.refused = True
+            for each in self._source.upcoming():
+                self.lost(each, f"the sweep's plan cannot be recorded: {reason(error)}")
+        self._stream.emit(events.PackEnded(work.pack.pack_id))
+        if len(self._source.planned) != self._known:
+            self._known = len(self._source.planned)
+            self._stream.emit(self._planned())
+
+    def left(self, store: Store, asked: Collection[str], finished: Collection[str]) -> None:
+        """What became of the packs that were asked to leave, by the checkpoints that the store has."""
+        with contextlib.suppress(OSError, StoreError):
+            saved = {PurePosixPath(name).stem for name in store.listing("checkpoints")}.intersection(asked)
+            self._stream.emit(events.SweepStopped(len(asked), len(saved), len(set(finished) - saved)))

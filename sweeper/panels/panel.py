@@ -13,7 +13,8 @@ from sweeper.panels.axes import Color, Declaration, Finite, Name, Text, ValueAxi
 from sweeper.panels.series import Best, CurveSeries, PublishedCurve, Series, Where
 from sweeper.trial.field_types import ListOf
 
-FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$", max_length=80)]
+LONGEST = 80  # characters of a name
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$", max_length=LONGEST)]
 
 
 class Panel(Declaration):

@@ -51,9 +51,9 @@ class StoppingRule:
         if progress.phase != "training":
             return False
         compared = (progress.step, progress.train_loss) if self._options.every is None else progress.evaluated
-        step, value = compared or (0, 0.0)
+        step, value = compared or (0, math.nan)
         rung_step, factor = self._options.grace_steps, self._options.reduction_factor
-        if step < rung_step or not math.isfinite(value):
+        if step < rung_step or math.isnan(value):  # there is no value yet
             return False
         while rung_step * factor <= step:
             rung_step *= factor
@@ -61,5 +61,6 @@ class StoppingRule:
         if progress.pack_id in rung:  # also if its worker died, so that it comes to its steps again
             return False
         behind = bool(rung) and merit < np.percentile(list(rung.values()), 100 * (1 - 1 / factor))
-        rung[progress.pack_id] = merit
+        if math.isfinite(merit):  # the worst of all, of a metric that no lane has, is behind any other
+            rung[progress.pack_id] = merit
         return bool(behind)

@@ -55,9 +55,12 @@ def _problem(detail: Mapping[str, Any], node: Node, record: type[BaseModel]) -> 
     found = context.get("tag", at.value)
     names = re.findall(r"'([^']*)'", context.get("expected_tags", context.get("expected", "")))
     hint = did_you_mean(nearest_name(found, names)) or _hole_meant(at.value, location, record) or _habit(at.value)
-    if detail["type"] == "tuple_type" and isinstance(found, list):
-        hint = "; no file has a tuple: declare the field as ListOf[…] of sweeper.trial.field_types"
     message = re.sub(r"^\w+ (?=should )| or (instance|object) .*", "", detail["msg"])
+    if detail["type"] == "tuple_type":
+        if isinstance(found, list):
+            hint = "; no file has a tuple: declare the field as ListOf[…] of sweeper.trial.field_types"
+        else:
+            message = message.replace("valid tuple", "list")
     return descendant(at, [discriminator]).problem(f"{message}, got {shown(found)}{hint}")
 
 

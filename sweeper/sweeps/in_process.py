@@ -9,22 +9,20 @@ import functools
 import io
 import math
 import os
-import socket
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from sweeper import events
 from sweeper.events import Listener
 from sweeper.interruption import Interruption
 from sweeper.packs import failures
 from sweeper.packs.device_memory import room_for_lanes
-from sweeper.packs.failures import Failed, Lost
+from sweeper.packs.failures import commit_failed
 from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.plan import ListedWork, Work
-from sweeper.packs.progress_events import ProgressEvents, distinguishing, label, preparing, printed_lines
+from sweeper.packs.progress_events import PackEvents, preparing, printed_lines
 from sweeper.space.early_stopping import StoppingRule
-from sweeper.store.store import StoreError
 from sweeper.sweeps.output import Output
 from sweeper.sweeps.sweep_plan import SweepPlan
 from sweeper.temporary_folders import remove_those_of_the_dead
@@ -57,44 +55,36 @@ class _Loop:
 
     def __init__(self, plan: SweepPlan, stream: events.Stream, interruption: Interruption):
         self._plan, self._stream, self._interruption = plan, stream, interruption
-        self._varying = distinguishing(plan.trials.values())
         early_stopping = plan.spec.search.early_stopping
         self._rule = None if early_stopping is None else StoppingRule(early_stopping)
         self._code, self._imported = LoadedCode(used_plug_ins(plan.trials.values())), frozenset[Path]()
         self._looked = -math.inf  # when the files of the code were looked at
         self._destination = Destination.of(plan.store, plan.origin, plan.spec.resources)
-        self._progress_events = ProgressEvents(stream)
+        self._events = PackEvents(stream, plan.source, plan.event)
         self._progress: events.PackProgressed | None = None  # of the pack that is trained
-        self._losses: list[events.TrialsLost] = []
         self._is_alone = len(plan.source.upcoming()) == 1 and isinstance(plan.source, ListedWork)  # the pack
-        self._lost_in_a_row = 0
-        self._refused = False  # whether nothing can be committed any more
 
     def run(self) -> tuple[list[events.TrialsLost], bool]:
-        source, planned = self._plan.source, len(self._plan.source.planned)
+        source = self._plan.source
         self._stream.emit(self._plan.event())
         self._stream.emit(events.SweepStarted(address=None))
         # Without other packs under way the source always has the next pack, until it is exhausted.
-        while not (self._interruption.asked or self._refused) and (work := source.next()) is not None:
-            words, pack_id = label(work.pack, self._varying), work.pack.pack_id
-            self._stream.emit(events.PackStarted(pack_id, words, work.pending, work.until, source.program(work.pack)))
-            self._stream.emit(events.PackPlaced(pack_id, socket.gethostname()))
-            self._progress = None
+        while not (self._interruption.asked or self._events.refused) and (work := source.next()) is not None:
+            self._events.started(work)
+            self._progress, trouble = None, None
             try:
                 self._train(work)
-                self._lost_in_a_row = 0
             except Exception as error:
-                self._tell_trouble(work, error)
-            self._settle(pack_id)
-            self._stream.emit(events.PackEnded(pack_id))
-            if len(source.planned) > planned:
-                planned = len(source.planned)
-                self._stream.emit(self._plan.event())
+                rows = {} if self._progress is None else self._progress.rows
+                commit = functools.partial(commit_failed, self._plan.store, self._plan.origin, work, committed=rows)
+                trouble = failures.trouble(error, self._progress, commit)
+            self._events.done(work, trouble)
+            self._events.ended(work, self._progress is not None and self._progress.phase == "done")
         for kind in set(map(kind_of, source.planned.values())):
             kind.forget_data()
-        if self._refused:
+        if self._events.refused:
             self._stream.emit(events.SweepStopping("store refuses", packs=0))
-        return self._losses, self._refused
+        return self._events.losses, self._events.refused
 
     def _train(self, work: Work) -> None:
         """Train, evaluate and commit a pack, or leave a checkpoint when the sweep is to stop."""
@@ -110,8 +100,6 @@ class _Loop:
                 room=room_for_lanes(resources.device_share),
                 early_stopping=self._plan.spec.search.early_stopping,
             )
-        if run.refused_checkpoint is not None:
-            self._stream.emit(events.CheckpointRefused(pack_id, work.pack.trial_ids, run.refused_checkpoint))
         progress = run.progress()
         if progress.phase == "training":
             self._tell(work, dataclasses.replace(progress, phase="compiling"))
@@ -153,9 +141,7 @@ class _Loop:
         limit = self._interruption.limit or ""
         self._stream.emit(events.SweepStopping("limit" if limit else "interrupted", 1, limit))
         run.checkpoint()
-        with contextlib.suppress(OSError, StoreError):
-            saved = [PurePosixPath(name).stem for name in self._plan.store.listing("checkpoints")]
-            self._stream.emit(events.SweepStopped(1, saved.count(run.pack_id), 0))
+        self._events.left(self._plan.store, {run.pack_id}, ())
 
     @contextlib.contextmanager
     def _prints_told(self, pack_id: str) -> Iterator[None]:
@@ -170,32 +156,5 @@ class _Loop:
 
     def _tell(self, work: Work, progress: events.PackProgressed) -> None:
         self._progress = progress
-        self._progress_events.tell(progress, lambda: work.pack.trial_ids)
+        self._events.progressed(work, progress)
         self._stream.emit(events.Ticked())
-
-    def _tell_trouble(self, work: Work, error: Exception) -> None:
-        rows = {} if self._progress is None else self._progress.rows
-        store, pack_id = self._plan.store, work.pack.pack_id
-        commit = functools.partial(failures.commit_failed, store, self._plan.origin, work, committed=rows)
-        match failures.trouble(error, self._progress, commit):
-            case Failed(trial_ids, reason, log):
-                self._lost_in_a_row = 0
-                self._progress_events.tell_commits(pack_id, dict.fromkeys(trial_ids, "failed"))
-                self._stream.emit(events.PackFailed(pack_id, work.pending, reason, log))
-            case Lost(reason, of_store):
-                self._lost_in_a_row = self._lost_in_a_row + 1 if of_store else 0
-                self._refused |= self._lost_in_a_row >= failures.LOST_IN_A_ROW
-                self._lose(work, reason)
-
-    def _settle(self, pack_id: str) -> None:
-        try:
-            self._plan.source.settle(pack_id, self._progress is not None and self._progress.phase == "done")
-        except (OSError, StoreError) as error:  # trials that no record names could be deleted while they run
-            self._refused = True
-            for work in self._plan.source.upcoming():
-                self._lose(work, f"the sweep's plan cannot be recorded: {failures.reason(error)}")
-
-    def _lose(self, work: Work, reason: str) -> None:
-        loss = events.TrialsLost(work.pack.pack_id, work.pending, reason)
-        self._losses.append(loss)
-        self._stream.emit(loss)

@@ -61,7 +61,9 @@ def launched(
                 with doing("starting Ray"):
                     cluster = stack.enter_context(connected)
                 stream.emit(events.SweepStarted(cluster))
-                return launch.launch(job, stream, interruption, grows=cluster is not None)
+                from sweeper.launch import tune_driver  # Tune is imported while a local cluster starts
+
+                return tune_driver.launch(job, stream, interruption, grows=cluster is not None)
     except launch.LaunchError as error:
         if interruption.arrived() is not None:
             raise KeyboardInterrupt from error  # Ray's own processes got the signal as well, and ended first

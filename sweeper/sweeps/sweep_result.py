@@ -82,11 +82,6 @@ class SweepResult:
         """
         return named_frame(self._frame).rename(columns=column_name)
 
-    @property
-    def refused_settings(self) -> Sequence[str]:
-        """A message for each setting of an adaptive search that cannot be trained, which says why."""
-        return self.plan.source.impossible
-
     def draw(self) -> Drawn:
         """Draw the panels of the space into the folder `figures` of the store; returns lines with files and remarks.
 
@@ -125,7 +120,7 @@ class SweepResult:
                 output.say(line)
         for line in figures:
             output.say(line)
-        for text in self.refused_settings:
+        for text in self.plan.source.impossible:
             output.complain(f"a setting that cannot be trained was left out: {text}")
         planned = counted(len(self.plan.trials), "trial")
         if self.limit is not None:

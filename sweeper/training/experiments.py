@@ -14,12 +14,10 @@ other lanes go on.
 """
 
 import contextlib
-import ctypes
 import dataclasses
 import functools
 import gc
 import hashlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -47,7 +45,7 @@ POINTS = 200
 """A training curve has about so many points, unless the trial says otherwise."""
 
 LARGE = 2**20
-"""Bytes of an array of data from which on it is worth it not to copy the array."""
+"""Bytes of an array of data from which on it is moved by parts; and numbers of a part."""
 
 ALIGNED = 64
 """JAX uses memory on a CPU as it is if its address is a multiple of so many bytes."""
@@ -169,32 +167,25 @@ def _without_leaves(trial: ExperimentTrial) -> tuple[Any, Experiment]:
     return structure, structure.unflatten(out_of_reach)
 
 
-class _Made(NamedTuple):
-    """What a process knows of data that it has made."""
+_made: dict[tuple[Any, bool], tuple[PyTree, str | None]] = {}
+"""Shapes and digest of the data that this process has made, see `_key`."""
 
-    shapes: PyTree
-    digest: str | None
-    # Equal for equal arrays: the digest, the structure of the tree, and whether they are on a CPU
-    key: tuple[Any, ...]
-
-
-_made: dict[tuple[Any, bool], _Made] = {}
-"""By the structure of the experiment, and whether it was on a CPU."""
-
-_arrays: dict[tuple[Any, ...], PyTree] = {}
-"""The data that this process has, by `_Made.key`; at most one, as those of finished cells would fill the memory."""
+_arrays: dict[tuple[Any, bool], PyTree] = {}
+"""The data that this process has; at most one, as those of finished cells would fill the memory."""
 
 
 def data_of(trial: ExperimentTrial) -> PyTree:
-    """The data of a trial, or of stacked trials, as arrays on the device.
-
-    They are made once for trials that follow one another. Experiments whose data are equal share them.
-    """
-    made = _made.get(_key(trial))
-    if made is None or made.key not in _arrays:
+    """The data of a trial, or of stacked trials, as arrays on the device; once for trials that follow one another."""
+    if (key := _key(trial)) not in _arrays:
         _forget()  # before others are made: the memory may have no room for both
-        made = _make(trial)
-    return _arrays[made.key]
+        _, experiment = _without_leaves(trial)
+        one = jax_settings.one_thread if vectorisation.in_turns() else contextlib.nullcontext
+        with doing(f"making the data of the experiment '{experiment.name}'"), attributed(experiment, "data"), one():
+            leaves, structure = jax.tree.flatten(experiment.data())
+            arrays = structure.unflatten([_placed(leaves) for _ in range(len(leaves))])
+            _made[key] = jax.eval_shape(lambda: arrays), _digest(_plain(arrays))
+        _arrays[key] = arrays
+    return _arrays[key]
 
 
 def _forget() -> None:
@@ -203,24 +194,12 @@ def _forget() -> None:
 
 
 def _key(trial: ExperimentTrial) -> tuple[Any, bool]:
+    """The structure of the experiment of a trial, and whether its data are on a CPU."""
     return _without_leaves(trial)[0], vectorisation.in_turns()
 
 
-def _make(trial: ExperimentTrial) -> _Made:
-    """Make the data of a trial, and have its arrays."""
-    _, experiment = _without_leaves(trial)
-    one = jax_settings.one_thread if vectorisation.in_turns() else contextlib.nullcontext
-    with doing(f"making the data of the experiment '{experiment.name}'"), attributed(experiment, "data"), one():
-        leaves, structure = jax.tree.flatten(experiment.data())
-        arrays = structure.unflatten([_placed(leaves) for _ in range(len(leaves))])
-        digest = _digest(_plain(arrays))
-    made = _Made(jax.eval_shape(lambda: arrays), digest, (digest, structure, vectorisation.in_turns()))
-    _made[_key(trial)], _arrays[made.key] = made, arrays
-    return made
-
-
-def _made_of(trial: ExperimentTrial) -> _Made:
-    """What is known of the data of a trial on a CPU, which are made if they never were; no device is needed."""
+def _made_of(trial: ExperimentTrial) -> tuple[PyTree, str | None]:
+    """Shapes and digest of the data of a trial on a CPU, which are made if they never were; no device is needed."""
     with vectorisation.built_for("cpu"):
         if _key(trial) not in _made:
             data_of(trial)
@@ -230,37 +209,25 @@ def _made_of(trial: ExperimentTrial) -> _Made:
 def _placed(leaves: list[Any]) -> Array:
     """The first of the leaves, which leaves the list, as an array of JAX.
 
-    A large array of numpy that nobody else has is not copied: it is moved within its memory to where JAX can use it.
+    A large array of numpy is moved, from its end on, to where JAX can use it: an array that nobody else has shrinks
+    meanwhile, so that both together take little more than one.
     """
-    leaf, shape = leaves.pop(0), ()
-    if vectorisation.in_turns() and _is_large(leaf):
-        shape = leaf.shape
-        whole = leaf.base  # as `numpy.load` gives it: the same bytes in another shape
-        if isinstance(whole, np.ndarray) and (whole.dtype, whole.size) == (leaf.dtype, leaf.size):
-            leaf = whole
-        del whole
-    dtype = jax.dtypes.canonicalize_dtype(leaf.dtype) if shape else None
-    if dtype is None or not leaf.flags.owndata:
+    leaf = leaves.pop(0)
+    numbers = type(leaf) is np.ndarray and leaf.dtype.kind in "biuf" and leaf.dtype.isnative
+    if not (vectorisation.in_turns() and numbers and leaf.flags.c_contiguous and leaf.nbytes >= LARGE):
         return jnp.asarray(leaf)
-    try:
-        leaf.resize(leaf.size + ALIGNED // leaf.itemsize)
-    except ValueError:  # somebody else has the array
-        return jnp.asarray(leaf)
-    size = math.prod(shape)
-    if dtype != leaf.dtype:  # to half as many bytes, in the same place
-        for start in range(0, size, LARGE):
-            part = slice(start, min(start + LARGE, size))
-            leaf.view(dtype)[part] = leaf[part].astype(dtype)
-        leaf.resize(-(-size // 2) + ALIGNED // leaf.itemsize)
-    begin = -leaf.ctypes.data % ALIGNED
-    ctypes.memmove(leaf.ctypes.data + begin, leaf.ctypes.data, size * dtype.itemsize)
-    return jax.device_put(leaf.view(np.uint8)[begin : begin + size * dtype.itemsize].view(dtype).reshape(shape))
-
-
-def _is_large(leaf: Any) -> bool:
-    """Whether a leaf is a large array of numpy that may be written, with its bytes in the order of JAX."""
-    numbers = type(leaf) is np.ndarray and leaf.dtype.kind in "biuf" and leaf.dtype.itemsize <= 8
-    return numbers and leaf.nbytes >= LARGE and leaf.flags.carray and leaf.dtype.isnative
+    shape, size, dtype = leaf.shape, leaf.size, jax.dtypes.canonicalize_dtype(leaf.dtype)
+    if isinstance(whole := leaf.base, np.ndarray) and (whole.dtype, whole.size) == (leaf.dtype, size):
+        leaf = whole  # as `numpy.load` gives it: the same bytes in another shape
+    del whole
+    memory = np.empty(size * dtype.itemsize + ALIGNED, np.uint8)
+    begin = -memory.ctypes.data % ALIGNED
+    moved = memory[begin : begin + size * dtype.itemsize].view(dtype)
+    for start in reversed(range(0, size, LARGE)):
+        moved[start : start + LARGE] = leaf.reshape(-1)[start : start + LARGE]
+        with contextlib.suppress(ValueError):  # somebody else has the array
+            leaf.resize(start)
+    return jax.device_put(moved.reshape(shape))
 
 
 def _digest(data: PyTree) -> str | None:
@@ -275,9 +242,8 @@ def _digest(data: PyTree) -> str | None:
 
 def _shapes_of_data(trial: ExperimentTrial) -> PyTree:
     """The data with shapes in place of arrays."""
-    structure, _ = _key(trial)
-    on_gpu = _made.get((structure, False))
-    return (on_gpu or _made_of(trial)).shapes
+    on_gpu = _made.get((_key(trial)[0], False))
+    return (on_gpu or _made_of(trial))[0]
 
 
 # Structures
@@ -403,16 +369,15 @@ def _stride(trials: ExperimentTrial, state: ExperimentState, length: int) -> tup
     return program(trials, state, data)
 
 
-def _programs(trials: ExperimentTrial) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+def _programs(trials: ExperimentTrial) -> Iterator[tuple[Callable[..., Any], tuple[Any, ...]]]:
     made, trials = data_of(trials), _by_shapes(trials)
     data = jax.eval_shape(lambda: made)
-    state = jax.eval_shape(init, trials, data)
-    programs = [(init, (trials, data)), (functools.partial(advance, length=1), (trials, state, data))]
+    yield init, (trials, data)
+    yield functools.partial(advance, length=1), (trials, jax.eval_shape(init, trials, data), data)
     if _can_start(trials.experiment):
         lanes = np.shape(trials.seed)
         kept = [jax.ShapeDtypeStruct((*lanes, *leaf.shape), leaf.dtype) for leaf in _leaves(_beginning(trials).kept)]
-        programs.append((init, (trials, data, tuple(kept))))
-    return programs
+        yield init, (trials, data, tuple(kept))
 
 
 def _memory(trials: ExperimentTrial) -> int:
@@ -522,6 +487,8 @@ def _form(trial: ExperimentTrial, named: ExperimentTrial) -> Form:
         raise broken(experiment, "evaluate", f"the metrics {given}", f"those of the attribute metrics: {declared}")
     for name, value in metrics.items():
         check_array(experiment, "evaluate", f"{name!r}", value, np.number)
+    if not isinstance(outcomes, Mapping):
+        raise broken(experiment, "evaluate", f"outcomes of {_described(outcomes)}", "a mapping of arrays by name")
     for name, values in outcomes.items():
         check_name(experiment, "evaluate", name, outcomes)
         check_array(experiment, "evaluate", f"outcomes[{name!r}]", values, np.generic, input=None)
@@ -568,7 +535,8 @@ def _can_start(experiment: Experiment) -> bool:
 def _check_names(experiment: Experiment) -> None:
     declared, where = type(experiment).metrics, type(experiment).__name__
     if not declared or not isinstance(declared, Mapping):
-        raise broken(experiment, "evaluate", "no names of metrics", f'{where}.metrics, such as {{"accuracy": "max"}}')
+        must = f'{where}.metrics, such as `metrics: ClassVar = {{"accuracy": "max"}}`'
+        raise broken(experiment, "evaluate", "no names of metrics", must)
     for name, mode in declared.items():
         check_name(experiment, "evaluate", name, declared)
         if mode not in ("min", "max"):
@@ -620,7 +588,7 @@ class Experiments(Kind[ExperimentTrial]):
 
     def data(self, trial: ExperimentTrial) -> str | None:
         data_of(trial)
-        return _made[_key(trial)].digest
+        return _made[_key(trial)][1]
 
     def forget_data(self) -> None:
         _made.clear()  # until it is made again, a file of data may be edited
@@ -677,9 +645,8 @@ class Experiments(Kind[ExperimentTrial]):
     def trace_programs(self, trial: ExperimentTrial, traced: Traced) -> None:
         experiment = trial.experiment
         # The arrays themselves would be constants of a program, and its text three times as large as they are.
-        made = _made_of(trial)
-        traced(experiment, "data", lambda _: jnp.asarray(np.frombuffer((made.digest or "").encode(), np.uint8)))
-        data = made.shapes
+        data, digest = _made_of(trial)
+        traced(experiment, "data", lambda _: jnp.asarray(np.frombuffer((digest or "").encode(), np.uint8)))
         state = traced(experiment, "init", _init, data)
         traced(experiment, "step", lambda trial, *now: _step(trial, _structure(trial, data), *now), data, state)
         traced(experiment, "evaluate", _evaluation, state.network, state.step, data)

@@ -6,7 +6,7 @@ failure; the other lanes go on.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
@@ -59,8 +59,9 @@ class Trainer(Generic[State]):
     # The state after the given number of further steps, and for each of `curve_names` its mean over these steps,
     # `[lane]`, as the leaves of a tree. The memory of the old state may be used again.
     stride: Callable[[Any, State, int], tuple[State, PyTree]]
-    # The functions that make a state and a step of stacked trials, each with its arguments; arrays may be shapes
-    programs: Callable[[Any], Sequence[tuple[Callable[..., Any], tuple[Any, ...]]]]
+    # The function that makes the state before the first step of stacked trials, which start from no network, and then
+    # those that make a step, each with its arguments; arrays may be shapes
+    programs: Callable[[Any], Iterable[tuple[Callable[..., Any], tuple[Any, ...]]]]
     # Bytes of the device that `stride` needs for stacked trials, as the compiler says. Compiles, computes nothing.
     memory: Callable[[Any], int]
     failure: Callable[[Any, int], Failure]  # what a number in `TrainerState.failure` means, for a trial

@@ -83,13 +83,15 @@ def _of_traced(error: Exception) -> str | None:
             "it uses a value that JAX made while another program was traced: a function with functools.cache, or a "
             "global, must keep arrays of numpy, none of JAX"
         )
-    if not isinstance(error, _NEEDS_A_VALUE):
+    in_shape = isinstance(error, TypeError) and "concrete values of integer type" in str(error)
+    if not in_shape and not isinstance(error, _NEEDS_A_VALUE):
         return None
     first, _, rest = message_of(error).partition("\n")
+    if in_shape:
+        return "a shape is known only while the program runs: declare its field without Traced"
+    advice = "no `if`, float(), int() or .item() sees it: write jnp.where or jax.lax.cond, and keep arrays"
     if field := re.search(r"\btrials?\.([\w.]*\w)", rest):
-        advice = f"{field[1]} is Traced: declare the field without Traced, or keep it out of every `if` and of int()"
-    else:
-        advice = "the value is known only while the program runs: write jnp.where or jax.lax.cond in place of `if`"
+        advice += f". It depends on {field[1]}, which is Traced; declared without Traced, that is a plain number"
     return f"{one_line(first).rstrip('.')}; {advice}"
 
 

@@ -10,6 +10,7 @@ A setting is what trials share that are equal in all entries but the training se
 """
 
 import functools
+import itertools
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -141,7 +142,11 @@ def by_entries(trials: "pd.DataFrame") -> "list[tuple[dict[str, Any], pd.DataFra
         whole = {**entries(spec), **{path: value for path, value in own.items() if value is not None}}
         shared = {path: value for path, value in whole.items() if not differs_by_seed(path, whole)}
         groups.setdefault(frozenset(shared.items()), (shared, []))[1].append(place)
-    return [(shared, trials.iloc[places]) for shared, places in groups.values()]
+    ordered = trials.iloc[[place for _, places in groups.values() for place in places]]
+    ends = itertools.accumulate(len(places) for _, places in groups.values())
+    # Rows in a row are cheap, a choice of rows is copied column by column.
+    parts = zip(groups.values(), ends, strict=True)
+    return [(shared, ordered.iloc[end - len(places) : end]) for (shared, places), end in parts]
 
 
 # Differences

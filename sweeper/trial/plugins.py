@@ -154,7 +154,8 @@ def load(kind: Kind, name: str) -> type:
     """
     files = _files(kind)
     if name not in files:
-        raise PluginError(f"unknown {kind} '{name}'{instead(name, sorted(files))}")
+        elsewhere = "" if (PROJECT / f"{kind}s").is_dir() else f"; {PROJECT} has no folder {kind}s: is it the project?"
+        raise PluginError(f"unknown {kind} '{name}'{instead(name, sorted(files))}{elsewhere}")
     if len(files[name]) > 1:
         raise PluginError(f"{kind} '{name}' exists more than once: {' and '.join(map(str, files[name]))}")
     (file,) = files[name]

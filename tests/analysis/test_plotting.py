@@ -91,3 +91,12 @@ def test_what_a_logarithmic_axis_hides_is_told(store):
         assert any(told in remark for remark in remarks)
     with pytest.raises(sweeper.UserError, match="lines"):
         plotted(store, "step", "train_loss", points=True)
+
+
+@pytest.mark.slow
+def test_numbers_that_are_all_0_and_long_names_are_drawn_too(store):
+    long = "validation/" + "accuracy_" * 9
+    swept(store, result(metrics={"loss": 0.0, long: 0.5}))
+    _, remarks = plotted(store, "seed", "loss", logy=True)
+    assert any("1 point at 0" in remark for remark in remarks)
+    plotted(store, "seed", long)

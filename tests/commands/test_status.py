@@ -1,12 +1,10 @@
 """The status command tells how far each sweep is, and why trials failed."""
 
-import dataclasses
 import io
 import math
 import os
 import shutil
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -121,11 +119,11 @@ def test_an_empty_store_and_none_at_all(tmp_path):
 
 
 def test_running_packs_are_shown(results):
-    still = dataclasses.replace(PACK, phase="compiling", still=1800.0)
-    counts = "3/8 done · 2 packs running · 1,234 steps/s · 60 s so far · 5 min left"
-    beat(results, packs=(PACK, still), running=2)
+    beat(results, packs=[PACK, PACK | {"does": "compiling", "nothing new for": 1800.0}])
     driver, heads, *rows = lines(results)[:4]
-    assert driver.startswith(f"quick: running on {socket.gethostname()} (process {os.getpid()}) · {counts} (")
+    assert driver.startswith(
+        f"quick: running on {socket.gethostname()} (process {os.getpid()}) · 3/8 done · 4 running ("
+    )
     assert heads.split() == ["sweep", "pack", "lanes", "does", "step", "of", "loss", "node", "nothing", "new", "for"]
     training, compiling = (row.split() for row in rows)
     assert training == ["quick", "coloring", "Aq_R", "4", "training", "100", "250", "0.25", "seven"]
@@ -139,12 +137,9 @@ def test_a_driver_that_died_on_this_machine_is_dead_at_once(results):
     assert first.endswith("this command carries on: python -m sweeper.run x.yaml")
 
 
-@pytest.mark.parametrize("skew", [-86400, 0, 86400])
-def test_of_a_driver_elsewhere_the_store_tells_how_old_its_heartbeat_is(results, monkeypatch, skew):
+def test_a_driver_elsewhere_whose_heartbeat_is_old_has_died(results):
     beat(results, **ELSEWHERE)
     hours_later(beat(results, **ELSEWHERE), hours=-1)
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + skew)  # a machine whose clock is wrong
     assert sorted(driver.lives for driver in heartbeats.drivers(results.files)) == [False, True]
     shown = lines(results)
     assert sum(line.startswith("quick: running on far ") for line in shown) == 1

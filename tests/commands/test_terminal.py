@@ -1,6 +1,5 @@
 """Text that strangers wrote into a store cannot control the terminal of its reader."""
 
-import dataclasses
 import json
 
 import pytest
@@ -26,8 +25,8 @@ def hostile(tmp_path_factory) -> Store:
     swept(store, failure(kind=HOSTILE, message=HOSTILE), name="hostile", command=HOSTILE)
     store.write_bytes("sweeps/hostile/000009-00000000.json", f'{{"schema_version": "{HOSTILE}"}}'.encode())
     annotate(store.files, "hostile", note=HOSTILE)
-    pack = dataclasses.replace(PACK, label=HOSTILE, node=HOSTILE)
-    heartbeats.write_heartbeat(store.files, "hostile", heartbeat(command=HOSTILE, state=HOSTILE, packs=(pack,)))
+    said = {"command": HOSTILE, "state": HOSTILE, "line": HOSTILE, "packs": [PACK | {"pack": HOSTILE, "node": HOSTILE}]}
+    heartbeats.write_heartbeat(store.files, "hostile", heartbeat(**said))
     return store
 
 
@@ -64,3 +63,9 @@ def test_stored_text_is_spelt_out(hostile):
     assert SHOWN in done.stdout
     for raw in ("\x1b", "\x07", "\x9b", "\x7f", "\u202e", "\ngone"):  # a pipe of text reads \r as \n
         assert raw not in printed, ascii(printed)
+
+
+@pytest.mark.slow
+def test_a_terminal_of_few_characters_shows_others_as_question_marks(hostile):
+    done = python("-m", "sweeper", "status", "--results", hostile.url, PYTHONIOENCODING="ascii", check=True)
+    assert "?" in done.stdout

@@ -32,8 +32,8 @@ from tests.end_to_end.sweep_process import (
     until,
 )
 from tests.launch import bad_task
-from tests.launch.bad_task import in_project
 from tests.processes import told
+from tests.projects import in_project
 from tests.tiny_sweeps import with_seeds
 
 WELL = (
@@ -77,10 +77,10 @@ DRIVER = """
 import functools
 import math
 import sys
-from sweeper import interruption, launch, run
+from sweeper import interruption, run
 from sweeper.launch import tune_driver
 from sweeper.launch.tune_callback import Patience
-launch.launch = functools.partial(tune_driver.launch, patience=Patience({}))
+tune_driver.launch = functools.partial(tune_driver.launch, patience=Patience({}))
 interruption.LIMIT_SECONDS = 1e6
 sys.argv[0] = run.__file__
 run.app()

@@ -34,6 +34,7 @@ BY_SHAPES = {
     "a start of another form": ("self.init(at) | network", "network", "start_from"),
     "no numbers": ('{"pace": jnp.abs(move).mean()}', "{}", "step"),
     "no direction": ('"reach": "max"', '"reach": "up"', "evaluate"),
+    "outcomes without a name": ('{"far": far}', "far", "evaluate"),
     "outcomes of no length": ("jnp.abs(at.data) > distance[0]", "distance[0]", "evaluate"),
 }  # fmt: skip
 
@@ -52,7 +53,10 @@ def test_a_mistake_that_shapes_show(tmp_path, old, new, method):
 
 @pytest.mark.parametrize(
     ("decision", "advice"),
-    [("self.rate > 1", "experiment.rate is Traced"), ("state['walked'] > 1", "jnp.where")],
+    [
+        ("self.rate > 1", "experiment.rate, which is Traced"), ("state['walked'] > 1", "jnp.where"),
+        ("float(state['walked'])", ".item()"), ("jnp.zeros(self.rate)", "without Traced"),
+    ],
 )
 def test_a_decision_that_needs_a_value_is_told_with_what_to_write(tmp_path, decision, advice):
     text = TOY.replace("        key, use", f"        if {decision}: pass\n        key, use")

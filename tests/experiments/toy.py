@@ -1,15 +1,12 @@
 """An experiment of a few numbers, in a project of its own, and trials of it."""
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from sweeper.trial import plugins
 from sweeper.trial.experiment_trial import ExperimentTrial
+from tests.projects import in_project
 
 TOY = '''
 """Walks towards a point; at `explode_at` it leaves all numbers."""
@@ -75,18 +72,8 @@ def project(folder: Path, **experiments: str) -> Iterator[Path]:
     (folder / "experiments").mkdir(exist_ok=True)
     for name, text in experiments.items():
         (folder / "experiments" / f"{name}.py").write_text(text)
-    before = list(sys.modules["experiments"].__path__)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugins, "PROJECT", folder)
-        patch.chdir(folder)
-        plugins.load.cache_clear()
-        try:
-            yield folder
-        finally:
-            for name in experiments:
-                sys.modules.pop(f"experiments.{name}", None)
-            sys.modules["experiments"].__path__ = before
-            plugins.load.cache_clear()
+    with contextlib.chdir(folder), in_project(folder):
+        yield folder
 
 
 def toy_trial(steps: int = 12, seed: int = 0, **fields: Any) -> ExperimentTrial:

@@ -1,14 +1,8 @@
 """The task `bad`, which does in its workers what tasks should not do."""
 
-import contextlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.trial import plugins
 from tests.trials import coloring_trial
 
 TEXT = '''
@@ -77,18 +71,3 @@ def text(hung: Path) -> str:
 
 def bad_trial(does: str, **changes: object) -> TrialSpec:
     return coloring_trial(**{"task": {"name": "bad", "vertices": 5, "does": does}, "steps": 50, **changes})
-
-
-@contextlib.contextmanager
-def in_project(folder: Path) -> Iterator[None]:
-    """A folder with tasks is the project of this process; what was imported from it is forgotten afterwards."""
-    modules, path = set(sys.modules), sys.modules["tasks"].__path__
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugins, "PROJECT", folder)
-        plugins.load.cache_clear()
-        yield
-    for name in set(sys.modules) - modules:
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(folder)):
-            del sys.modules[name]
-    sys.modules["tasks"].__path__ = path
-    plugins.load.cache_clear()

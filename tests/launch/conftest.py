@@ -15,8 +15,8 @@ from sweeper.packs.rehearsal import Rehearsal
 from sweeper.space.resources import Resources
 from sweeper.trial import plugins
 from tests.launch import bad_task
-from tests.launch.bad_task import in_project
 from tests.launch.workers import EVALUATION, PAIR, Worker, ended
+from tests.projects import in_project
 
 
 class LocalCluster(NamedTuple):

@@ -17,9 +17,10 @@ from sweeper.store.store import Store
 from sweeper.trial.experiment_trial import ExperimentTrial
 from sweeper.trial.trial import trial_id
 from tests.heard import Heard
-from tests.launch.bad_task import bad_trial, in_project
+from tests.launch.bad_task import bad_trial
 from tests.launch.launches import launched
 from tests.launch.workers import Worker, ended, whole
+from tests.projects import in_project
 from tests.trials import coloring_trial
 
 pytestmark = pytest.mark.slow

@@ -49,5 +49,5 @@ def test_a_worker_that_ray_kills_for_memory_is_a_death_with_its_reason(tmp_path,
     assert done.returncode == 1, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith("a worker died"))
-    assert re.fullmatch(r"  the machine was low on memory, [\d.]+ of [\d.]+ GB free: try .*", lines[first + 1])
+    assert lines[first + 1].startswith("  the machine was low on memory: try ")
     assert not re.search("Traceback|Ray Tune gave up", done.stdout + done.stderr)

@@ -18,7 +18,7 @@ from sweeper.launch import tune_callback
 from sweeper.launch.job import SHORT, Job, Report, Training, WorkKind, decoded, encoded
 from sweeper.launch.ray_internals import KilledForMemory
 from sweeper.packs import plan
-from sweeper.packs.failures import Failed, Lost
+from sweeper.packs.failures import LOST_IN_A_ROW, Failed, Lost
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import provenance
@@ -104,7 +104,6 @@ def test_a_pack_is_told_from_start_to_end(driver):
     pack_id, (first, second) = driver.work.pack.pack_id, driver.work.pending
     heard = driver.heard.events
     assert heard[0] == events.PackStarted(pack_id, "coloring Aq_R seed=0,1", (first, second), 300)
-    assert driver.heard.all(events.PackPlaced) == [events.PackPlaced(pack_id, "seven")]
     assert heard[-1] == events.PackEnded(pack_id)
     assert driver.heard.all(events.TrialCommitted) == [
         events.TrialCommitted(pack_id, first, "finished"), events.TrialCommitted(pack_id, second, "finished"),
@@ -121,7 +120,7 @@ def test_trials_that_cannot_be_recorded_are_not_run(driver, monkeypatch):
     monkeypatch.setattr(driver.source, "settle", refuse)
     driver.reports(Report(done=True), ends=True)
     assert driver.callback.stopping
-    (loss,) = driver.callback.losses
+    (loss,) = driver.callback.launched.losses
     assert (loss.trial_ids, loss.reason) == (
         further.pending, "the sweep's plan cannot be recorded: cannot write it: no space left",
     )  # fmt: skip
@@ -168,30 +167,11 @@ def test_after_a_death_committed_trials_are_not_run_again(driver):
     assert not list(Path(driver.store.root).glob("checkpoints/*"))
 
 
-def test_after_a_death_trials_that_another_sweep_has_stopped_are_still_run(driver):
-    first, second = driver.work.pending
-    driver.store.commit(dataclasses.replace(result(status="stopped"), trial=driver.work.pack.trials[0]))
-    driver.callback.on_trial_recover(0, [], driver.trial)
-    assert driver.trial.pending == (first, second)
-    assert not driver.heard.all(events.TrialCommitted)
-
-
-@pytest.mark.parametrize(
-    ("said", "named"),
-    [
-        ("Memory on the node was 18.2GB / 23.5GB (0.77), which exceeds", "5.3 of 23.5 GB free"),
-        ("Memory on the node (IP: 127.0.0.1) was 18.2GB used / 23.5GB limit (0.77)", "5.3 of 23.5 GB free"),
-        ("something else of another Ray", "low on memory"),
-    ],
-)
-def test_a_worker_that_is_killed_for_memory_says_so_at_its_first_death_and_once(driver, said, named):
-    driver.errors.latest = KilledForMemory(error_msg=said)
+def test_a_worker_that_is_killed_for_memory_says_so_at_its_first_death(driver):
+    driver.errors.latest = KilledForMemory(error_msg="the node is full")
     driver.callback.on_trial_recover(0, [], driver.trial)
     driver.callback.on_trial_error(0, [], driver.trial)
-    first, second = driver.heard.all(events.WorkerDied)
-    assert named in first.reason
-    assert "--concurrency 1" in first.reason
-    assert second.reason is None
+    assert all("memory: try --concurrency 1" in died.reason for died in driver.heard.all(events.WorkerDied))
 
 
 def test_a_worker_that_dies_between_two_packs_fails_neither(driver):
@@ -227,7 +207,7 @@ IN_CREATION = ActorDiedError(RayTaskError("PackWorker", TRACEBACK, ImportError()
 def test_a_worker_that_does_not_start_costs_no_trial_its_row(driver, error, said):
     driver.errors.latest = error
     driver.callback.on_trial_error(0, [], driver.trial)
-    (lost,) = driver.callback.losses
+    (lost,) = driver.callback.launched.losses
     assert lost.trial_ids == driver.work.pending
     assert lost.reason == f"its worker did not start: {said}"
     assert driver.store.committed() == {}
@@ -252,10 +232,10 @@ def test_a_store_that_takes_nothing_stops_the_sweep(driver):
 
     ends(Lost("disk full"))
     ends(None)
-    for _ in range(driver.patience.lost_in_a_row):
+    for _ in range(LOST_IN_A_ROW):
         assert not driver.callback.stopping
         ends(Lost("disk full"))
-    assert driver.callback.refused
+    assert driver.callback.launched.refused
     assert driver.callback.stopping
 
 
@@ -382,5 +362,5 @@ def test_deaths_during_an_evaluation_leave_no_failed_rows(tmp_path):
         driver.starts()
         driver.callback.on_trial_error(0, [], driver.trial)
     assert driver.store.committed() == before
-    (loss,) = driver.callback.losses
+    (loss,) = driver.callback.launched.losses
     assert "its worker died" in loss.reason

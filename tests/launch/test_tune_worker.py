@@ -10,13 +10,13 @@ from ray import cloudpickle
 from sweeper.events import PackProgressed
 from sweeper.launch.job import SHORT, Report, Training, decoded, encoded
 from sweeper.launch.tune_worker import Pace
-from sweeper.packs import device_memory, pack_run, plan
+from sweeper.packs import pack_run, plan
 from sweeper.packs.failures import Failed, Lost
 from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import EarlyStopping
 from sweeper.space.resources import Resources
 from sweeper.store.store import Store, StoreError
-from sweeper.trial import jax_settings, provenance
+from sweeper.trial import provenance
 from tests.launch.workers import EVALUATION, PAIR, Worker, ended, whole
 from tests.trials import coloring_trial
 
@@ -59,8 +59,6 @@ def test_a_worker_told_to_leave_goes_on_where_it_was(tmp_path):
 
 class _Quarters:
     """A run of which every stride takes a quarter of a second of a clock of its own."""
-
-    refused_checkpoint = None
 
     def __init__(self):
         self.now, self.strides = 0.0, 0
@@ -197,36 +195,6 @@ def test_a_device_with_too_little_memory_for_the_evaluation_fails_no_trial(tmp_p
     assert isinstance(report.trouble, Lost)
     assert report.trouble.reason.startswith("the device has too little memory: RESOURCE_EXHAUSTED")
     assert Store.open(tmp_path).committed() == {}
-    # Nothing is trained again on a device with more.
-    larger = Worker(work, tmp_path)
-    reports = [larger.report(), larger.report()]
-    assert [(report.done, report.progress.step) for report in reports] == [(False, 300), (True, 300)]
-    assert set(Store.open(tmp_path).committed().values()) == {"finished"}
-
-
-@pytest.mark.parametrize(
-    ("resources", "room"),
-    [
-        (Resources(), None),
-        (Resources(gpus=1), 700),
-        (Resources(gpus=0.5), 350),
-        (Resources(gpus=1, lanes=4), None),
-        (Resources(gpus=1, population_workers=2), None),
-    ],
-)
-def test_lanes_are_chosen_for_the_share_of_a_device_unless_the_space_says_how_many(
-    tmp_path, monkeypatch, resources, room
-):
-    given: list[float | None] = []
-
-    def opened(*arguments: Any, early_stopping: None) -> _Quarters:
-        given.append(arguments[-1])
-        return _Quarters()
-
-    monkeypatch.setattr(pack_run, "PackRun", opened)
-    monkeypatch.setattr(device_memory, "device_bytes", lambda: 1000)
-    Worker(PAIR, tmp_path, resources=resources).step()
-    assert given == [room]
 
 
 def test_a_worker_of_other_code_trains_nothing(tmp_path):
@@ -247,18 +215,6 @@ def test_a_worker_undoes_the_settings_of_its_node_and_of_an_earlier_pack(tmp_pat
     jax.config.update("jax_enable_x64", True)  # of an earlier pack
     worker.reset_config(encoded(work))
     assert not jax.config.values["jax_enable_x64"]
-
-
-def test_a_worker_with_other_flags_trains_nothing_and_continues_no_checkpoint(tmp_path, monkeypatch):
-    first = Worker(PAIR, tmp_path, ["carry on", "leave"])
-    assert first.report().refused_checkpoint is None
-    assert first.report().done
-    monkeypatch.setitem(jax_settings.environment, "XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
-    assert Worker(PAIR, tmp_path).report().refused_checkpoint == "is of other code"
-    stranger = Worker(PAIR, tmp_path, origin=first._provenance)
-    trouble = stranger.report().trouble
-    assert isinstance(trouble, Lost)
-    assert "XLA_FLAGS (--xla_cpu_enable_fast_math=true instead of" in trouble.reason
 
 
 def test_a_worker_evaluates_stored_networks(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sweeper.launch import tune_worker
 from sweeper.launch.job import NetworkEvaluation, Report, Training, WorkKind, encoded
-from sweeper.launch.orders import Order
+from sweeper.launch.ray_internals import Order
 from sweeper.launch.tune_worker import Pace
 from sweeper.packs import plan
 from sweeper.packs.packing import Pack, structure
@@ -54,7 +54,7 @@ class Worker(tune_worker.PackWorker):
         (report,) = self.step()["reports"]
         if report.progress is not None and report.progress.phase == "compiling":
             (later,) = self.step()["reports"]
-            report = dataclasses.replace(later, refused_checkpoint=report.refused_checkpoint)
+            report = later
         return dataclasses.replace(report, seconds=0.0)
 
 

@@ -57,14 +57,6 @@ def test_counts_follow_packs_from_start_to_end(progress):
     assert (progress.done, progress.failed, progress.running, progress.lanes) == (3, 1, 0, 0)
 
 
-def test_rows_of_earlier_starts_count():
-    progress = SweepProgress()
-    progress.hear(events.SweepPlanned("test", trials=8, done=3, failed=1, steps={1: 1000}, programs=1))
-    commit(progress, a="finished")
-    assert (progress.done, progress.failed) == (4, 1)
-    assert progress.line().startswith("4/8 done · 0 running · 1 failed · waiting for a worker")
-
-
 def test_time_left_goes_by_the_rate_now(progress, clock):
     assert progress.seconds_left is None
     progress.hear(progressed(phase="compiling"))
@@ -80,6 +72,7 @@ def test_trials_whose_pack_has_ended_are_left_out_until_another_pack_has_them(pr
     progress.hear(progressed(step=100, steps_per_second=10.0))
     progress.hear(events.PackEnded(PACK))
     progress.hear(events.PackStarted("other", "coloring", ("d", "e"), 250))
+    clock.now += 10.0
     progress.hear(dataclasses.replace(progressed(step=50, steps_per_second=10.0), pack_id="other"))
     assert progress.seconds_left == pytest.approx((8 * 250 - 3 * 250 - 2 * 50) / 10.0)
 
@@ -129,17 +122,9 @@ def test_trials_committed_by_a_worker_that_died_count_as_trained(progress, clock
     commit(progress, a="finished")
     progress.hear(events.PackStarted(PACK, "coloring", TRIALS[1:], 250))
     assert (progress.done, progress.running) == (1, 3)
+    progress.hear(progressed(phase="compiling", step=200, lanes=3))
     progress.hear(progressed(step=200, lanes=3, steps_per_second=30.0))
     assert progress.seconds_left == pytest.approx((8 * 250 - 250 - 3 * 200) / 30.0)
-
-
-def test_a_pack_that_is_started_again_counts_once(progress):
-    progress.hear(events.PackEnded(PACK))
-    progress.hear(events.PackStarted(PACK, "coloring", TRIALS, 250))
-    progress.hear(progressed(step=250))
-    progress.hear(events.PackEnded(PACK))
-    assert (progress.lanes, progress.running) == (0, 0)
-    assert progress.seconds_left is None
 
 
 def test_a_sweep_whose_nodes_have_left_waits_for_a_node():

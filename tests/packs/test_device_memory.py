@@ -21,12 +21,6 @@ TRIALS = tuple(coloring_trial(seed=seed) for seed in range(5))
 FIVE, PACK = Pack(TRIALS), Pack(TRIALS[:3])
 
 
-def _chosen(trainer, room: float = 700.0) -> device_memory.LaneChoice:
-    choice = device_memory.chosen_lanes(FIVE, trainer, room)
-    assert choice is not None
-    return choice
-
-
 def _of_memory(*needed: float, asked: list[int] | None = None):
     """A trainer whose programs need so much memory with one lane, with two, and so on."""
 
@@ -43,7 +37,8 @@ def _of_memory(*needed: float, asked: list[int] | None = None):
 )
 def test_lanes_are_halved_until_they_fit(room, lanes, asked):
     seen: list[int] = []
-    assert (_chosen(_of_memory(150, 200, 250, 300, 350, asked=seen), room).lanes, seen) == (lanes, asked)
+    trainer = _of_memory(150, 200, 250, 300, 350, asked=seen)
+    assert (device_memory.chosen_lanes(FIVE, trainer, room).lanes, seen) == (lanes, asked)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +61,7 @@ def test_the_program_whose_memory_was_asked_for_is_the_one_that_trains():
     pack = Pack(tuple(coloring_trial(seed=seed, task={"name": "coloring", "vertices": 6}) for seed in range(2)))
     stacked = stack(pack.trials)
     with vectorisation.built_for("cuda"):
-        assert device_memory.chosen_lanes(pack, gradient.TRAINER, 1e12) is not None
+        device_memory.chosen_lanes(pack, gradient.TRAINER, 1e12)
         state = gradient.start(stacked)
         before = compilation.seconds()
         gradient.stride(stacked, state, gradient.TRAINER.stride_steps)

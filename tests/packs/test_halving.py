@@ -14,7 +14,7 @@ from sweeper.packs import pack_run
 from sweeper.packs.halving import HalvingWork, stored_losses, winners_of
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack
-from sweeper.packs.plan import Segment, Work, done_statuses
+from sweeper.packs.plan import Work, done_statuses
 from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
 from sweeper.space.sweep_spec import SweepSpec
@@ -203,20 +203,6 @@ def test_two_sweeps_that_share_trials_and_run_at_once_have_their_winners(space, 
     assert not store.listing("superseded")
 
 
-def test_a_start_that_fails_after_another_sweep_has_stopped_it_is_not_trained_for_ever(space, tmp_path):
-    spec, store = space("trial.objective.q=2", ONE_RUNG), Store.open(tmp_path)
-    source = source_of(spec, store)
-    work = after_step(100, source, store)
-    train(dataclasses.replace(work, segment=Segment(100, "stop")), store)
-    assert [store.committed()[key] for key in work.pending] == ["stopped"]
-    _spoil(work, store, until=200)
-    source.settle(work.pack.pack_id)
-    run(source, store, random.Random(0))
-    assert source.held_up == ()
-    assert source_of(spec, store).exhausted
-    assert [store.committed()[key] for key in work.pending] == ["failed"]
-
-
 def test_narrower_rungs_stop_trials_where_a_fresh_sweep_does(space, tmp_path):
     """A checkpoint of a later step than that of the stop serves nobody."""
     store, narrower = Store.open(tmp_path), space("trial.objective.q=2", "search.rungs=[{steps: 100, keep: 1}]")
@@ -326,6 +312,7 @@ def test_a_metric_of_evaluations_while_trials_train_may_decide(space, tmp_path):
     spec, rng = space(*BY_METRIC, "trial.evaluate_every=100"), random.Random(3)
     run(source_of(spec, alone), alone, rng)
     points = alone.curves().to_pandas().query("metric == 'loss'")
+    assert not points.duplicated(["trial_id", "step"]).any()  # also of trials that end at an evaluation
     at = {step: dict(zip(own["trial_id"], own["value"], strict=True)) for step, own in points.groupby("step")}
     (search,) = source_of(spec, alone).searches
     two = sorted(search, key=at[100].__getitem__)[:2]

@@ -15,12 +15,11 @@ from sweeper.learned_algorithms.metrics import metric_named
 from sweeper.packs.network_evaluation import EvaluationRun, ProtocolError, evaluation_plan
 from sweeper.packs.pack_run import Destination
 from sweeper.packs.packing import Pack
-from sweeper.store.files import DurableFiles
 from sweeper.store.store import Store
 from sweeper.sweeps import evaluation as sweep_evaluation
 from sweeper.trial import provenance
 from sweeper.trial.trial import trial_id
-from tests.damage import DAMAGES, flipped
+from tests.damage import flipped
 from tests.results import failure, result
 from tests.trials import coloring_trial
 from tests.whole_packs import run_pack
@@ -201,32 +200,3 @@ def test_a_trial_of_other_versions_is_left_out(store, monkeypatch):
 
 
 # Damage
-
-
-@pytest.mark.parametrize("damage", [DAMAGES["truncated"], lambda data: flipped(data, 40, 2)], ids=["end", "front"])
-def test_a_damaged_evaluation_costs_itself(full, damage, caplog):
-    """All kinds of damage are in `tests/store/test_damaged_trials.py`: the seals are the same."""
-    name = next(name for name in full.listing("evaluations") if IDS[1] in name)
-    full.write_bytes(name, damage(full.read_bytes(name)))
-    assert count(full) == 2
-    assert full.read_bytes(f"quarantine/{name}") is not None
-    assert sum(name in record.getMessage() for record in caplog.records) == 1
-    assert len(full.committed()) == 3
-    assert [len(work.pending) for work in planned(full).plan.work] == [1]
-
-
-def test_a_crash_before_and_after_every_write_loses_one_evaluation_at_most(store, monkeypatch):
-    write = type(store.files).write
-    for moment in ("before", "after"):
-
-        def cut(files: DurableFiles, name: str, data: bytes, keep=None, moment=moment) -> bool:
-            if moment == "after":
-                write(files, name, data, keep)
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(type(store.files), "write", cut)
-            with pytest.raises(KeyboardInterrupt):
-                evaluate(store)
-        left = sum(len(work.pending) for work in planned(store).plan.work)
-        assert left == (3 if moment == "before" else 2)

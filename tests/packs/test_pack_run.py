@@ -5,6 +5,7 @@ Nearly all of these packs have two lanes of one structure, so that the module co
 
 import dataclasses
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from sweeper.packs.packing import Pack
 from sweeper.space.early_stopping import EarlyStopping
 from sweeper.store.store import NoNetworkError, Store, StoreError
 from sweeper.training import arithmetic
+from sweeper.training.kind import trainer_of
 from sweeper.trial import provenance
 from sweeper.trial.record import Traced
 from sweeper.trial.trial import trial_id
@@ -208,26 +210,21 @@ def test_a_checkpoint_of_other_code_is_not_continued(undisturbed, tmp_path):
     assert {key: row["fingerprint"] for key, row in _rows(store).items()} == expected
 
 
-def test_a_checkpoint_of_other_arithmetic_goes_on_and_row_and_progress_say_so(undisturbed, tmp_path, monkeypatch):
+def test_a_checkpoint_of_other_arithmetic_goes_on_and_the_row_says_so(undisturbed, tmp_path, monkeypatch):
     store = Store.open(tmp_path)
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(arithmetic, "own", lambda: "e15e")
         _run(store).advance()
-    progress = _finish(_run(store))
-    assert progress.arithmetics == ("e15e", arithmetic.own())
+    _finish(_run(store))
     assert {row["arithmetic"] for row in _rows(store).values()} == {f"e15e {arithmetic.own()}"}
     assert _metrics(store) == _metrics(undisturbed)
 
 
-def test_of_two_checkpoints_that_of_the_same_arithmetic_goes_on(undisturbed, tmp_path, monkeypatch):
+def test_a_pack_that_goes_on_makes_no_first_state(tmp_path):
     store = Store.open(tmp_path)
-    _run(store, THREE).advance()
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(arithmetic, "own", lambda: "e15e")
-        _run(store).advance()
-    _finish(_run(store, segment=plan.Segment(PACK.trials[0].steps, "finish", parent=THREE.pack_id)))
-    assert {row["arithmetic"] for row in _rows(store).values()} == {arithmetic.own()}
-    assert _metrics(store) == _metrics(undisturbed)
+    _run(store).advance()
+    trainer = dataclasses.replace(trainer_of(TRIALS[0]), start=lambda *_: pytest.fail("a first state was made"))
+    assert _run(store, trainer=trainer).training.step == 100
 
 
 @pytest.mark.parametrize("why", ["does not fit the network", "is damaged"])
@@ -282,6 +279,14 @@ def test_early_stopping_compares_any_training_curve_and_evaluates_nothing_for_it
     run = _run(Store.open(tmp_path), early_stopping=stopping)
     run.advance()
     assert run.evaluated == (100, pytest.approx(np.mean(run.training.curves[-1][1])))
+
+
+def test_to_early_stopping_a_metric_that_is_finite_in_no_lane_is_the_worst(tmp_path, monkeypatch):
+    monkeypatch.setattr(pack_run, "_metrics", lambda *_: [{"success": math.nan}, {}])
+    stopping = EarlyStopping(metric="success", mode="max", every=100, grace_steps=100)
+    run = _run(Store.open(tmp_path), early_stopping=stopping)
+    run.advance()
+    assert run.evaluated == (100, -math.inf)
 
 
 def test_weights_that_the_last_update_made_infinite_are_a_failure(undisturbed, tmp_path):

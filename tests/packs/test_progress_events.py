@@ -1,4 +1,4 @@
-"""What listeners hear of a pack: its label, and each choice of lanes and each commit once."""
+"""What listeners hear of packs: labels, each choice of lanes and each commit once, and what becomes of packs."""
 
 import dataclasses
 
@@ -6,7 +6,8 @@ import pytest
 
 from sweeper import events
 from sweeper.packs.packing import Pack
-from sweeper.packs.progress_events import ProgressEvents, distinguishing, label
+from sweeper.packs.plan import ListedWork, Work, plan
+from sweeper.packs.progress_events import PackEvents, distinguishing, label
 from tests.trials import coloring_trial
 
 FAST = {"warmup_steps": 10, "learning_rate": 0.01}
@@ -42,16 +43,14 @@ REPORT = events.PackProgressed("0123456789", "training", 100, 400, 2, {}, 0.5, 1
 
 
 def test_reports_come_each_time_and_news_in_them_once():
-    heard, asked = [], []
-    told = ProgressEvents(events.Stream([heard.append], warn=print))
+    heard, source = [], ListedWork(plan({}, None, {}, frozenset()))
+    told = PackEvents(events.Stream([heard.append], warn=print), source, lambda: None)
+    work = Work(Pack(trials(2)), ())
     ended = dataclasses.replace(REPORT, lanes=1, lanes_reason="one fits", rows={"a": "finished"})
-    ended = dataclasses.replace(ended, arithmetics=("c0ffee", "feed"))
     for report in (REPORT, ended, ended):
-        told.tell(report, lambda: asked.append(True) or ("a", "b"))
-    assert asked == [True, True], "only when the lanes or the arithmetics are news"
-    told.tell_commits("0123456789", {"a": "finished", "b": "failed"})
+        told.progressed(work, report)
+    told.committed("0123456789", {"a": "finished", "b": "failed"})
     assert heard == [
-        REPORT, ended, events.LanesChosen("0123456789", 1, ("a", "b"), "one fits"),
-        events.ArithmeticChanged("0123456789", ("a", "b"), ("c0ffee", "feed")),
+        REPORT, ended, events.LanesChosen("0123456789", 1, work.pack.trial_ids, "one fits"),
         events.TrialCommitted("0123456789", "a", "finished"), ended, events.TrialCommitted("0123456789", "b", "failed"),
     ]  # fmt: skip

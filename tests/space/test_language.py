@@ -187,7 +187,7 @@ def test_packs_but_the_best_share_are_stopped_at_each_rung():
     assert not stops("b", 12, 0.5), "a pack that comes to a step again is not compared again"
     assert [stops(name, step, 0.3 - step / 100) for name, step in (("c", 19), ("c", 20), ("a", 22))] == [0, 0, 0]
     assert stops("e", 25, 0.2), "compared at the second rung alone"
-    assert not stops("f", 12, math.nan)
+    assert [stops(name, 12, loss) for name, loss in (("f", math.nan), ("g", math.inf), ("h", 0.9))] == [0, 1, 1]
 
 
 # Formulas

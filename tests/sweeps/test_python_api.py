@@ -12,7 +12,7 @@ import sweeper
 from sweeper import events
 from sweeper.__main__ import app
 from sweeper.commands import run
-from sweeper.listeners import heartbeat_writer, heartbeats
+from sweeper.listeners import heartbeats
 from sweeper.packs import conformance, halving, pack_run
 from sweeper.packs.rehearsal import Rehearsal
 from sweeper.store.store import Store
@@ -111,7 +111,7 @@ def test_other_commands_see_a_training_in_this_process(space, tmp_path, monkeypa
     spec, results = sweeper.read_space(space, {"trial.steps": 100_000}), str(tmp_path / "results")
     store, advance = Store.open(results), pack_run.PackRun.advance
     answers, stopped = [], []
-    monkeypatch.setattr(heartbeat_writer, "SECONDS", 0.01)
+    monkeypatch.setattr(heartbeats, "SECONDS", 0.01)
     monkeypatch.setattr(heartbeats, "LOOK_SECONDS", 0.01)
 
     def said(*words):

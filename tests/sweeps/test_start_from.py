@@ -1,6 +1,5 @@
 """A sweep whose trials start from those of another, from the refusal without them to the table."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import sweeper
 from sweeper.analysis.settings_table import settings
 from sweeper.store.store import Store
 from tests.processes import python
-from tests.results import record
 from tests.tiny_sweeps import start, with_seeds
 
 
@@ -71,20 +69,6 @@ def test_a_trial_that_starts_from_another_is_trained_to_debug_it(trained, capsys
     assert start(trained[1], trial=key) == 0
     assert store.committed() == before
     assert "not stored" in capsys.readouterr().out
-
-
-@pytest.mark.slow  # trains
-def test_a_changed_sweep_changes_what_is_planned(trained, tmp_path):
-    results = tmp_path / "results"
-    shutil.copytree(trained[0].parent / "results", results)
-    ids = {trial.seed: key for key, trial in sweeper.plan(trained[0], results).trials.items()}
-    # A start of `first` that plans nothing but seed 1
-    later = record("first", [ids[1]], trained[0].read_text(), captured="2027-01-01T00:00:00+00:00")
-    Store.open(results).record_sweep(later)
-    plan = sweeper.plan(sweeper.read_space(trained[1], {"trial.seed": 1}), results)
-    assert (plan.pending, plan.changes) == ([], (0, 1, 1))
-    with pytest.raises(sweeper.SearchSpaceError):
-        sweeper.plan(trained[1], results)
 
 
 @pytest.mark.long

@@ -72,7 +72,8 @@ class Walks(Kind[WalkTrial]):
     def trainer(self, trial: WalkTrial) -> Trainer[Any]:
         return Trainer(
             stride_steps=2, curves=("away",), curve_interval=lambda _: 2, start=_start, stride=_stride,
-            programs=lambda _: (), memory=lambda _: 1, failure=lambda *_: Failure("lost"), own_curves=lambda _: (),
+            programs=lambda trials: [(_start, (trials,))], memory=lambda _: 1, own_curves=lambda _: (),
+            failure=lambda *_: Failure("lost"),
         )  # fmt: skip
 
     def evaluate(self, trial: WalkTrial, network: Any, step: int) -> Results:

@@ -171,20 +171,6 @@ jax.numpy.ones(300) + computing.constants[0]  # on jax's own device they may be 
 """
 
 
-BEFORE = """
-import jax
-jax.numpy.ones(3) + 1
-from sweeper.packs import conformance
-from sweeper.trial.contract_checks import ContractError
-from tests.trials import coloring_trial
-from tasks import computing
-try:
-    conformance.check_values([coloring_trial(task={"name": "computing", "vertices": 4})])
-except ContractError as error:
-    print(error)
-"""
-
-
 def _printed(project: Path, script: str, *arguments: str, **variables: str) -> str:
     (project / "tasks").mkdir(exist_ok=True)
     (project / "tasks" / "computing.py").write_text(TASK)
@@ -199,9 +185,3 @@ def test_sums_do_not_depend_on_the_threads_of_the_process(tmp_path):
         for threads, flags in (("1", ""), ("4", "--xla_force_host_platform_device_count=2"))
     )
     assert one.split() == several.split()
-
-
-@pytest.mark.long
-def test_a_plug_in_that_a_program_has_imported_with_several_threads_is_refused(tmp_path):
-    said = _printed(tmp_path, BEFORE, PJRT_NPROC="4", XLA_FLAGS="")
-    assert "sample_seeds gives another program" in said

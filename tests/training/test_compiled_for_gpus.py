@@ -1,7 +1,5 @@
 """Programs for a GPU, on a machine without one: XLA compiles them, with few kernels and with exact products."""
 
-import functools
-import itertools
 import re
 from pathlib import Path
 
@@ -9,60 +7,22 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks.compiled_program import COMPILER, DEVICES, Compiled, Request, compiled, program_names, traced
-from models import transformer
+from benchmarks.compiled_program import COMPILER, Compiled, Request, compiled, program_names, traced
 from sweeper.learned_algorithms import evaluation, evolution, gradient
 from sweeper.learned_algorithms.trial_spec import TrialSpec
-from sweeper.packs.packing import cells, stack
+from sweeper.packs.packing import stack
 from sweeper.space import search_space
 from sweeper.training import compilation
 from sweeper.training.kind import trainer_of
 from sweeper.trial import vectorisation
 from sweeper.trial.record import canonical
-from sweeper.trial.trial import Trial, leaf_values
 from tests import shipped
-from tests.jaxprs import equations
 from tests.trials import coloring_trial
 
 needs_compiler = pytest.mark.skipif(
     not COMPILER.exists(),
     reason="NOTHING WAS COMPILED FOR A GPU: XLA's CUDA compiler is missing (make .venv/cuda-compiler)",
 )
-
-UNREAD = {
-    "init": {"objective", "evaluation"},
-    "stride": {"evaluation"},
-    "generation": {"evaluation"},
-    "evaluation": {"objective", "optimizer"},
-}
-"""Parts of a trial on which the operations of a program do not depend."""
-
-
-def _form(trial: Trial, program: str) -> tuple:
-    """What decides which operations a program of a trial has; sizes, which are numbers, do not.
-
-    The code of a model branches on some of its numbers, such as that of its blocks; that of an experiment on any.
-    """
-    if not isinstance(trial, TrialSpec):
-        return program, jax.tree.structure(trial.for_programs())
-    entries = dict(leaf_values(canonical(trial))) | {"baseline": trial.single_seed}
-    read = {name: value for name, value in entries.items() if name.partition(".")[0] not in UNREAD[program]}
-    sizes = {name for name, value in read.items() if _is_size(value) and not name.startswith("model.")}
-    return (program, *((name, "a number" if name in sizes else value) for name, value in read.items()))
-
-
-def _is_size(value: object) -> bool:
-    return value == "inf" or (isinstance(value, int | float | list) and not isinstance(value, bool))
-
-
-@functools.cache
-def _forms(space: Path) -> dict[tuple, tuple[Trial, str]]:
-    """One trial and program for each form of a space, of the last trial that has it."""
-    return {
-        _form(cell[0], program): (cell[-1], program)
-        for cell in cells(shipped.expansion(space).trials)
-        for program in program_names(cell[0])
-    }
 
 
 def _compiled(requests: list[Request]) -> list[Compiled]:
@@ -117,43 +77,6 @@ def test_steps_of_an_experiment_compile_for_a_gpu(name):
     (result,) = _compiled([Request(canonical(trial), "stride", lanes=64)])
     step = (result.run.kernels - result.run.outside) / trainer_of(trial).stride_steps
     assert 0.8 * EXPERIMENTS[name] <= step <= 1.2 * EXPERIMENTS[name], result
-
-
-@pytest.mark.long
-@pytest.mark.exhaustive
-@needs_compiler
-def test_every_program_of_every_shipped_space_compiles_for_a_gpu():
-    """Programs of the same operations, which differ in sizes alone, are compiled once: for one GPU after another."""
-    assert all(map(_forms, shipped.SPACES))
-    forms = {form: trial for space in shipped.SPACES for form, trial in _forms(space).items()}
-    models = [trial.model for trial, _ in forms.values() if isinstance(trial, TrialSpec)]
-    assert {model.blocks for model in models if isinstance(model, transformer.Model)} == {1, 2}
-    different: dict[tuple, tuple[Trial, str]] = {}
-    with vectorisation.built_for("cuda"):
-        for trial, program in forms.values():
-            jaxpr = traced(trial, program, 2).jaxpr.jaxpr
-            operations = tuple(equation.primitive.name for equation in equations(jaxpr))
-            different[program, operations] = trial, program
-    programs = sorted(different.values(), key=lambda each: each[1] != "generation")  # which take longest
-    devices = itertools.cycle(DEVICES)
-    _compiled([Request(canonical(trial), program, next(devices)) for trial, program in programs])
-
-
-@pytest.mark.long
-@needs_compiler
-def test_many_lanes_need_few_more_kernels():
-    """A step of colouring has 66 kernels with 8 lanes, and 72 with 64."""
-    trial = canonical(_last("coloring"))
-    few, many = _compiled([Request(trial, "stride", lanes=lanes) for lanes in (8, 64)])
-    assert many.run.kernels <= 1.25 * few.run.kernels
-
-
-@pytest.mark.long
-@needs_compiler
-def test_a_generation_of_the_grid_world_has_few_kernels():
-    """The 25 turns of both its loops have 36 kernels together, and the centre has none of its own."""
-    (generation,) = _compiled([Request(canonical(_last("gridworld_compact")), "generation", lanes=2)])
-    assert generation.run.kernels <= 1.2 * 977
 
 
 # Products

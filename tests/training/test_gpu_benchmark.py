@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.gpu import __main__, agreement, lanes, part
+from benchmarks.gpu import __main__, agreement, part
 from benchmarks.gpu.part import Order
 from benchmarks.gpu.profiles import PROFILED
 from benchmarks.shipped_trials import EXPERIMENTS, SPACES, shipped_trial
@@ -48,60 +48,9 @@ def test_numbers_beyond_their_bound_are_an_error(capsys, monkeypatch):
     assert "| NO |" in capsys.readouterr().out
 
 
-@pytest.mark.long
-@pytest.mark.exhaustive
-def test_a_training_that_does_not_move_is_an_error(capsys, monkeypatch):
-    """Ten steps of warm-up move no weight far, so what is compared is how far."""
-    advance, standing = agreement.gradient.advance, iter([True, False])  # the accelerator, then the CPU
-    numbers = agreement.numbers_of
-
-    def of_one_device(trial):
-        if next(standing):
-            with monkeypatch.context() as patch:
-                patch.setattr(agreement.gradient, "advance", lambda *arguments: (arguments[1], advance(*arguments)[1]))
-                return numbers(trial)
-        return numbers(trial)
-
-    monkeypatch.setattr(agreement, "numbers_of", of_one_device)
-    assert not agreement.print_item("colouring", toy=True)
-    wrong = re.findall(r"^\| colouring \| ([a-z0-9 ,]+) \| .* \| NO \|$", capsys.readouterr().out, re.MULTILINE)
-    assert wrong == ["gradients of 10 steps, running means", "changes of weights by 10 steps"]
-
-
-@pytest.mark.slow
-def test_what_fails_is_told_and_the_rest_goes_on(capsys, monkeypatch):
-    monkeypatch.setattr(lanes, "KINDS", lanes.KINDS[:2])
-
-    def failing(trial):
-        raise RuntimeError("a kernel\nfailed")
-
-    def row(kind, number, *_):
-        if kind.single_seed:
-            raise RuntimeError("no such row")
-        return ["measured"]
-
-    monkeypatch.setattr(agreement, "numbers_of", failing)
-    monkeypatch.setattr(lanes, "row", row)
-    assert part.main(ORDER) == 1
-    assert not lanes.print_lanes([1, 2], toy=True, until=INF)
-    out, told = capsys.readouterr()
-    assert re.findall(r"^\| (\d) \| colouring, Aq_R \| measured \|$", out, re.MULTILINE) == ["1", "2"]
-    assert "agreement of colouring FAILED: RuntimeError: a kernel\n" in out
-    assert re.findall(r"^\| (\d) \| colouring, Aq_r0 \| FAILED", out, re.MULTILINE) == ["1"]
-    assert "RuntimeError: no such row" in told
-
-
 def test_a_cpu_is_refused_unless_it_runs_the_toy(capsys):
     assert part.main(ORDER._replace(toy=False)) == part.NO_ACCELERATOR
     assert "JAX has no accelerator here" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_what_does_not_come_back_ends_with_the_process():
-    hanging = "import threading; from benchmarks.gpu import part\nwith part.ended_after(0.01): threading.Event().wait()"
-    ended = python("-c", hanging)
-    assert ended.returncode == 1
-    assert re.search(r"Timeout.*File .*threading.py.* in wait", ended.stderr, re.DOTALL)
 
 
 BEHAVIOUR = {

@@ -94,6 +94,9 @@ def test_an_unknown_name_lists_the_known_ones(project):
     assert "'maz'" in message
     assert "'maze'" in message
     assert ", ".join(plugins.names("task")) in message
+    assert str(project) not in message
+    (project / "tasks").rename(project / "others")
+    assert f"{project} has no folder tasks" in _refusal("mien"), "a command was started in another folder"
 
 
 @pytest.mark.parametrize("name", [".#maze", "maze (1)", "my-maze", "2048", "l\u00f6ser"])

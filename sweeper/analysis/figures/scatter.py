@@ -62,4 +62,4 @@ def _numbers(rows: pd.DataFrame, name: str) -> pd.Series:
     try:
         return rows[column(rows, name)].astype(float)
     except (TypeError, ValueError):
-        raise NoData(f"'{name}' is not a number") from None
+        raise NoData(f"'{name}' is not a number: `split` by it draws a series for each of its values") from None

@@ -5,6 +5,7 @@ Labels are measured when a figure is drawn, as only then its layout has given ea
 
 import functools
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -32,7 +33,8 @@ GAP = 0.5  # least distance between two labels, in heights of the font
 def scale(axes: Axes, name: Literal["x", "y"], scale: Scale) -> None:
     """Give an axis its scale, with round ticks."""
     axis = axes.xaxis if name == "x" else axes.yaxis
-    axes.set(**{f"{name}scale": scale})
+    with warnings.catch_warnings(action="ignore"):  # where no number is positive, a note says so
+        axes.set(**{f"{name}scale": scale})
     axis.set_major_locator(RoundTicks(scale))
     if scale == "log":
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(value, digits=6)))
