@@ -8,10 +8,12 @@ A place for a table is a pair of comments; what stands between them is replaced:
     <!-- published: NAME 5A 5B -->
     <!-- end -->
 
-The first is the answer to a query. The second has the published numbers of these panels beside the measured ones;
-names with spaces stand in quotes. `NAME` is a recorded sweep, or the file of a search space: then the numbers are those
-of the trials that the space plans, and a line below the table says what the store lacks. A comment may have several
-lines. Filling a filled file again changes nothing.
+The first is the answer to a query, in which `percent(x)` is the average of x in per cent and `average(x, digits)` the
+average, both with "±" and the standard error over the rows, and the view `runs` is `trials` joined with `sweeps`. The
+second has the published numbers of these panels beside the measured ones; names with spaces stand in quotes. `NAME` is
+a recorded sweep, or the file of a search space: then the numbers are those of the trials that the space plans, and a
+line below the table says what the store lacks. A comment may have several lines. Filling a filled file again changes
+nothing.
 """
 
 import re
@@ -30,10 +32,17 @@ from sweeper.analysis.table import markdown, values
 from sweeper.messages import did_you_mean, nearest_name
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import Store, StoreError
-from sweeper.tables import Amount, titled
+from sweeper.tables import titled
 
 _PLACE = re.compile(r"(<!-- (table|published): (.*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _BEGIN = re.compile(r"<!-- (?:table|published):")
+
+_MACROS = """
+create macro average(x, digits) as
+    round(avg(x), digits)::varchar || coalesce(' ± ' || round(standard_error(x), digits)::varchar, '');
+create macro percent(x) as average(100 * x, 1);
+create view runs as select * from trials join sweeps using (trial_id);
+"""
 
 
 def filled(path: Path, results: str) -> tuple[str, int, int]:
@@ -78,7 +87,7 @@ def _at(path: Path, text: str, position: int) -> str:
 
 def _answer(store: Store, query: str) -> list[str]:
     """The lines of the answer to a query."""
-    answer = sql.table(query, store)
+    answer = sql.table(_MACROS + query, store)
     if not answer.num_rows:
         return ["The store has no such trial yet."]
     return markdown(titled(values(answer))).splitlines()
@@ -106,9 +115,18 @@ def _compared(store: Store, everything: Results, named: str) -> list[str]:
 
 
 def _pair(number: Comparison) -> str:
-    """Such as "84.4 (88)", a miss in bold type, "- (88)" of what is not measured."""
+    """Such as "84.4 ± 0.6 (88)", a miss in bold type, "- (88)" of what is not measured."""
     measured = "-" if number.measured is None else f"{number.measured:{'.1f' if number.percent else '.3g'}}"
+    if number.error is not None:
+        measured += f" ± {number.error:{'.1f' if number.percent else '.1g'}}"
     return f"{f'**{measured}**' if number.miss else measured} ({number.published:.3g})"
+
+
+class _Cell(str):
+    """Numbers in words, which stand on the right."""
+
+    def __float__(self) -> float:
+        return 0.0
 
 
 def _beside_each_other(compared: Sequence[Comparison]) -> pd.DataFrame:
@@ -124,7 +142,7 @@ def _beside_each_other(compared: Sequence[Comparison]) -> pd.DataFrame:
         rows.setdefault((number.panel, number.series, number.metric), {})[number.x] = number
     table = []
     for about, numbers in rows.items():
-        cells = [Amount(0, _pair(numbers[place])) if place in numbers else None for place in places]
+        cells = [_Cell(_pair(numbers[place])) if place in numbers else None for place in places]
         seeds = sorted({number.seeds for number in numbers.values() if number.seeds})
         table.append((*about, *cells, " to ".join(map(str, dict.fromkeys((*seeds[:1], *seeds[-1:]))))))
     heads = ["panel", "series", "metric", *("" if place is None else f"{place:g}" for place in places), "seeds"]

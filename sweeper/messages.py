@@ -57,12 +57,12 @@ def typed(*words: str) -> str:
     return shlex.join([*(["sweeper"] if installed else ["python", "-m", "sweeper"]), *words])
 
 
-def nearest_name(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known name most like the given one, if any is; capitals do not count. `cutoff` is the least similarity."""
+def nearest_name(name: Any, known: Iterable[str]) -> str | None:
+    """The known name most like the given one, if any is; capitals do not count."""
     if not isinstance(name, str):
         return None
     by_folded = {candidate.casefold(): candidate for candidate in known}
-    matches = difflib.get_close_matches(name.casefold()[:100], by_folded, n=1, cutoff=cutoff)
+    matches = difflib.get_close_matches(name.casefold()[:100], by_folded, n=1)
     return by_folded[matches[0]] if matches else None
 
 

@@ -6,27 +6,10 @@ A cell keeps its value, and None is a missing one. `str` writes a value and `flo
 """
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
-
-
-class Amount(NamedTuple):
-    """A number that is written in its own way, such as 10 as "10 (49.1 %)"."""
-
-    number: float
-    text: str
-
-    def __float__(self) -> float:
-        return float(self.number)
-
-    def __str__(self) -> str:
-        return self.text
-
-
-MISSING = Amount(math.nan, "-")  # was not measured
 
 
 def value_text(value: Any) -> str:

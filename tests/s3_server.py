@@ -1,7 +1,6 @@
 """An S3 server for tests: moto's, in a process of its own on the loopback address, which logs every request.
 
-While the file `busy` is there, the server answers every request with 503, as a busy store does. While the file `slow`
-is there, it thinks for as many seconds as the file says before it answers.
+While the file `busy` is there, the server answers every request with 503, as a busy store does.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ ENVIRONMENT = {
 """What a client needs in its environment: any keys do, and there is no machine's role to ask for."""
 
 
-LOG, BUSY, SLOW = "s3.log", "busy", "slow"
+LOG, BUSY = "s3.log", "busy"
 
 
 class Server:
@@ -30,31 +29,20 @@ class Server:
 
     Attributes:
         busy: While this file is there, every answer is 503.
-        slow: While this file is there, every answer takes as many seconds as it says.
     """
 
     def __init__(self, address: str, folder: Path):
         self._address, self._log = address, folder / LOG
-        self.busy, self.slow = folder / BUSY, folder / SLOW
-        self.filesystem = fs.S3FileSystem(
+        self.busy = folder / BUSY
+        filesystem = fs.S3FileSystem(
             access_key=ENVIRONMENT["AWS_ACCESS_KEY_ID"], secret_key=ENVIRONMENT["AWS_SECRET_ACCESS_KEY"],
             endpoint_override=address, scheme="http", region="us-east-1", allow_bucket_creation=True,
         )  # fmt: skip
-        self.filesystem.create_dir("bucket")
+        filesystem.create_dir("bucket")
 
     def url(self, folder: str) -> str:
         """Address of a store in the bucket."""
         return f"s3://bucket/{folder}?endpoint_override={self._address}&scheme=http&region=us-east-1"
-
-    @property
-    def options(self) -> dict[str, str]:
-        """What polars needs to reach the server."""
-        keys = {name.lower(): ENVIRONMENT[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
-        return keys | {
-            "aws_endpoint_url": f"http://{self._address}",
-            "aws_region": "us-east-1",
-            "aws_allow_http": "true",
-        }
 
     def requests(self) -> list[tuple[str, str]]:
         """Method and path with query of every request so far, in the order in which they were answered."""
@@ -87,8 +75,6 @@ def _serve(folder: Path) -> None:
     answering = DomainDispatcherApplication(create_backend_app)
 
     def application(environment, start_response):
-        if (folder / SLOW).exists():
-            time.sleep(float((folder / SLOW).read_text()))
         if (folder / BUSY).exists():
             environment["wsgi.input"].read(int(environment.get("CONTENT_LENGTH") or 0))
             start_response("503 Slow Down", [("Content-Length", "0")])

@@ -1,14 +1,10 @@
 """docs/adding-a-model.md block by block, in a folder outside the checkout: a network with `__call__` and no more."""
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import sweeper
-from sweeper.learned_algorithms import gradient
-from sweeper.packs.packing import stack
 from sweeper.trial.contract_checks import ContractError
 from tests import guides
 
@@ -24,30 +20,16 @@ def folder(project):
     guides.forget("models.gru")
 
 
-@pytest.fixture
-def written(folder):
-    """A folder with the model and the space of the guide."""
+def test_the_guide_shows_what_is_written_and_it_is_clean(folder):
     guides.run("sweeper new model gru")
-
-
-def test_the_guide_shows_what_is_written_and_it_is_clean(written):
     assert FILE.read_text().endswith(guides.blocks("python", GUIDE)[0])
     assert SPACE.read_text() == guides.blocks("yaml", GUIDE)[0]
     guides.check_style("models")
 
 
-@pytest.mark.long  # trains
-def test_it_trains_a_task_that_asks_for_no_more(written):
-    trials = stack(sweeper.read_space(SPACE, {"trial.steps": 3, "trial.model.width": 8}).expand().trials)
-    before: Any = gradient.start(trials)
-    kernel = np.asarray(before.network.cell.dense_h.kernel)  # its memory is used again
-    after, _ = gradient.stride(trials, before, 3)
-    assert after.failure.tolist() == [0]
-    assert (after.network.cell.dense_h.kernel[...] != kernel).any()
-
-
 @pytest.mark.slow
-def test_a_space_that_joins_it_with_a_task_that_needs_more_is_refused_at_planning(written):
+def test_a_space_that_joins_it_with_a_task_that_needs_more_is_refused_at_planning(folder):
+    guides.run("sweeper new model gru")
     with pytest.raises(ContractError) as refused:
         sweeper.plan(sweeper.read_space(SPACE, GRID | {"trial.evaluation": {"seeds": 5}}))
     assert str(refused.value) == guides.blocks("text", GUIDE)[0].strip()

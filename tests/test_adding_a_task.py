@@ -38,14 +38,6 @@ def test_the_guide_shows_what_is_written_and_it_is_clean(folder):
     guides.check_style("tasks")
 
 
-@pytest.mark.long  # trains
-def test_a_new_task_trains(folder):
-    guides.run("sweeper new task doors")
-    changes = {"trial.steps": 20, "trial.baseline": "Aq_R", "trial.seed": 0}
-    space = sweeper.read_space("search_spaces/doors.yaml", changes)
-    assert sweeper.train(sweeper.plan(space), in_process=True).complete
-
-
 @pytest.mark.long  # trains twice, draws, and checks the contract
 def test_the_guide_runs_from_nothing_to_a_figure(folder, capsys):
     """Its commands `sweeper run` train in this process here: the tests of whole sweeps start Ray."""

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import sweeper
-from sweeper.packs import conformance
 from sweeper.space import search_space
 from tests import guides
 
@@ -32,18 +31,6 @@ def test_the_guide_shows_what_is_written_and_it_is_clean(folder):
     guides.check_style("experiments")
     _edit()
     guides.check_style("experiments")
-
-
-@pytest.mark.long  # trains
-def test_a_new_experiment_keeps_its_contract_by_shapes_and_trains(folder):
-    guides.run("sweeper new experiment sine")
-    changes = {"trial.steps": 20, "trial.evaluate_every": 10, "trial.seed": 0, "trial.experiment.width": 8}
-    space = sweeper.read_space(SPACE, changes | {"trial.experiment.learning_rate": 0.01})
-    conformance.check_shapes(space.expand().trials, to_keep=True)
-    assert sweeper.train(sweeper.plan(space), in_process=True).complete
-    (trial,) = sweeper.sql("select trial_id from trials")["trial_id"]
-    assert sweeper.curves(trial)["error"].dropna().index.tolist() == [10, 20]
-    assert sweeper.load(trial).network["slopes"].shape == (8,)
 
 
 @pytest.mark.long  # trains twice, draws, and checks the contract

@@ -33,7 +33,7 @@ panels:
 TABLE = """\
 # What came out
 
-<!-- table: SELECT q, baseline, count(*) AS trials, avg(success) AS success
+<!-- table: SELECT q, baseline, count(*) AS trials, percent(success) AS success, average(loss, 4) AS loss
      FROM trials GROUP BY ALL ORDER BY q -->
 <!-- end -->
 
@@ -75,16 +75,16 @@ def test_tables_of_queries_and_of_published_numbers_are_written(store, page):
     assert "old text" not in made
     lines = [line for line in made.splitlines() if line.startswith("|")]
     assert lines == [
-        "| q | baseline | trials | success |",
-        "| ---: | --- | ---: | ---: |",
-        "| 1 | Aq_R | 2 | 0.865 |",
-        "| 10 | Aq_R | 2 | 0.865 |",
+        "| q | baseline | trials | success | loss |",
+        "| ---: | --- | ---: | --- | --- |",
+        "| 1 | Aq_R | 2 | 86.5 ± 0.5 | 0.0036 ± 0.0 |",
+        "| 10 | Aq_R | 2 | 86.5 ± 0.5 | 0.0036 ± 0.0 |",
         "| panel | series | metric | 1 | 3 | 10 | seeds |",
         "| --- | --- | --- | ---: | ---: | ---: | --- |",
-        "| 5A | A_R | success | 86.5 (89.5) |  | 86.5 (86.5) | 2 |",
-        "| 5A | A_R | success_p5 |  | - (73) | **50.0** (70) | 2 |",
+        "| 5A | A_R | success | 86.5 ± 0.5 (89.5) |  | 86.5 ± 0.5 (86.5) | 2 |",
+        "| 5A | A_R | success_p5 |  | - (73) | **50.0 ± 0.0** (70) | 2 |",
         "| 5A | A_R | success_p5_pooled |  |  | **1.4** (70) | 2 |",
-        "| 5B | A_R | loss | 0.0036 (0.0036) |  |  | 2 |",
+        "| 5B | A_R | loss | 0.0036 ± 0 (0.0036) |  |  | 2 |",
     ]
 
 

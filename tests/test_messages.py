@@ -1,8 +1,6 @@
 """Phrases of messages: proposals, and text that a terminal may be sent."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sweeper import messages
 
@@ -30,14 +28,6 @@ def test_what_a_terminal_would_obey_is_spelt_out(text, shown):
     assert messages.printable(text) == shown
     assert messages.printable_lines(f"{text}\n{text}") == f"{shown}\n{shown}"
     assert messages.printable("a\nb") == "a\\nb"
-
-
-@pytest.mark.slow
-@given(st.text())
-def test_printable_text_is_printable_and_stays_as_it_is(text):
-    shown = messages.printable(text)
-    assert shown.isprintable()
-    assert messages.printable(shown) == shown
 
 
 def test_many_lines_keep_their_reason():

@@ -36,16 +36,6 @@ def test_a_lock_holds_one_hashed_version_of_each_package_and_no_address(path):
             assert requirement.specifier.contains(version), f"{requirement} leaves out {version}"
 
 
-def test_the_ranges_begin_with_the_oldest_tested_versions():
-    """What decides numbers has a range, from the version of Python 3.11 on, that ends before the next untested one."""
-    ranges = {r.name: r.specifier for r in map(Requirement, PROJECT["dependencies"])}
-    oldest = {"jax": "0.10.2", "flax": "0.12.8", "optax": "0.2.8", "evosax": "0.3.2", "ray": "2.60"}
-    for name, version in oldest.items():
-        assert f">={version}" in str(ranges[name])
-        assert not ranges[name].contains(f"{version}.dev0", prereleases=True)
-        assert "<" in str(ranges[name]).replace(f">={version}", "")
-
-
 def _made(folder: Path, *pythons: tuple[str, str]) -> subprocess.CompletedProcess[str]:
     """`make .venv/bin/pip` where the named Pythons are installed, each a script."""
     shutil.copy(plugins.ROOT / "Makefile", folder)

@@ -60,16 +60,6 @@ def test_an_activity_that_fails_has_ended():
         assert seen(terminal) == ""
 
 
-def test_a_log_has_a_line_about_each_activity_that_lasts_and_not_one_at_every_look():
-    log = io.StringIO()
-    with progress.shown(log, AT_ONCE._replace(line=3600.0)), progress.doing("planning"):
-        until_shown(log, "planning")
-        with progress.doing("making data"):
-            until_shown(log, "making data")
-        threading.Event().wait(0.05)
-    assert [line.partition(" ·")[0] for line in log.getvalue().splitlines()] == ["planning", "making data"]
-
-
 def test_what_ends_at_once_is_not_shown():
     log, terminal, patient = io.StringIO(), Terminal(), AT_ONCE._replace(patience=60.0)
     with progress.shown(log, patient), progress.shown(terminal, patient), progress.doing("planning"):

@@ -1,7 +1,6 @@
 """The shipped store of finished runs: sound, small and complete, and the document's tables are those of the store."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -56,13 +55,6 @@ def test_rows_say_where_they_come_from_and_name_no_folder_of_a_machine(store):
 def test_every_finished_trial_has_its_network(store):
     finished = [seal for seal in store.seals().values() if seal.status == "finished"]
     assert [seal.trial_id for seal in finished if seal.network is None] == []
-
-
-def test_git_holds_no_copies():
-    listed = subprocess.run(["git", "ls-files", "published/snapshots"], cwd=ROOT, capture_output=True, check=True)
-    assert listed.stdout == b""
-    ignored = ["git", "check-ignore", "--quiet", "published/snapshots/x.parquet"]
-    assert subprocess.run(ignored, cwd=ROOT, check=False).returncode == 0
 
 
 @pytest.mark.long  # a space a start

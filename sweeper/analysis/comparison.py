@@ -25,6 +25,7 @@ class Comparison(NamedTuple):
     seeds: int
     percent: bool
     sweep: str = ""  # or search space, whose panel asks for it
+    error: float | None = None  # the standard error of the mean; None of one training seed, and of all seeds together
 
     @property
     def miss(self) -> bool:
@@ -37,13 +38,13 @@ class Comparison(NamedTuple):
 def numbers(every: Iterable[Comparison]) -> pd.DataFrame:
     """All published numbers as a table; the measured number is empty where there is none yet."""
     note = (
-        "Measured: the mean over training seeds (`_pooled`: a percentile over the inputs of all of them together). A "
-        f"miss is further than {POINTS:g} points from the published number, or, where the panel draws no per cent, "
-        f"further than {100 * PART:g} % of it."
+        "Measured: the mean over training seeds, and its standard error (`_pooled`: a percentile over the inputs of "
+        f"all of them together). A miss is further than {POINTS:g} points from the published number, or, where the "
+        f"panel draws no per cent, further than {100 * PART:g} % of it."
     )
-    columns = ("sweep", "panel", "series", "metric", "x", "published", "measured", "seeds")
+    columns = ("sweep", "panel", "series", "metric", "x", "published", "measured", "error", "seeds")
     rows = [{name: getattr(one, name) for name in columns} | {"miss": "miss" * one.miss} for one in every]
-    formats = {"metric": "code", "published": "number", "measured": "number"}
+    formats = {"metric": "code"} | dict.fromkeys(("published", "measured", "error"), "number")
     return table(rows, "Measured against published", note, formats)
 
 

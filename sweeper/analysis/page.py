@@ -40,10 +40,9 @@ from sweeper.analysis.figures import FigureReport
 from sweeper.analysis.figures.layout import replaced
 from sweeper.analysis.figures.style import Look
 from sweeper.analysis.recorded_spaces import NOTHING, Asked, asked_by
-from sweeper.analysis.results import foreign_columns, named, specs_of_tasks, tables_of_row
+from sweeper.analysis.results import NO_SWEEP, foreign_columns, named, specs_of_tasks, tables_of_row
 from sweeper.analysis.status import (
     annotation_columns,
-    moment,
     overview,
     packs_table,
     sentence,
@@ -92,8 +91,6 @@ PIXELS_PER_CSS_PIXEL = figures.DOTS_PER_INCH / 125
 """At 125 pixels to the inch the 8-point text of the figures is as large as that of the tables."""
 
 COLORS = 128  # of a figure on the page, a third of the bytes of its file
-
-NO_SWEEP = "(none)"  # the sweep of trials that no sweep plans
 
 
 def write(path: Path, text: str) -> None:
@@ -379,7 +376,7 @@ def launches(starts: Mapping[str, Sequence[SweepRecord]]) -> pd.DataFrame:
     rows = [
         {
             "sweep": record.name,
-            "when": moment(start.captured),
+            "when": datetime.datetime.fromisoformat(start.captured),
             "trials": len(record.trial_ids),
             "commit": revision_text(start.commit, start.dirty),
             "command": redacted(start.command),

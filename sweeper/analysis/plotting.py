@@ -7,7 +7,7 @@ entry that a space searches on a logarithmic scale is drawn on one.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
@@ -18,11 +18,11 @@ from sweeper.analysis.figures import drawing, note_lines, style
 from sweeper.analysis.figures.layout import compose
 from sweeper.analysis.figures.selection import NoData, column, mixed, split_label
 from sweeper.analysis.recorded_spaces import asked_of
-from sweeper.analysis.results import Results
+from sweeper.analysis.results import NO_SWEEP, Results
 from sweeper.messages import UserError, typed
 from sweeper.panels.kinds import Panel, Panels
 from sweeper.panels.panel import LONGEST
-from sweeper.store.store import Store
+from sweeper.store.store import Store, SweepRecord
 from sweeper.trial.entry_names import by_entries, column_name, entries, value_order
 
 if TYPE_CHECKING:
@@ -31,13 +31,8 @@ if TYPE_CHECKING:
 
 Rows = Literal["trials", "evaluations"]
 
-NO_SWEEP = "no sweep"  # the series of trials that no sweep has planned
 ALONE = 1.5  # settings, or rows, at a place of the axis up to which a place has about one
 MOST_JOINED = 10  # places up to which single rows are joined if nothing else differs
-
-
-class PlotError(UserError, ValueError):
-    """Columns that a store does not have, or that cannot be drawn against each other."""
 
 
 def plotted(
@@ -57,18 +52,19 @@ def plotted(
     if where is not None:
         results = results.only(sql.chosen_ids(where, store))
     if results.trials.empty:
-        raise PlotError("no trial is finished" + ("" if where is None else f" where {where}"))
+        raise UserError("no trial is finished" + ("" if where is None else f" where {where}"))
     drawn = results.trials if rows == "trials" else results.of_evaluations().trials
     if drawn.empty:
-        raise PlotError(f"no network is evaluated ({typed('evaluate')})")
+        raise UserError(f"no network is evaluated ({typed('evaluate')})")
     try:
         if x != "step":
             x, y = column(drawn, x), column(drawn, y)
         split = split and column(drawn, split)
     except NoData as unknown:
-        raise PlotError(str(unknown)) from None
-    sweeps = _sweeps(store, drawn["trial_id"])
-    logarithmic = _logarithmic(store, sweeps)
+        raise UserError(str(unknown)) from None
+    latest = store.latest_starts()
+    sweeps = _sweeps(latest, drawn["trial_id"])
+    logarithmic = _logarithmic(latest[name] for sharing in sweeps for name in sharing.split(", ") if name in latest)
     scales = {
         axis: "log" if asked or name in logarithmic else "linear"
         for axis, asked, name in (("x", logx, x), ("y", logy, y))
@@ -79,7 +75,7 @@ def plotted(
     axis = {"column": x, "label": x, "scale": scales["x"]}
     if x == "step":
         if points or rows == "evaluations":
-            raise PlotError("training curves are lines of trials, neither points nor evaluations")
+            raise UserError("training curves are lines of trials, neither points nor evaluations")
         panel |= {"kind": "history", "scale": scales["x"]}
     elif not points and _has_lines(drawn, x, split, sweeps.values()):
         panel |= {"kind": "curve", "x": axis, "rows": rows}
@@ -92,21 +88,19 @@ def _composed(panel: dict[str, Any], results: Results) -> "tuple[Figure, list[st
     try:
         (made,) = TypeAdapter[tuple[Panel, ...]](Panels).validate_python([panel])
     except ValidationError as error:
-        raise PlotError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        raise UserError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
     drawn = drawing(made, results)
     remarks = [line for _, line in note_lines(drawn.notes)]
     if drawn.frame.empty:
-        raise PlotError("; ".join(remarks))
+        raise UserError("; ".join(remarks))
     with style.settings():
         return compose([drawn], "paper"), remarks
 
 
-def _sweeps(store: Store, trial_ids: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The trials of each sweep that has planned any; sweeps that have the same ones share a name."""
+def _sweeps(latest: Mapping[str, SweepRecord], trial_ids: Iterable[str]) -> dict[str, frozenset[str]]:
+    """The trials of each sweep whose latest start planned any; sweeps that have the same ones share a name."""
     drawn = frozenset(trial_ids)
-    planned: dict[str, frozenset[str]] = {}
-    for record in store.sweeps():
-        planned[record.name] = planned.get(record.name, frozenset()) | drawn.intersection(record.trial_ids)
+    planned = {name: drawn.intersection(record.trial_ids) for name, record in latest.items()}
     planned[NO_SWEEP] = drawn.difference(*planned.values())
     names: dict[frozenset[str], list[str]] = {}
     for name, own in planned.items():
@@ -114,10 +108,8 @@ def _sweeps(store: Store, trial_ids: Iterable[str]) -> dict[str, frozenset[str]]
     return {", ".join(sharing): own for own, sharing in names.items() if own}
 
 
-def _logarithmic(store: Store, sweeps: Iterable[str]) -> set[str]:
-    """The columns of entries that the spaces of these sweeps search on a logarithmic scale."""
-    names = {name for sharing in sweeps for name in sharing.split(", ")}
-    records = [record for name, record in store.latest_starts().items() if name in names]
+def _logarithmic(records: Iterable[SweepRecord]) -> set[str]:
+    """The columns of entries that the spaces of these starts search on a logarithmic scale."""
     varied = (entry for record in records for entry in asked_of(record).varied.items())
     return {column_name(path) for path, values in varied if values.scale is not None and values.scale.log}
 

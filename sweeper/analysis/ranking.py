@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from sweeper.analysis.recorded_spaces import Asked, has_halving, recorded_space
+from sweeper.analysis.recorded_spaces import Asked, asked_of, recorded_space
 from sweeper.analysis.results import current, goals_of, named_frame, with_variables
 from sweeper.analysis.settings_table import Mean, Setting, settings, settings_table, with_note
 from sweeper.messages import counted
@@ -32,6 +32,7 @@ class Ranking(NamedTuple):
     settings: tuple[Setting, ...]  # best first, with ranks; equal means share a rank
     others: int  # settings that could not be ranked, those stopped early not among them
     stopped: int  # settings without a rank that were stopped early
+    next_seed: int  # the first training seed after those of all trials, also of starts that a halving has stopped
 
     @property
     def unranked(self) -> str:
@@ -50,7 +51,8 @@ class Ranking(NamedTuple):
 
     @property
     def ties(self) -> int:
-        return sum(each.rank == 1 for each in self.settings) - 1
+        """How many settings are as good as the first."""
+        return sum(each.rank == 1 for each in self.settings[1:])
 
 
 def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
@@ -67,7 +69,7 @@ def ranking(trials: pd.DataFrame, goal: Goal) -> Ranking:
         ranked.append(replace(setting, rank=ranked[-1].rank if equal else place))
     has_rank = {each.key for each in ranked}
     stopped = {each.key for each in every if each.status == "stopped"} - has_rank
-    return Ranking(goal, tuple(ranked), count - len(ranked) - len(stopped), len(stopped))
+    return Ranking(goal, tuple(ranked), count - len(ranked) - len(stopped), len(stopped), int(trials["seed"].max()) + 1)
 
 
 def _is_whole(setting: Setting, metric: str) -> bool:
@@ -101,8 +103,7 @@ def repetition(name: str, ranked: Ranking, resources: Mapping[str, Any]) -> str:
     The row has the whole specification, whose JSON is YAML.
     """
     best = ranked.settings[0]
-    first = int(best.rows["seed"].max()) + 1
-    seeds = list(range(first, first + max(len(best.rows), LEAST_SEEDS)))
+    seeds = list(range(ranked.next_seed, ranked.next_seed + max(len(best.rows), LEAST_SEEDS)))
     trial = json.loads(best.rows["spec"].iloc[0]) | {"seed": {"choice": seeds}}
     entries = (f"  {entry}: {json.dumps(value)}" for entry, value in trial.items())
     head = (f"name: {json.dumps(f'{name}-best')}", f"resources: {json.dumps(dict(resources))}", "trial:")
@@ -115,7 +116,7 @@ def trials_of(store: Store, record: SweepRecord) -> pd.DataFrame:
     Trials of a halving that did not win and that another sweep has finished are left out.
     """
     trials = with_variables(named_frame(current(store.trials(record.trial_ids)).to_pandas()), record.variables)
-    if not has_halving(record):
+    if not asked_of(record).halves:
         return trials
     from sweeper.analysis.halving_winners import finished_elsewhere  # imports JAX
 

@@ -3,7 +3,6 @@
 An answer is tables for people, and what makes the values of the first as Arrow columns for programs.
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 
 import pandas as pd
@@ -13,17 +12,17 @@ from pydantic_core import from_json
 
 from sweeper.analysis.importance import importance
 from sweeper.analysis.ranking import Ranking, goal_of, ranked_settings, ranking, repetition, trials_of
-from sweeper.analysis.recorded_spaces import Asked, asked_of, recorded_space
+from sweeper.analysis.recorded_spaces import Asked, asked_of
 from sweeper.analysis.results import column, current, named, named_frame, with_variables
 from sweeper.analysis.sql import QueryError
 from sweeper.analysis.table import first_rows, format_of
 from sweeper.analysis.views import TEXTS, annotated
-from sweeper.messages import counted, typed
+from sweeper.messages import counted
 from sweeper.store.store import Store, SweepRecord
 from sweeper.tables import table
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import column_name, entries, varying
-from sweeper.trial.trial import traits_of, with_unwritten
+from sweeper.trial.trial import traits_of
 
 Answer = tuple[Sequence[pd.DataFrame], Callable[[], pa.Table]]
 
@@ -54,21 +53,7 @@ def best(store: Store, sweep: str | None = None) -> Answer:
 def best_as_space(store: Store, sweep: str | None = None) -> str:
     """A search space that trains the best setting of a sweep again with other training seeds; raises as `best` does."""
     name, ranked, asked = _ranked(store, sweep)
-    return repetition(name, ranked, asked.resources) + _as_first(store, name, ranked)
-
-
-def _as_first(store: Store, name: str, ranked: Ranking) -> str:
-    """A comment with the best setting as `search.first` has it; empty if this checkout cannot read the space."""
-    space = recorded_space(store.latest_starts([name])[name], store)
-    if space is None:
-        return ""
-    from sweeper.space.known_settings import written_setting
-
-    best = ranked.settings[0]
-    variables = {path: value for path, value in best.entries.items() if _is_variable(path)}
-    first = written_setting(space.tree, with_unwritten(from_json(best.rows["spec"].iloc[0])), variables)
-    told = typed("run", "SPACE.yaml", "--set", f"search.first=[{json.dumps(first)}]")
-    return f"\n# another search tries this setting first, and then others, with\n#   {told}" if first else ""
+    return repetition(name, ranked, asked.resources)
 
 
 def results_of(store: Store, sweep: str) -> pd.DataFrame:
@@ -79,7 +64,9 @@ def results_of(store: Store, sweep: str) -> pd.DataFrame:
         raise _nothing(store, record)
     trials = with_variables(named_frame(rows.to_pandas()), record.variables)
     whole = [entries(spec) for spec in trials["spec"]]
-    varied = [path for path in varying(whole) if path != "seed"] + [str(name) for name in trials if _is_variable(name)]
+    varied = [path for path in varying(whole) if path != "seed"] + [
+        name for name in map(str, trials) if name.startswith("variables.")
+    ]
     measured = dict.fromkeys(name for extra in trials["extra_metrics"] for name in from_json(extra))
     first = ["trial_id", "status", *map(column_name, varied), "seed", *METRICS, *measured]
     trials = trials.rename(columns=column_name)
@@ -87,10 +74,6 @@ def results_of(store: Store, sweep: str) -> pd.DataFrame:
         trials[name] = pd.Series([tuple(each) or None for each in trials[name]], trials.index, object)
     shown = dict.fromkeys(name for name in [*first, *map(str, trials.columns)] if name in trials)
     return trials[[*shown]].drop(columns=["spec", "extra_metrics"]).dropna(axis="columns", how="all")
-
-
-def _is_variable(path: object) -> bool:
-    return str(path).startswith("variables.")
 
 
 def _nothing(store: Store, record: SweepRecord) -> QueryError:

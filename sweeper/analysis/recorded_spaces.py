@@ -1,5 +1,6 @@
 """The search spaces that starts have recorded, as this checkout reads them."""
 
+import functools
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,6 +38,7 @@ class Asked(NamedTuple):
     resources: Mapping[str, Any] = {}  # for its packs, where they are not the defaults
     entries: tuple[str, ...] = ()  # of its trials, by dotted path: those left open, and then the others that it writes
     varied: Mapping[str, Varied] = {}  # those that it varies
+    halves: bool = False  # whether its trials compete while they train, so that its results are those of the winners
 
 
 NOTHING = Asked()
@@ -47,36 +49,25 @@ def asked_by(space: "SweepSpec") -> Asked:
     from sweeper.space.varied_entries import varied_entries
 
     resources = space.resources.model_dump(exclude_defaults=True)
-    return Asked(space.search.goal, space.metrics, resources, space.entries, varied_entries(space.tree))
+    halves = space.search.halving is not None
+    return Asked(space.search.goal, space.metrics, resources, space.entries, varied_entries(space.tree), halves)
 
 
 def asked_of(record: SweepRecord) -> Asked:
     """What the space of a start asks for; nothing if this checkout cannot read it."""
     try:
-        goal, metrics, resources, entries, found = _asked(record.name, record.text, json.dumps(record.overrides))
+        goal, metrics, resources, entries, found, halves = _asked(
+            record.name, record.text, json.dumps(record.overrides)
+        )
     except SearchSpaceError:
         return NOTHING
     varied = {path: Varied(scale and Scale(*scale), decoded(values)) for path, (scale, values) in found.items()}
-    return Asked(goal and Goal(*goal), tuple(metrics), resources, tuple(entries), varied)
+    return Asked(goal and Goal(*goal), tuple(metrics), resources, tuple(entries), varied, halves)
 
 
+@functools.lru_cache(1000)
 @remembered
 def _asked(name: str, text: str, overrides: str) -> list[Any]:
     from sweeper.space import search_space
 
     return list(asked_by(search_space.of_text(f"{name}.yaml", text, json.loads(overrides))))
-
-
-def has_halving(record: SweepRecord) -> bool:
-    """Whether the trials of a start compete while they train, so that its results are those of the winners."""
-    try:
-        return _has_halving(record.text, json.dumps(record.overrides))
-    except SearchSpaceError:
-        return False
-
-
-@remembered
-def _has_halving(text: str, overrides: str) -> bool:
-    from sweeper.space import search_space
-
-    return search_space.search_of(text, json.loads(overrides)).halving is not None

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -24,7 +24,7 @@ from rich.console import Console
 from sweeper.analysis import comparison, figures, page
 from sweeper.analysis.importance import importance
 from sweeper.analysis.ranking import best_first, goal_of, ranking
-from sweeper.analysis.recorded_spaces import NOTHING, Asked, asked_by
+from sweeper.analysis.recorded_spaces import NOTHING, asked_by
 from sweeper.analysis.report_sources import ReportError, Source, sources
 from sweeper.analysis.results import Results, current, named_frame, with_variables
 from sweeper.analysis.settings_table import settings, settings_table
@@ -50,47 +50,25 @@ class ReportOptions:
     html: Path | None = None
 
 
-class Basis(NamedTuple):
-    """What a report is made from: the command line, the store with its rows as they were read, and the folder."""
-
-    options: ReportOptions
-    store: Store
-    rows: pa.Table
-    folder: Path
-
-    @classmethod
-    def read(cls, options: ReportOptions) -> "Basis":
-        store = Store.existing(options.results)
-        rows = store.trials()
-        if not rows.num_rows and not store.sweeps():
-            raise ReportError(f"{redacted(store.url)} holds no trial and no sweep: there is nothing to report yet")
-        folder = options.out or (Path() if "://" in options.results else Path(options.results)) / "figures"
-        return cls(options, store, rows, folder)
-
-    def make_folders(self) -> None:
-        """Make the folders of figures and page, or refuse before any figure is drawn."""
-        named, html = self.options.out, self.options.html
-        proposal = "" if named else "; name another folder with --out"
-        for folder, hint in ((self.folder, proposal), *([(html.parent, "")] if html else [])):
-            with contextlib.suppress(OSError):
-                folder.mkdir(parents=True, exist_ok=True)
-            if not (folder.is_dir() and os.access(folder, os.W_OK)):
-                raise ReportError(f"{folder} cannot be written to{hint}")
-
-
 class Report:
     """The figures and tables of a report, made once. Its page may be written again, with the training curves of now."""
 
-    def __init__(self, basis: Basis):
-        options, store, rows, folder = self._basis = basis
-        everything = Results.of_store(store, rows)
-        self._sources = sources(store, everything, options.spaces, options.sweeps, options.html is None)
-        basis.make_folders()
+    def __init__(self, options: ReportOptions):
+        self._options, self._store = options, Store.existing(options.results)
+        self._rows = self._store.trials()
+        if not self._rows.num_rows and not self._store.sweeps():
+            raise ReportError(f"{redacted(self._store.url)} holds no trial and no sweep to report yet")
+        everything = Results.of_store(self._store, self._rows)
+        self._sources = sources(self._store, everything, options.spaces, options.sweeps, options.html is None)
+        self.folder = options.out or (Path() if "://" in options.results else Path(options.results)) / "figures"
+        _make_folder(self.folder, "" if options.out else "; name another folder with --out")
+        if options.html:
+            _make_folder(options.html.parent)
         drawn = [source for source in self._sources if source.panels]
         look = options.palette, options.pdf
-        self.sections = [figures.draw(each.results, each.panels, folder / each.name, *look) for each in drawn]
-        self._together, self._notes = figures.draw_together(self.sections, folder, *look)
-        self._settings = [] if options.html is None else settings_tables(rows, self._sources)
+        self.sections = [figures.draw(each.results, each.panels, self.folder / each.name, *look) for each in drawn]
+        self._together, self._notes = figures.draw_together(self.sections, self.folder, *look)
+        self._settings = [] if options.html is None else settings_tables(self._rows, self._sources)
 
     @property
     def paths(self) -> list[Path]:
@@ -99,10 +77,9 @@ class Report:
 
     def tell(self, printer: "Printer") -> None:
         """Print remarks on the figures, and the paths of their files."""
-        _, _, rows, _ = self._basis
         for line in [*_remarks(self._sources), *self._note_lines()]:
             printer.line(line)
-        if stopped := rows["status"].to_pylist().count("stopped"):
+        if stopped := self._rows["status"].to_pylist().count("stopped"):
             store_has = f"stopped early: {counted(stopped, 'trial')} of the store"
             printer.line(f"{store_has}; only finished trials are in figures and averages")
         for path in [*self.paths, *self._together]:
@@ -117,18 +94,24 @@ class Report:
 
     def write_page(self, path: Path, every: int | None) -> None:
         """Write the page; `every` are the seconds after which an open page loads itself again."""
-        options, store, rows, _ = self._basis
         searched = [source.space for source in self._sources if source.space is not None]
-        of_sweeps = () if options.spaces else options.sweeps
-        text = page.render(store, rows, self.sections, self._settings, of_sweeps, every, searched, options.palette)
-        page.write(path, text)
+        sweeps, palette = () if self._options.spaces else self._options.sweeps, self._options.palette
+        tables = self._settings
+        page.write(path, page.render(self._store, self._rows, self.sections, tables, sweeps, every, searched, palette))
+
+
+def _make_folder(folder: Path, hint: str = "") -> None:
+    """Make a folder of figures or of the page, or refuse before any figure is drawn."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise ReportError(f"{folder} cannot be written to{hint}")
 
 
 def write_report(options: ReportOptions, every: int | None = None, quiet: bool = False) -> Report:
     """Draw, print and write a report; `every` are the seconds after which an open page loads itself again."""
-    printer, basis = Printer(quiet), Basis.read(options)
-    report = Report(basis)
-    _compare(printer, report.sections, basis.folder, options.compare)
+    printer, report = Printer(quiet), Report(options)
+    _compare(printer, report.sections, report.folder, options.compare)
     report.tell(printer)
     if options.html is not None:
         report.write_page(options.html, every)
@@ -217,28 +200,25 @@ def _compare(printer: Printer, sections: Sequence[figures.FigureReport], folder:
 def settings_tables(rows: pa.Table, listed: Sequence[Source]) -> list[tuple[str, pd.DataFrame]]:
     """The settings of each sweep or space, and what the entries that it varies explain, each table with its name."""
     every = named_frame(current(rows).to_pandas())
-
-    def made(title: str, asked: Asked, trials: pd.DataFrame) -> pd.DataFrame:
-        shown, first, equal = settings(trials), "", ""
-        if goal := asked.goal:
-            shown, first = best_first(shown, goal), goal.metric
-            if ties := ranking(trials, goal).ties:
-                equal = f"the best by {goal.text()} is equal to {counted(ties, 'other')}"
-        table = settings_table(shown, first=first, asked=asked)
-        note = "; ".join(filter(None, (table.attrs["title"], equal, table.attrs["note"])))
-        table.attrs.update(title=title, note=note)
-        return table
-
-    def shares(name: str, asked: Asked, trials: pd.DataFrame) -> pd.DataFrame | None:
-        return importance(name, ranking(trials, goal_of(asked.goal, trials)), asked.varied)
-
     tables = []
     for source in listed:
-        title = f"Settings of {source.name}"
         trials = with_variables(every[every["trial_id"].isin(source.trial_ids)], source.variables)
         if len(trials):
-            asked = NOTHING if source.space is None else asked_by(source.space)
-            tables.append((source.name, attempted(title, functools.partial(made, title, asked, trials))))
-            explained = attempted(f"Importance in {source.name}", functools.partial(shares, source.name, asked, trials))
-            tables += [] if explained is None else [(source.name, explained)]
+            made = attempted(f"Settings of {source.name}", functools.partial(_of_source, source, trials))
+            tables += [(source.name, each) for each in (made if isinstance(made, list) else [made])]
     return tables
+
+
+def _of_source(source: Source, trials: pd.DataFrame) -> list[pd.DataFrame]:
+    """The settings of a sweep or space, best first if it asks for a goal, and what its entries explain, if anything."""
+    asked = NOTHING if source.space is None else asked_by(source.space)
+    goal, shown, notes = goal_of(asked.goal, trials), settings(trials), []
+    ranked = ranking(trials, goal)
+    if asked.goal:
+        shown = best_first(shown, goal)
+        notes = [f"the best by {goal.text()} is equal to {counted(ranked.ties, 'other')}"] * bool(ranked.ties)
+    table = settings_table(shown, first=goal.metric if asked.goal else "", asked=asked)
+    note = "; ".join(filter(None, (table.attrs["title"], *notes, table.attrs["note"])))
+    table.attrs.update(title=f"Settings of {source.name}", note=note)
+    explained = importance(source.name, ranked, asked.varied)
+    return [table] if explained is None else [table, explained]

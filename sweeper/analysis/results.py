@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,14 +27,13 @@ from sweeper.store.store import CURVES, TRIALS, Store
 from sweeper.trial import plugins
 from sweeper.trial.columns import METRICS
 from sweeper.trial.entry_names import LEADING, column_name, decoded, entries, is_number
-from sweeper.trial.kinds import Goal, KindTables, declared_with, kind_with
+from sweeper.trial.kinds import Goal, KindTables, declared_with
 from sweeper.trial.record import canonical
 from sweeper.trial.trial import Trial, numerics_version, plugin_version, traits_of, trial_id
 
-if TYPE_CHECKING:
-    from sweeper.training.kind import Kind
-
 CACHED = 2**14  # largest number of tasks that are cached, and of values of an outcome that are not rounded
+
+NO_SWEEP = "no sweep"  # in the place of a name, of trials that the latest start of no sweep planned
 
 
 def current(rows: pa.Table) -> pa.Table:
@@ -125,12 +124,6 @@ def column(values: Sequence[Any]) -> pa.Array:
 def tables_of_row(spec: str) -> KindTables:
     """What tables show of trials of this specification."""
     return declared_with(from_json(spec)).tables
-
-
-@functools.lru_cache(CACHED)
-def kind_of_row(spec: str) -> "Kind[Any]":
-    """The kind of a trial of this specification."""
-    return kind_with(from_json(spec))
 
 
 def specs_of_tasks(trials: pd.DataFrame) -> list[str]:

@@ -109,20 +109,20 @@ def _attempt(sql: str, store: Store, fetched: Callable[[_Answer], FetchedT]) -> 
         tempfile.TemporaryDirectory(prefix="sweeper-query-", ignore_cleanup_errors=True) as folder,
         duckdb.connect(config={"temp_directory": folder}) as connection,
     ):
-        for name, view in VIEWS.items():
-            # A view that the text does not name is not used, and may take seconds to make.
-            used = re.search(rf"\b{name}\b", sql, re.IGNORECASE) is not None
-            if used and name == "outcomes":
-                _make_outcomes(store, connection)
-            else:
-                connection.register(name, view.rows(store) if used else view.schema.empty_table())
-        connection.execute(f"create macro {STANDARD_ERROR}")
-        connection.execute(
-            f"SET TimeZone='UTC'; SET allowed_directories=[{_text(folder)}]; SET enable_external_access=false; "
-            "SET python_enable_replacements=false; SET lock_configuration=true"
-        )
 
         def work() -> FetchedT:
+            for name, view in VIEWS.items():
+                # A view that the text does not name is not used, and may take seconds to make.
+                used = re.search(rf"\b{name}\b", sql, re.IGNORECASE) is not None
+                if used and name == "outcomes":
+                    _make_outcomes(store, connection)
+                else:
+                    connection.register(name, view.rows(store) if used else view.schema.empty_table())
+            connection.execute(f"create macro {STANDARD_ERROR}")
+            connection.execute(
+                f"SET TimeZone='UTC'; SET allowed_directories=[{_text(folder)}]; SET enable_external_access=false; "
+                "SET python_enable_replacements=false; SET lock_configuration=true"
+            )
             try:
                 relation = connection.sql(sql)
                 if relation is None:
@@ -131,7 +131,8 @@ def _attempt(sql: str, store: Store, fetched: Callable[[_Answer], FetchedT]) -> 
             except duckdb.Error as error:
                 raise QueryError(str(error)) from error
 
-        # Python answers Ctrl-C between two of its own instructions, so the database works in a thread of its own.
+        # Python answers Ctrl-C between two of its own instructions, and loses the exception in imports of C code and in
+        # callbacks of the garbage collector. So views are made, and the database works, in a thread of their own.
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             try:
                 return pool.submit(work).result()

@@ -42,7 +42,7 @@ def overview(
         start = records[-1].provenance
         rows.append(
             {"sweep": name, "planned": len(records[-1].trial_ids), **{state: counts[state] for state in STATES}}
-            | {"starts": len(records), "last start": moment(start.captured)}
+            | {"starts": len(records), "last start": datetime.datetime.fromisoformat(start.captured)}
             | {"commit": revision_text(start.commit, start.dirty)}
         )
     formats = {"last start": "moment", "commit": "code", "notes": "long"}
@@ -55,17 +55,9 @@ def annotation_columns(annotations: Iterable[Annotations | None]) -> dict[str, p
     every = [each or NO_ANNOTATIONS for each in annotations]
     columns = {
         "tags": pd.Series([", ".join(each.tags) for each in every], dtype=object),
-        "notes": pd.Series(["\n".join(each.texts) or None for each in every], dtype=object),
+        "notes": pd.Series(["\n".join(each.notes) or None for each in every], dtype=object),
     }
     return {head: cells for head, cells in columns.items() if cells.any()}
-
-
-def moment(text: str) -> datetime.datetime | str:
-    """The moment that a text spells; a text that spells none as it is."""
-    try:
-        return datetime.datetime.fromisoformat(text)
-    except ValueError:
-        return text
 
 
 def remarks(store: Store, starts: Mapping[str, Sequence[SweepRecord]], rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -55,7 +55,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "speed": "{:,.4g}".format,
     "per cent": lambda share: f"{100 * share:.1f} %",
     "seconds": duration,
-    "moment": lambda moment: f"{minute(moment)} UTC" if isinstance(moment, datetime.datetime) else str(moment),
+    "moment": lambda moment: f"{minute(moment)} UTC",
 }
 """How the values of a column are written; the empty name is the format of a column without any.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from sweeper.analysis.recorded_spaces import has_halving, recorded_space
+from sweeper.analysis.recorded_spaces import asked_of, recorded_space
 from sweeper.analysis.results import column, current, evaluations_of, named
 from sweeper.store.annotations import NO_ANNOTATIONS, read_annotations
 from sweeper.store.store import CURVES, OUTCOMES, TRIALS, Store, SweepRecord
@@ -29,7 +29,7 @@ def annotated(store: Store, rows: pa.Table) -> pa.Table:
     """Named rows of trials with two further columns, the lists of the tags and notes of each trial."""
     of_trials = read_annotations(store.files).trials
     every = [of_trials.get(trial_id, NO_ANNOTATIONS) for trial_id in rows["trial_id"].to_pylist()]
-    lists = {"tags": [each.tags for each in every], "notes": [each.texts for each in every]}
+    lists = {"tags": [each.tags for each in every], "notes": [each.notes for each in every]}
     for name, values in lists.items():
         rows = rows.append_column(name, pa.array(values, TEXTS))
     return rows
@@ -63,7 +63,7 @@ def sweeps(store: Store) -> pa.Table:
         for trial_id in record.trial_ids:
             search = number_of.get(trial_id)
             winner = None if search is None else trial_id in won
-            rows.append((name, trial_id, search, winner, of_sweep.tags, of_sweep.texts))
+            rows.append((name, trial_id, search, winner, of_sweep.tags, of_sweep.notes))
             variables.append(record.variables.get(trial_id, {}))
     table = pa.Table.from_pylist([dict(zip(SWEEPS.names, row, strict=True)) for row in rows], SWEEPS)
     for path in dict.fromkeys(path for own in variables for path in own):
@@ -73,7 +73,7 @@ def sweeps(store: Store) -> pa.Table:
 
 def _searches(record: SweepRecord, store: Store) -> tuple[dict[str, int], frozenset[str]]:
     """The number of the search of every trial of a successive halving, and the winners."""
-    space = recorded_space(record, store) if has_halving(record) else None  # to expand a large space takes seconds
+    space = recorded_space(record, store) if asked_of(record).halves else None  # to expand a large space takes seconds
     if space is None:
         return {}, frozenset()
     from sweeper.packs.halving import searches_of, winners_of  # imports JAX

@@ -260,12 +260,12 @@ def plot(
 ) -> None:
     """Draw any two columns of the store against each other."""
     from sweeper.analysis.figures import style
-    from sweeper.analysis.plotting import PlotError, plotted
+    from sweeper.analysis.plotting import plotted
 
     with opened(results) as store:
         figure, remarks = plotted(store, x, y, split, where, rows, logx=logx, logy=logy, points=points)
         if out.suffix.lstrip(".") not in figure.canvas.get_supported_filetypes():
-            raise PlotError(f"{out}: a picture ends in .png, .pdf or .svg")
+            raise UserError(f"{out}: a picture ends in .png, .pdf or .svg")
         with style.settings(), writing(out):
             figure.savefig(out)
         for line in (*remarks, f"figure: {out}"):

@@ -29,9 +29,9 @@ import functools
 import gc
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -60,10 +60,7 @@ def run(
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again.")] = False,
     recompute_other_code: Annotated[
         bool,
-        typer.Option(
-            "--recompute-other-code",
-            help="Compute rows again that are of other code.",
-        ),
+        typer.Option("--recompute-other-code", help="Compute rows again that are of other code."),
     ] = False,
     concurrency: Concurrency = None,
     trial: Annotated[
@@ -76,35 +73,26 @@ def run(
     # counts on it, so commands that ask in SQL wait for it.)
     atexit.register(gc.freeze)
 
-    started = functools.partial(
-        start,
-        space,
-        results,
-        overrides=overrides or (),
-        address=address,
-        dry_run=dry_run,
-        retry_failed=retry_failed,
-        recompute_other_code=recompute_other_code,
-        concurrency=concurrency,
-        trial=trial,
-    )
-    raise typer.Exit(exit_code(started))
+    again = {"retry_failed": retry_failed, "recompute_other_code": recompute_other_code}
+    where = {"address": address, "concurrency": concurrency}
+    started = functools.partial(start, space, results, overrides=overrides or (), dry_run=dry_run, trial=trial)
+    raise typer.Exit(exit_code(functools.partial(started, again=again, where=where)))
 
 
 def start(
     space: Path,
     results: str,
     interruption: Interruption,
-    *,
     overrides: Sequence[str] = (),
-    address: str | None = None,
     dry_run: bool = False,
-    retry_failed: bool = False,
-    recompute_other_code: bool = False,
-    concurrency: int | None = None,
     trial: str | None = None,
+    again: Mapping[str, bool] = {},
+    where: Mapping[str, Any] = {},
 ) -> int:
-    """Plan, train and tell; returns the exit code. While no pack runs, a signal raises KeyboardInterrupt."""
+    """Plan, train and tell; returns the exit code. While no pack runs, a signal raises KeyboardInterrupt.
+
+    `again` are options of `sweeper.plan`, `where` those of `sweeper.train`.
+    """
     # Jax, Ray and the rest take seconds to import, in which Ctrl-C must be understood already.
     with doing("importing"), _uncollected():
         import jax
@@ -127,25 +115,19 @@ def start(
             from sweeper.sweeps.training import train_one
 
             return 0 if train_one(spec, store, trial, output) else 1
-        plan = unchecked_plan(
-            spec,
-            results,
-            retry_failed=retry_failed,
-            recompute_other_code=recompute_other_code,
-            command=provenance.command_line(sys.argv),
-        )
+        plan = unchecked_plan(spec, results, command=provenance.command_line(sys.argv), **again)
         output.say(str(plan))
         plan.check()
         from sweeper.sweeps.training import rehearse, train_plan  # with pandas; the plan is told before
 
         if dry_run:
-            rehearse(plan, address)
+            rehearse(plan, where.get("address"))
             output.say(f"  cost: {plan.cost()}")
             return 0
         from sweeper.training import compilation
 
         compilation.keep_on_this_machine()
-        result = train_plan(plan, address=address, concurrency=concurrency, interruption=interruption, output=output)
+        result = train_plan(plan, interruption=interruption, output=output, **where)
         result.tell(output, result.draw())
         if not (result.complete or result.goal_reached):
             return 1

@@ -58,8 +58,8 @@ def running_cluster(address: str | None) -> str | None:
     except Exception as error:  # Ray raises whatever the socket library does on a name it cannot resolve
         if variable or address not in (None, "auto"):
             raise LaunchError(f"no Ray cluster answers at {place}: {error}") from error
-    if address == "auto":
-        raise LaunchError("there is no running Ray cluster on this machine")
+    if "auto" in (address, variable):
+        raise LaunchError(f"Ray address {place}: there is no running cluster on this machine")
     return None
 
 

@@ -60,8 +60,10 @@ def address_of_cluster(address: str | None) -> str | None:
     Whether the cluster answers is not asked: `ray.init` connects at once, also to the private cluster of another
     driver, and waits a minute for a cluster that is gone.
     """
-    address = None if address == "auto" else address
-    return services.canonicalize_bootstrap_address(address)  # pyright: ignore[reportArgumentType] - None is allowed
+    # By "auto" Ray means any cluster whose processes it finds, also the private one of another driver.
+    with variables({"RAY_ADDRESS": ""} if os.environ.get("RAY_ADDRESS") == "auto" else {}):
+        named: Any = None if address == "auto" else address
+        return services.canonicalize_bootstrap_address(named)
 
 
 @contextlib.contextmanager

@@ -59,9 +59,7 @@ def _file_text(path: Path) -> str:
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
         raise Refused(Problem("", f"there is no such file{did_you_mean(_nearest_space(path))}")) from None
-    except OSError as error:
-        raise Refused(Problem("", f"cannot be read: {error.strerror}")) from None
-    except ValueError as error:  # no UTF-8
+    except (OSError, ValueError) as error:  # which is no UTF-8
         raise Refused(Problem("", f"cannot be read: {error}")) from None
 
 

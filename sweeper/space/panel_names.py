@@ -5,7 +5,7 @@ other names are known once evaluation and step are traced (`trial_names`), as a 
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from sweeper.messages import did_you_mean, nearest_name
@@ -31,16 +31,10 @@ def wrong_names(spec: SweepSpec, traced: bool) -> Iterator[Problem]:
     panels = descendant(spec.document, ("panels",))
     for number, panel in enumerate(spec.panels):
         for location, name, source in _asked(panel):
-            known, unknown = list[str](), True
-            sources, complete = _sources(spec, source, traced)
-            for ask in sources:
-                known += (found := list(ask()))
-                unknown = not _has(found, name, source)
-                if not unknown:
-                    break
-            if unknown and complete:
-                at = descendant(panels, (number, *location))
-                yield at.problem(f"no trial has {shown(name)}{did_you_mean(nearest_name(name, known))}")
+            declared = source == "column" and all(kind_of(trial).DIRECTIONS_OF_ALL for trial in spec.names.trials)
+            if (traced or declared) and not any(_alike(name, known, source) for known in _known(spec, source, traced)):
+                nearest = did_you_mean(nearest_name(name, _known(spec, source, traced)))
+                yield descendant(panels, (number, *location)).problem(f"no trial has {shown(name)}{nearest}")
 
 
 def _asked(panel: Panel) -> Iterator[tuple[Location, str, str]]:
@@ -59,37 +53,27 @@ def _asked(panel: Panel) -> Iterator[tuple[Location, str, str]]:
     yield from ((location, name, "column") for location, name in columns if name)
 
 
-def _has(known: Sequence[str], name: str, source: str) -> bool:
-    """Whether a name is known, or a statistic of a known quantity."""
+def _alike(name: str, known: str, source: str) -> bool:
+    """Whether a name is a known one, or a statistic of the same quantity."""
     meant = column_name(name) if source == "column" else name
-    return meant in known or metric_named(name).quantity in {metric_named(each).quantity for each in known}
+    return meant == known or metric_named(name).quantity == metric_named(known).quantity
 
 
-def _sources(spec: SweepSpec, source: str, traced: bool) -> tuple[list[Callable[[], Iterable[str]]], bool]:
-    """What gives the names of a source, the cheap ones first, and whether these are all names."""
-    names = spec.names
-
-    def columns() -> Iterator[str]:
-        yield from (*COLUMNS, *FURTHER)
-        yield from map(column_name, spec.entries)
-
-    def entries() -> Iterator[str]:
-        return (column_name(path) for trial in spec.probes() for path in entries_of(canonical(trial)))
-
-    def declared() -> Iterator[str]:
-        for trial in names.trials:
-            yield from kind_of(trial).directions(trial)
-            yield from trial.DECLARED.tables.of_trials(traits_of(json.dumps(canonical(trial))), ())
-
-    match source:
-        case "outcome":
-            return [lambda: METRICS, *[lambda: names.outcomes] * traced], traced
-        case "curve":
-            return [
-                lambda: ["train_loss"],
-                declared,
-                *[lambda: names.training_curves, lambda: names.metrics] * traced,
-            ], traced
-        case _:
-            every_declared = all(kind_of(trial).DIRECTIONS_OF_ALL for trial in names.trials)
-            return [columns, entries, declared, *[lambda: names.metrics] * traced], traced or every_declared
+def _known(spec: SweepSpec, source: str, traced: bool) -> Iterator[str]:
+    """The names of a source; those that cost something are made when they are asked for."""
+    if source == "outcome":
+        yield from METRICS
+        yield from spec.names.outcomes if traced else ()
+        return
+    if source == "curve":
+        yield "train_loss"
+    else:
+        yield from (*COLUMNS, *FURTHER, *map(column_name, spec.entries))
+        for trial in spec.probes():
+            yield from map(column_name, entries_of(canonical(trial)))
+    for trial in spec.names.trials:
+        yield from kind_of(trial).directions(trial)
+        yield from trial.DECLARED.tables.of_trials(traits_of(json.dumps(canonical(trial))), ())
+    if traced:
+        yield from spec.names.training_curves if source == "curve" else ()
+        yield from spec.names.metrics

@@ -215,7 +215,7 @@ def _illegal_values(tree: Node, exclusions: Sequence[Node], root: Node) -> list[
     Values that meet only in probes that are left out are checked when the space is expanded.
     """
     settings = Settings(tree, exclusions)
-    trials = [trial for _, _, trial in settings.trials([holes.probes(tree)])]
+    trials = [trial for _, trial in settings.trials([holes.probes(tree)])]
     return settings.problems or [problem for trial in trials for problem in too_large(trial, root)]
 
 

@@ -4,6 +4,7 @@ A setting is a tree of variables and trial without holes. Its formulas get their
 and pydantic validates its trial.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -40,14 +41,12 @@ class Settings:
         self._has_formulas = bool(formulas.formulas_in(tree))
         self._made: dict[str, Trial] = {}  # a trial of each setting that was validated, by the text of the setting
 
-    def trials(
-        self, drawn: Iterable[Iterable[Node]], failures: float = MAX_FAILURES
-    ) -> Iterator[tuple[int, Node, Trial]]:
-        """Each setting with its trial and the number of its draw, but for those left out and those with mistakes.
+    def trials(self, drawn: Iterable[Iterable[Node]], failures: float = MAX_FAILURES) -> Iterator[tuple[Node, Trial]]:
+        """Each setting with its trial, but for those left out and those with mistakes.
 
         After more problems than `failures` no more settings are taken.
         """
-        for number, tree in ((number, tree) for number, trees in enumerate(drawn) for tree in trees):
+        for tree in itertools.chain.from_iterable(drawn):
             if len(self.problems) > failures:
                 return
             self.count += 1
@@ -67,7 +66,7 @@ class Settings:
             except ValidationError as error:
                 self.problems += validation_messages.problems_of(error, trial, record_of(trial.value))
             else:
-                yield number, setting, made
+                yield setting, made
 
     def _trial(self, data: dict[str, Any]) -> Trial:
         """The trial of plain data; the training seeds of a setting differ in a number, and are validated once."""

@@ -8,9 +8,8 @@ value names its place in the author's file.
 import functools
 import itertools
 import math
-import operator
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,14 @@ from typing import Any
 from sweeper.messages import counted, inflected
 from sweeper.panels.panel import Panel
 from sweeper.space import holes
-from sweeper.space.holes import Choice, Hole
+from sweeper.space.holes import Choice
 from sweeper.space.limits import Limits
 from sweeper.space.problems import Problem, SearchSpaceError
 from sweeper.space.resources import ACCELERATOR_LANES, LANES_TOGETHER, Resources
 from sweeper.space.search_methods import Search, Setting
 from sweeper.space.settings import Settings
 from sweeper.space.trial_names import TrialNames
+from sweeper.space.varied_entries import varied_entries
 from sweeper.space.yaml_tree import Node, joined, plain
 from sweeper.trial.record import canonical
 from sweeper.trial.start_from import StartError, starts_in
@@ -39,7 +39,6 @@ class Expansion:
     trial_ids: tuple[str, ...]
     settings: int  # before equal ones were merged and others left out
     left_out: Mapping[str, int] = field(default_factory=dict)  # settings, by the first condition that leaves them out
-    examples: Sequence[Trial] = ()  # the first trial of each setting that was drawn
     # Values of variables by their paths, such as `variables.x`, of each trial by id; empty of a space without any
     variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -65,16 +64,16 @@ class Expansion:
         return ", ".join([*parts, counted(len(self.trials), "trial")])
 
 
-def _entries(node: Node, path: str, is_open: bool) -> Iterator[tuple[str, bool]]:
-    """The entries of a tree with holes, and whether they are left open; a choice among records leaves theirs open."""
+def _written(node: Node, path: str = "") -> Iterator[str]:
+    """The dotted path of every entry of a tree with holes, also of those that only some records of a choice have."""
     if isinstance(node.value, dict):
         for key, entry in node.value.items():
-            yield from _entries(entry, joined(path, key), is_open)
+            yield from _written(entry, joined(path, key))
     elif isinstance(node.value, Choice) and any(isinstance(option.value, dict) for option in node.value.entries):
         for option in node.value.entries:
-            yield from _entries(option, path, True)
+            yield from _written(option, path)
     else:
-        yield path, is_open or isinstance(node.value, Hole)
+        yield path.removeprefix("trial.")
 
 
 def _without_store(trial: Trial) -> Trial:
@@ -113,7 +112,7 @@ class SweepSpec:
         """Trials that together have every value of every axis."""
         # A probe with a mistake is a combination that the space leaves out; there may be any number of them.
         probes = Settings(self.tree).trials([holes.probes(self.tree)], failures=math.inf)
-        return map(self._known, (trial for _, _, trial in probes))
+        return map(self._known, (trial for _, trial in probes))
 
     def _known(self, trial: Trial) -> Trial:
         """The trial as `found`, or as it is where nothing is found, such as without a store."""
@@ -146,9 +145,8 @@ class SweepSpec:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """What the file says of its trials, by dotted path: entries left open, and then the others that it writes."""
-        found = sorted(_entries(self.tree, "", False), key=operator.itemgetter(1), reverse=True)
-        return tuple(dict.fromkeys(path.removeprefix("trial.") for path, _ in found))
+        """What the file says of its trials, by dotted path: entries that it varies, and then the others written."""
+        return tuple(dict.fromkeys([*varied_entries(self.tree), *_written(self.tree)]))
 
     def expand(self) -> Expansion:
         """All trials of a search; a `ValueError` if it adapts, so that its settings are not known before it runs.
@@ -176,10 +174,8 @@ class SweepSpec:
     def _expansion(self, drawn: Iterable[Iterable[Node]]) -> Expansion:
         settings = Settings(self.tree, self.exclusions, self.found)
         trials: dict[str, Trial] = {}
-        examples: dict[int, Trial] = {}
         variables: dict[str, Mapping[str, Any]] = {}
-        for number, setting, trial in settings.trials(drawn):
-            examples.setdefault(number, trial)
+        for setting, trial in settings.trials(drawn):
             key, named = trial_id(trial), plain(setting.value["variables"])
             if key not in trials and named:
                 variables[key] = dict(leaf_values(canonical(named), "variables."))
@@ -187,7 +183,7 @@ class SweepSpec:
         if settings.problems:
             raise SearchSpaceError(str(self.path), settings.problems)
         found = tuple(trials.values())
-        return Expansion(found, tuple(trials), settings.count, settings.left_out, tuple(examples.values()), variables)
+        return Expansion(found, tuple(trials), settings.count, settings.left_out, variables)
 
 
 def remarks(trials: Collection[Trial], search: Search) -> list[str]:

@@ -27,7 +27,6 @@ class TrialNames:
         for trial in every:
             first_of_kind.setdefault(tuple(getattr(trial, part).name for part in trial.DECLARED.parts), trial)
         self.trials = list(first_of_kind.values())  # one of every combination of plug-ins and optimiser
-        self.tasks = list(dict.fromkeys(trial.folder.task for trial in self.trials))
 
     @property
     def curves_known(self) -> bool:

@@ -26,11 +26,6 @@ _HABITS = (
 )
 """Spellings of Hydra, as patterns of a text that fits no field, and what is written here instead."""
 
-_KEYS = {"values": "choice: [a, b]", "grid_search": "choice: [a, b]", "value": "the value alone"} | dict.fromkeys(
-    ("min", "max", "distribution"), "uniform, log_uniform or int: [min, max]"
-)
-"""Keys of a parameter of W&B or Ray Tune, and what is written here instead."""
-
 
 def problems_of(error: ValidationError, node: Node, record: type[BaseModel]) -> list[Problem]:
     """The problems of the tree `node`, whose data pydantic has refused as a record."""
@@ -109,8 +104,6 @@ def _hole_meant(value: Any, location: Sequence[Any], record: type[BaseModel]) ->
     if not isinstance(value, dict) or not value or not issubclass(record, Trial):
         return ""
     key = next(iter(value))
-    if key in _KEYS:
-        return f"; {shown(key)} opens no hole; write {_KEYS[key]}"
     return f"; {shown(key)} opens no hole{instead(key, OPENING.get(location[-1], RESERVED))}"
 
 

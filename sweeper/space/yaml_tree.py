@@ -284,18 +284,12 @@ def overridden(root: Node, override: str) -> Node:
         if not remaining:
             return value
         step, rest = remaining[0], remaining[1:]
-        at = replace(node, where=override)
         match node.value, step:
             case dict() as entries, str():
                 below = entries.get(step, Node({}, joined(node.path, step), override))
                 return replace(node, value={**entries, step: written(below, rest)})
-            case list() as items, int():
-                if step >= len(items):
-                    raise at.refusal(f"there is no entry [{step}]; the list has {len(items)}")
+            case list() as items, int() if step < len(items):
                 return replace(node, value=[*items[:step], written(items[step], rest), *items[step + 1 :]])
-            case content, str():
-                raise at.refusal(f"cannot set '{step}' in it: it is {shown(content)}, no mapping")
-            case content, _:
-                raise at.refusal(f"cannot set entry [{step}] of it: it is {shown(content)}, no list")
+        raise replace(node, where=override).refusal(f"has no entry {path_of([step])}: it is {shown(node.value)}")
 
     return written(root, steps)

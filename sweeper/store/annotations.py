@@ -45,14 +45,10 @@ class Annotation(BaseModel):
 
 
 class Annotations(NamedTuple):
-    """What a sweep or a trial has: tags in alphabetical order, and moment and text of each note, the oldest first."""
+    """What a sweep or a trial has: tags in alphabetical order, and notes, the oldest first."""
 
     tags: tuple[str, ...] = ()
-    notes: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def texts(self) -> list[str]:
-        return [text for _, text in self.notes]
+    notes: tuple[str, ...] = ()
 
 
 NO_ANNOTATIONS = Annotations()
@@ -79,7 +75,7 @@ def read_annotations(files: DurableFiles) -> AllAnnotations:
 def _united(annotations: Sequence[Annotation]) -> Annotations:
     tags = {annotation.tag for annotation in annotations if annotation.tag}
     notes = {(annotation.made, annotation.note) for annotation in annotations if annotation.note}
-    return Annotations(tuple(sorted(tags)), tuple(sorted(notes)))
+    return Annotations(tuple(sorted(tags)), tuple(text for _, text in sorted(notes)))
 
 
 def annotate(

@@ -23,8 +23,7 @@ from sweeper.trial.provenance import Provenance, without_folders
 
 logger = logging.getLogger(__name__)
 
-_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
-_START = re.compile(rf"sweeps/({_NAME.pattern})/(\d{{6,}})-[0-9a-f]{{8}}\.json", re.ASCII)
+_START = re.compile(r"sweeps/([A-Za-z0-9_][\w.-]*)/(\d{6,})-[0-9a-f]{8}\.json", re.ASCII)
 
 
 class SweepRecord(BaseModel):
@@ -39,12 +38,6 @@ class SweepRecord(BaseModel):
     # Values of the space's variables by their paths, of each trial by id; empty of a space without any
     variables: Mapping[str, Mapping[str, Any]] = {}
     provenance: Provenance  # commit, command and time of the start
-
-
-def check_name(name: str) -> None:
-    """Refuse a name that cannot be the name of a folder below `sweeps/`, with a `StoreError`."""
-    if not _NAME.fullmatch(name):
-        raise StoreError(f"{name!r} cannot name a sweep: letters, digits, '_', '-' and '.' only")
 
 
 def unknown_sweep(name: str, known: Iterable[str]) -> StoreError:
@@ -78,15 +71,12 @@ def latest_starts(files: DurableFiles, names: Collection[str] = ()) -> dict[str,
         starts = (start for path in reversed(paths[name]) for start in _starts(files, [path], strict=False))
         return next(starts, None)
 
-    wanted = list(names or paths)
-    for name in names:
-        if name not in paths:
-            raise unknown_sweep(name, paths)
+    wanted = [name for name in names or paths if name in paths]
     found = zip(wanted, in_threads(latest, wanted), strict=True)
     latest_of = {name: start for name, start in found if start is not None}
     for name in names:
         if name not in latest_of:
-            raise unknown_sweep(name, latest_of)
+            raise unknown_sweep(name, latest_of if name in paths else paths)
     return latest_of
 
 
@@ -133,7 +123,6 @@ def write_record(files: DurableFiles, record: SweepRecord) -> None:
 
     The latest start, recorded again with more trials, as an adaptive search does, stays one start.
     """
-    check_name(record.name)
     command = without_folders(record.provenance.command)
     record = record.model_copy(update={"provenance": record.provenance.model_copy(update={"command": command})})
     paths = start_files(files, record.name)

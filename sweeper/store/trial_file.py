@@ -39,9 +39,6 @@ from sweeper.trial.trial import Trial, trial_id
 
 LARGEST_NETWORK = 2**30  # bytes of the largest network that is kept
 
-MOST_NAMES, LONGEST_NAME = 1000, 200
-"""Most metrics, curves or outcomes of a trial, and characters of a name."""
-
 _KEYS = ["outcomes.key_value.key", "curves.key_value.key", "metrics.key_value.key"]
 _METRIC = "metrics.key_value.value"
 _JSON = ["spec", "extra_metrics", "versions"]
@@ -90,11 +87,7 @@ class TrialResult:
 
 
 def trial_file(result: TrialResult) -> tuple[TrialSeal, bytes]:
-    """The file of a result, and its seal; a `ValueError` about a network, or names, that cannot be kept."""
-    named = {"metrics": result.metrics, "outcomes": result.outcomes or ()}
-    named["curves"] = dict.fromkeys(name for _, name, _ in result.curves)
-    for what, names in named.items():
-        _check_names(names, what)
+    """The file of a result, and its seal; a `ValueError` about a network that cannot be kept."""
     if result.of is not None:
         return _evaluation(result, result.of)
     trial, key = result.trial, trial_id(result.trial)
@@ -110,14 +103,6 @@ def trial_file(result: TrialResult) -> tuple[TrialSeal, bytes]:
         network=None if network is None else network_digest(network),
     )
     return seal, sealed_row(seal, _row(key, result), _curves(result.curves), outcomes, network)
-
-
-def _check_names(names: Collection[str], what: str) -> None:
-    if len(names) > MOST_NAMES:
-        raise ValueError(f"has {len(names):,} {what}; a trial may have {MOST_NAMES:,}")
-    for name in names:
-        if not name.strip() or len(name) > LONGEST_NAME:
-            raise ValueError(f"has {what} called {name[:20]!r}, a name of {len(name):,} characters")
 
 
 def _evaluation(result: TrialResult, of: TrialSeal) -> tuple[TrialSeal, bytes]:

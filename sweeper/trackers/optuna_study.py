@@ -9,7 +9,6 @@ PRUNED one that was stopped early. A setting that has fewer, as a training seed 
 mean over the others would reward it for its failures.
 """
 
-import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -130,14 +129,5 @@ def _distribution(values: list[Any], varied: Varied) -> BaseDistribution:
 
 
 def _plain(values: list[Any]) -> list[Any]:
-    """The values of a parameter as a choice of Optuna can hold them, different ones different.
-
-    To Optuna `True` is 1, and a list is its text. Where both occur, all values are JSON.
-    """
-    kinds = {type(value) if value is None or isinstance(value, _SCALAR) else "list" for value in values}
-    if (bool in kinds and kinds & {int, float}) or ("list" in kinds and str in kinds):
-        return [json.dumps(value, default=str) for value in values]
-    return [value if value is None or isinstance(value, _SCALAR) else str(value) for value in values]
-
-
-_SCALAR = bool | int | float | str
+    """The values of a parameter as a choice of Optuna can hold them; a list is its text."""
+    return [value if isinstance(value, bool | int | float | str | None) else str(value) for value in values]

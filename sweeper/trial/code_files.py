@@ -45,7 +45,7 @@ NUMERICS = ("sweeper.training", "sweeper.packs.pack_training", "sweeper.trial.re
 
 NO_NUMERICS = (
     "sweeper.events", "sweeper.messages", "sweeper.packs", "sweeper.progress", "sweeper.store",
-    "sweeper.trial.code_files", "sweeper.trial.contract_checks", "sweeper.trial.experiment_declared",
+    "sweeper.trial.code_files", "sweeper.trial.contract_checks",
     "sweeper.trial.kinds", "sweeper.trial.loaded_code", "sweeper.trial.plugins", "sweeper.trial.remembered",
     *(
         f"{module.rpartition('.')[0]}.{name}" for module in _OF_KINDS

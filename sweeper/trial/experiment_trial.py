@@ -7,9 +7,8 @@ from jaxtyping import PRNGKeyArray
 from pydantic import Field, SerializeAsAny
 
 from sweeper.trial.experiment_contract import Experiment
-from sweeper.trial.experiment_declared import DECLARED
 from sweeper.trial.field_types import Count, Steps
-from sweeper.trial.kinds import Declared
+from sweeper.trial.kinds import DECLARED, Declared
 from sweeper.trial.record import Traced
 from sweeper.trial.start_from import AnyStart
 from sweeper.trial.trial import Folder, Trial, plugin_record

@@ -89,7 +89,7 @@ class Declared(NamedTuple):
 
 
 KINDS: Mapping[str, str] = {
-    "experiment": "sweeper.trial.experiment_declared", "task": "sweeper.learned_algorithms.declared",
+    "experiment": "sweeper.trial.kinds", "task": "sweeper.learned_algorithms.declared",
 }  # fmt: skip
 """The module that has the `DECLARED` of a kind, by the entry that only its trials have; the last is meant without one.
 
@@ -137,3 +137,26 @@ def _declared(entry: str) -> Declared:
 @functools.cache
 def _kind(entry: str) -> Any:
     return importlib.import_module(_declared(entry).module).KIND
+
+
+# Experiments
+
+
+class _ExperimentTables(KindTables):
+    """Traits of an experiment are its `metrics`."""
+
+    def goals(self, traits: Traits | None, measured: Collection[str]) -> Sequence[Goal]:
+        metrics: Mapping[str, Any] = {"loss": "min"} if traits is None else traits["metrics"]
+        return [Goal(*each) for each in metrics.items()]
+
+
+DECLARED = Declared(
+    module="sweeper.training.experiments",
+    tables=_ExperimentTables(),
+    parts={"experiment": "experiment"},
+    carried={"experiment.name": "task"},
+    leading=("experiment.name",),
+    label=("experiment.name",),
+    protocol="experiment",
+)
+"""What trials of experiments declare, the kind of the platform itself."""

@@ -6,8 +6,6 @@ left out.
 """
 
 import datetime
-import functools
-import hashlib
 import importlib
 import importlib.metadata
 import json
@@ -115,13 +113,3 @@ def _git_state(place: Path) -> tuple[str | None, bool | None]:
         said = ((isinstance(stderr, str) and stderr.strip()) or str(error)).splitlines()[0]
         logger.warning("rows will name no commit, because git does not read %s: %s", place, printable(said))
         return None, None
-
-
-@functools.cache
-def drawing_code(folder: Path) -> str:
-    """A digest of the Python files of a folder, and of the libraries that draw."""
-    libraries = [importlib.metadata.version(name) for name in ("matplotlib", "pandas", "numpy")]
-    digest = hashlib.blake2b(" ".join(libraries).encode(), digest_size=16)
-    for file in sorted(folder.rglob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()

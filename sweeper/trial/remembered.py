@@ -30,9 +30,6 @@ from sweeper.trial.project_files import stamp
 
 AnswerT = TypeVar("AnswerT")
 
-KEPT_SECONDS = 30 * 86400
-"""How long answers are kept that nobody adds to: every project, and every set of plug-ins, has a file of its own."""
-
 
 def remembered(ask: Callable[..., AnswerT]) -> Callable[..., AnswerT]:
     """A function of texts with answers of JSON, which are remembered. It is asked again after an exception."""
@@ -79,9 +76,6 @@ def _write(file: Path, stamps: dict[str, list[int]], answers: dict[str, Any], kn
         with contextlib.suppress(OSError):  # a full disk, or another process that removes the same
             new.write_text(json.dumps([stamps | imported, answers]))
             new.replace(file)
-            for other in file.parent.iterdir():
-                if other.stat().st_mtime < BEGAN - KEPT_SECONDS:
-                    other.unlink()
 
 
 def _hold(stamps: dict[str, list[int]]) -> bool:

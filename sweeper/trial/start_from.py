@@ -41,8 +41,6 @@ class StartFrom(Spec):
     @model_validator(mode="before")
     @classmethod
     def _named_by_id(cls, value: Any) -> Any:
-        if isinstance(value, int | float):
-            raise ValueError(f"the id of a trial is a text: write it in quotes, got the number {value}")
         return {"trial": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")

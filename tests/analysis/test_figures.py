@@ -8,7 +8,6 @@ import re
 from dataclasses import replace
 from types import MappingProxyType
 
-import matplotlib
 import numpy as np
 import pytest
 
@@ -16,7 +15,6 @@ from sweeper.analysis import figures
 from sweeper.analysis.comparison import Comparison, numbers, summary
 from sweeper.analysis.figures import FigureReport, drawing, selection, style
 from sweeper.analysis.figures.drawing import PUBLISHED_ONLY
-from sweeper.analysis.figures.histogram import MOST_COLUMNS
 from sweeper.panels.series import Best
 from tests.analysis.made_up_figures import (
     BOARD,
@@ -203,16 +201,6 @@ def test_a_scatter_has_a_point_for_each_trial():
     assert (words.labels(), "'task'" in words.notes[0].text) == ([], True)
 
 
-def test_a_value_axis_is_painted_in_its_unit_and_from_its_limit():
-    stored = results([trial(q=q, success=0.5, wall_seconds=60 * q, device="cpu", lanes=1) for q in (1.0, 3.0)])
-    y = {"unit": 60, "limits": [0, None], "label": "min"}
-    (axes,) = painted(drawing(curve(metric="wall_seconds", split="baseline", y=y), stored))
-    assert any(line.get_ydata().tolist() == [1.0, 3.0] for line in axes.lines)
-    low, high = axes.get_ylim()
-    assert low == 0
-    assert high > 3.05
-
-
 def crosses(axes):
     """Published values as they are painted: colour and place, in points."""
     return [
@@ -262,15 +250,6 @@ def test_missing_points_and_infinity_are_shown():
     heat = painted(drawing(panel(kind="heatmap", x="q", metric="success", split="baseline"), stored))
     (hatched,) = [patch for axes in heat for patch in axes.patches if patch.get_hatch()]
     assert hatched.get_x() == 4, "q = 16, without trials, is the fifth column"
-
-
-def test_a_heat_map_of_very_many_values_shows_some_and_says_so():
-    made = [trial(q=float(q), success=0.5) for q in range(100)]
-    found = results(made, {one["trial_id"]: np.array([0.0, 0.5, 1.0]) for one in made})
-    content = drawing(panel(kind="heatmap", x="q", metric="success", label="success", split="baseline"), found)
-    columns = content.columns()
-    assert (columns[0], columns[-1], len(columns)) == (0, 99, MOST_COLUMNS)
-    assert ["60", "100"] in [re.findall(r"\d+", remark) for remark in content.remarks()]
 
 
 # A grid world
@@ -396,13 +375,3 @@ def test_files_are_the_same_for_the_same_panels_in_any_order_and_no_half_of_them
     assert figures.draw_together([first, first], tmp_path) == ([], [])  # one figure of different trials
     alone = FigureReport("", stored, (), (), (), (drawing(one.model_copy(update={"figure": "6"}), stored),))
     assert figures.draw_together([alone, second], tmp_path) == ([], [])
-
-
-@pytest.mark.slow
-def test_figures_have_our_settings_whatever_those_of_the_user_are(tmp_path):
-    stored, one = results([trial(success=0.5)]), curve(split="baseline")
-    figures.draw(stored, [one], tmp_path / "plain")
-    with matplotlib.rc_context({"text.usetex": True, "axes.facecolor": "red", "lines.linewidth": 9}):
-        report = figures.draw(stored, [one], tmp_path / "odd")
-    assert report.notes == ()
-    assert (tmp_path / "plain" / "P.png").read_bytes() == (tmp_path / "odd" / "P.png").read_bytes()

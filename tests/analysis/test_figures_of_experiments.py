@@ -40,21 +40,6 @@ def test_names_of_metrics_give_labels_and_say_where_a_mean_describes_no_training
     assert labels(content) == ["all", "average", "5th percentile"]
 
 
-@pytest.mark.parametrize("kind", ["experiment", "task"])
-def test_a_metric_that_is_evaluated_while_a_trial_trains_is_of_no_batch(results, kind):
-    """Whatever the kind of trial."""
-
-    def curves(trial_ids):
-        rows = [(trial, 10, metric, 0.5) for trial in trial_ids for metric in ("train_loss", "accuracy")]
-        return pd.DataFrame(rows, columns=["trial_id", "step", "metric", "value"])
-
-    trials = results.trials.assign(train_loss=0.5, spec=results.trials["spec"].str.replace("experiment", kind))
-    for metric, of_batches in (("train_loss", True), ("accuracy", False)):
-        history = panel(kind="history", metric=metric, series=[{"label": "all"}])
-        remarks = drawing(history, Results(trials, results.outcomes, curves)).remarks()
-        assert ("on training batches" in remarks) == of_batches
-
-
 @pytest.mark.parametrize(
     ("values", "said"),
     [(([8], [8, 16]), ["[8, 16]", "[8]"]), ((False, True), ["false", "true"]), (("a", 2.0), ["2", "a"])],

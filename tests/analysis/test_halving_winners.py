@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from sweeper.analysis import halving_winners, ranking, report_sources, sql
+from sweeper.analysis import halving_winners, ranking, ready_questions, report_sources, sql
 from sweeper.analysis.best_setting import ending
 from sweeper.analysis.results import Results
 from sweeper.space import search_space
@@ -65,6 +65,16 @@ def test_trials_of_other_sweeps_have_no_search(halved):
     _, store = halved
     plan(store, ["0" * 20], "grid", SPACE[: SPACE.index("search:")])
     assert sql.frame("select search from sweeps where sweep = 'grid'", store)["search"].isna().all()
+
+
+def test_the_winner_is_trained_again_with_seeds_that_no_start_had(ended_search, tmp_path):
+    space, store = ended_search[0], Store.open(tmp_path)
+    starts = space.expand().trials[:3]
+    for trial in starts:
+        store.commit(ended(trial, "finished" if trial.seed == 1 else "stopped"))
+    plan(store, space.expand().trial_ids, "basins", SPACE)
+    again = search_space.of_text("again.yaml", ready_questions.best_as_space(store, "basins"))
+    assert {trial.seed for trial in starts}.isdisjoint(trial.seed for trial in again.expand().trials)
 
 
 @pytest.fixture

@@ -129,3 +129,10 @@ def test_a_setting_with_a_failed_seed_is_in_no_share_and_no_value_of_the_study(s
 def test_two_settings_explain_nothing(searched):
     store = searched(lambda trial, *_: float(trial.experiment.points), text=SPACE.replace("240", "2"))
     assert len(best(store, "made")[0]) == 1
+
+
+def test_where_no_setting_has_a_rank_none_is_said_to_be_as_good_as_others(searched):
+    store = searched(distance, text=SPACE.replace("240", "2"), failed=range(4))
+    listed = sources(store, Results.of_store(store), [], ["made"], panels_needed=False)
+    ((_, table),) = settings_tables(store.trials(), listed)
+    assert "equal" not in table.attrs["note"]

@@ -19,9 +19,7 @@ from sweeper.analysis import page
 from sweeper.analysis.page import MAX_MESSAGE, failed_trials, trial_table, trials_of
 from sweeper.analysis.recorded_spaces import Asked
 from sweeper.analysis.report import ReportOptions, write_report
-from sweeper.store.annotations import annotate
 from sweeper.store.store import TRIALS, Store
-from sweeper.tables import table
 from sweeper.trial.kinds import Goal
 from tests.experiments.toy import TOY, project, toy_trial
 from tests.filled_stores import commit, swept
@@ -65,23 +63,6 @@ def test_nothing_is_executed_that_a_store_wrote(tmp_path):
     assert text.count("<script") == 1
     assert html.escape("<script>window.hit") in text
     assert re.findall(r'<[a-z][^>]* (?:src|href)=(?!"(?:data:|#))[^>]*', text) == []
-
-
-def test_characters_that_reorder_or_hide_text_are_spelt_out(tmp_path):
-    hidden = "\u202egnp.exe\u2066\u200b\x07\x9b\x1b[2J"
-    spelt = r"\u202egnp.exe\u2066\u200b\x07\x9b\x1b[2J"
-    provenance = PROVENANCE.model_copy(update={"command": hidden, "commit": hidden})
-    store = filled(
-        tmp_path / "store",
-        result({"seed": 1}, provenance=provenance, device=hidden),
-        failure({"seed": 2}, message=f"first\n{hidden}"),
-        text=f"# {hidden}\r\ntrial: {{}}\r\n",
-    )
-    annotate(store.files, "ours", note=hidden)
-    text = rendered(store, table([{hidden: hidden}], hidden, hidden))
-    assert [character for character in text if not character.isprintable() and character != "\n"] == []
-    assert text.count(spelt) >= 8
-    assert f"# {spelt}\ntrial: {{}}" in text, "lines stay lines"
 
 
 @pytest.mark.slow  # draws a figure

@@ -24,7 +24,6 @@ def test_a_text_of_a_store_stays_in_its_cell():
         ([1.0, None], "", "1, null"),
         ((1, 2), "", "[1, 2]"),
         (None, "count", ""),
-        ("no moment", "moment", "no moment"),
     ],
 )
 def test_a_format_says_how_a_value_is_written(value, form, text):

@@ -83,9 +83,9 @@ def test_published_numbers_are_compared_with_measured_ones_in_a_file(report):
     assert "2 published numbers, 1 measured, 0 missed" in output
     text = (folder / "comparison.md").read_text()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    assert rows[0] == ["sweep", "panel", "series", "metric", "x", "published", "measured", "seeds", "miss"]
-    assert rows[2] == ["ours", "average", "A_R", "success", "3", "80", "75", "2", ""]
-    assert rows[3] == ["ours", "average", "A_R", "success", "10", "90", "", "0", ""]
+    assert rows[0] == ["sweep", "panel", "series", "metric", "x", "published", "measured", "error", "seeds", "miss"]
+    assert rows[2] == ["ours", "average", "A_R", "success", "3", "80", "75", "5", "2", ""]
+    assert rows[3] == ["ours", "average", "A_R", "success", "10", "90", "", "", "0", ""]
     assert len(rows) == 4
 
 

@@ -26,6 +26,37 @@ def copy_checkout(folder: Path, *further: str) -> None:
         shutil.copytree(plugins.ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
 
 
+HELD = '''
+"""Colouring that says where it trains, and waits there."""
+
+import os
+import pathlib
+import socket
+import time
+from typing import Literal
+
+from tasks import coloring
+
+
+class Task(coloring.Task):
+    name: Literal["held"] = "held"
+
+    def losses(self, model, inputs, seeds):
+        if "SWEEPER_WORKER" not in os.environ:  # the start checks the task
+            return super().losses(model, inputs, seeds)
+        (pathlib.Path({training!r}) / socket.gethostname()).touch()
+        while {waits}:
+            time.sleep(0.05)
+        return super().losses(model, inputs, seeds)
+'''
+
+
+def write_held_task(checkout: Path, training: Path, waits: str) -> None:
+    """A task `held`, which leaves the name of each host in a folder, and waits there while the condition holds."""
+    training.mkdir()
+    (checkout / "tasks" / "held.py").write_text(HELD.format(training=str(training), waits=waits))
+
+
 class Command:
     """`python -m sweeper.run` in a session of its own, as a terminal would start it."""
 

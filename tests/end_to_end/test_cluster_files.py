@@ -27,7 +27,6 @@ from tests.end_to_end.sweep_process import until
 pytestmark = pytest.mark.slow
 
 LAUNCHER_FILES = ("cluster.yaml", "clusters/gcp.yaml", "clusters/local.yaml")
-CLOUD_FILES = LAUNCHER_FILES[:2]
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -41,35 +40,24 @@ def _accepted(config: dict[str, Any]) -> dict[str, Any]:
     return prepared
 
 
-def _provider_keys() -> set[str]:
-    schema = json.loads((Path(ray.__file__).parent / "autoscaler" / "ray-schema.json").read_text())
-    return set(schema["properties"]["provider"]["properties"])
-
-
-def _run_instances(node_config: dict[str, Any]) -> str:
-    """What EC2's model of `RunInstances` finds wrong."""
-    api = botocore.loaders.Loader().load_service_model("ec2", "service-2")
-    shape = botocore.model.ServiceModel(api).operation_model("RunInstances").input_shape
-    report = botocore.validate.ParamValidator().validate({"MinCount": 1, "MaxCount": 1} | node_config, shape)
-    return report.generate_report()
-
-
 @pytest.mark.parametrize("name", LAUNCHER_FILES)
 def test_ray_accepts_the_file(name):
     config = _read(name)
     prepared = _accepted(config)
-    assert set(config["provider"]) <= _provider_keys()
+    schema = json.loads((Path(ray.__file__).parent / "autoscaler" / "ray-schema.json").read_text())
+    assert config["provider"].keys() <= schema["properties"]["provider"]["properties"].keys()
     # No command of Ray's defaults is left; they would install the newest packages.
     for key in ("head_setup_commands", "worker_setup_commands"):
         assert prepared[key] == config["setup_commands"]
 
 
 def test_ec2_accepts_every_node_type():
-    types = _read("cluster.yaml")["available_node_types"]
-    for node_type in types.values():
-        assert not _run_instances(node_type["node_config"])
-    assert "InstanceTyp" in _run_instances(types["gpu"]["node_config"] | {"InstanceTyp": "g6.xlarge"})
-    assert "VolumeSize" in _run_instances({"BlockDeviceMappings": [{"Ebs": {"VolumeSize": "120"}}]})
+    """As EC2's own model of `RunInstances` has them."""
+    api = botocore.loaders.Loader().load_service_model("ec2", "service-2")
+    shape = botocore.model.ServiceModel(api).operation_model("RunInstances").input_shape
+    for node_type in _read("cluster.yaml")["available_node_types"].values():
+        asked = {"MinCount": 1, "MaxCount": 1} | node_type["node_config"]
+        assert not botocore.validate.ParamValidator().validate(asked, shape).generate_report()
 
 
 @pytest.mark.parametrize("name", LAUNCHER_FILES)
@@ -99,10 +87,8 @@ def test_machines_install_from_locks_that_exist(name):
 
 
 def _locked(name: str) -> dict[str, set[str]]:
-    """Versions by package, each with the Pythons that get it; every one has a hash."""
-    text = (plugins.ROOT / name).read_text()
-    entries = re.findall(r"^([\w.-]+)==(\S+(?: ; .+)?) \\\n    --hash=sha256:", text, re.MULTILINE)
-    assert len(entries) == len(re.findall(r"^[\w.-]+==", text, re.MULTILINE))
+    """Versions by package, each with the Pythons that get it."""
+    entries = re.findall(r"^([\w.-]+)==(\S+(?: ; .+)?) ", (plugins.ROOT / name).read_text(), re.MULTILINE)
     return {name: {version for other, version in entries if other == name} for name, _ in entries}
 
 

@@ -57,12 +57,10 @@ def test_networks_are_evaluated_by_space_by_condition_and_by_id(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "place"),
     [
-        ([], "--where"),
         (["0" * 20, "--where", "q = 1"], "--where"),
         (["no/such.yaml"], "no/such.yaml"),
         (["--where", "nothing = 1"], "nothing"),
         (["--where", "q = 3", "--set", "evaluation.seeds=5", "--set", "evaluation.votes=[10]"], "10"),
-        (["--where", "q = 3", "--set", "evaluation.votes=[1,x]"], "votes"),
         (["--where", "q = 3", "--set", "evaluation.doors=3"], "doors"),
     ],
 )

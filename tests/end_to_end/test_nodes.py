@@ -5,12 +5,13 @@ against them as against any cluster, in a project with a task that writes down w
 """
 
 import contextlib
-import dataclasses
 import json
 import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import ray
@@ -68,18 +69,6 @@ PGPE = "trial.optimizer={name: pgpe, population: 60, initial_std: 0.1}"
 pytestmark = pytest.mark.long
 
 
-@dataclasses.dataclass(frozen=True)
-class Sighting:
-    """What a process of a sweep said of itself, at some second since 1970; `gpus` is CUDA_VISIBLE_DEVICES."""
-
-    node: str
-    pid: int
-    at: float
-    reserved: dict[str, float]
-    gpus: str | None
-    platforms: str | None
-
-
 class Sweep(Command):
     """`python -m sweeper.run` against a cluster, in a project with the task `witness`."""
 
@@ -91,9 +80,9 @@ class Sweep(Command):
         (folder / "space.yaml").write_text(SPACE)
         super().__init__(folder, "space.yaml", "--address", address, *(f"--set={change}" for change in changes))
 
-    def heard(self) -> list[Sighting]:
-        """All sightings so far, the oldest first."""
-        return [Sighting(**json.loads(path.read_text())) for path in sorted(self._said.glob("*.json"))]
+    def heard(self) -> list[Any]:
+        """What its processes have said of themselves so far, the oldest first."""
+        return [SimpleNamespace(**json.loads(path.read_text())) for path in sorted(self._said.glob("*.json"))]
 
     def go_on(self) -> None:
         """Let all processes train that wait."""

@@ -7,15 +7,13 @@ import sys
 import time
 
 import pytest
-from typer.testing import CliRunner
 
 from sweeper import messages
-from sweeper.__main__ import app
 from sweeper.store.schema import trial_file_name
 from sweeper.store.store import Store, StoreError
 from sweeper.trial import plugins
 from sweeper.trial.trial import trial_id
-from tests.processes import python
+from tests.processes import python, refusal
 from tests.results import failure, outcomes, result
 from tests.s3_server import ENVIRONMENT
 from tests.tiny_sweeps import with_seeds
@@ -25,13 +23,10 @@ NAME = trial_file_name("coloring", "Aq_R", FINISHED)
 
 
 def writes(s3, folder):
-    """Method, key below the folder and query of every request that changed something there."""
-    requests = []
-    for method, path in s3.requests():
-        key, _, parameters = path.partition("?")
-        if method in ("PUT", "POST", "DELETE") and key.startswith(f"/bucket/{folder}/"):
-            requests.append((method, key.removeprefix(f"/bucket/{folder}/"), parameters))
-    return requests
+    """Method and key below the folder of every request that changed something there."""
+    place = f"/bucket/{folder}/"
+    return [(method, path.removeprefix(place)) for method, path in s3.requests() if path.startswith(place)
+            and method in ("PUT", "POST", "DELETE")]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -39,7 +34,7 @@ def test_a_commit_and_a_checkpoint_are_one_put_each(s3):
     store = Store.open(s3.url("puts"))
     assert store.commit(result())
     store.write_bytes("checkpoints/pack.ckpt", bytes(1_000_000))
-    assert writes(s3, "puts") == [("PUT", NAME, ""), ("PUT", "checkpoints/pack.ckpt", "")]
+    assert writes(s3, "puts") == [("PUT", NAME), ("PUT", "checkpoints/pack.ckpt")]
 
 
 @pytest.mark.slow
@@ -57,17 +52,9 @@ def test_of_two_writers_of_one_key_one_whole_file_is_left(s3):
     assert not stores[0].files.listing("quarantine")
 
 
-@pytest.mark.parametrize("secret", ["abc%2Fdef", "abc/def", "abc@def", "abc"])
-def test_keys_in_a_url_are_never_shown(secret, caplog):
-    url = f"s3://AKIAME:{secret}@bucket/x?endpoint_override=127.0.0.1:1&scheme=http&region=us-east-1&nonsense=1"
-    assert "AKIAME" not in (shown := messages.redacted(f"run --results '{url}' --dry-run"))
-    assert "abc" not in shown
-    assert shown.startswith("run --results 's3://")
-    with pytest.raises(StoreError) as refusal:
-        Store.open(url)
-    done = CliRunner().invoke(app, ["query", "select 1", "--results", url])
-    assert done.exit_code == 2
-    for text in (str(refusal.value), done.output, caplog.text):
+def test_keys_in_a_url_are_refused_and_never_shown():
+    url = "s3://AKIAME:abc/def@bucket/x"
+    for text in (refusal("query", "select 1", "--results", url), messages.redacted(f"run --results '{url}'")):
         assert "AKIAME" not in text
         assert "abc" not in text
 
@@ -96,7 +83,7 @@ def test_a_sweep_in_a_bucket_is_killed_resumed_and_queried(s3, tmp_path):
     store = Store.open(url)
 
     def keys(folder):
-        return [key for method, key, _ in writes(s3, "sweep") if method == "PUT" and key.startswith(f"{folder}/")]
+        return [key for method, key in writes(s3, "sweep") if method == "PUT" and key.startswith(f"{folder}/")]
 
     with (tmp_path / "log").open("w") as log:
         killed = subprocess.Popen([sys.executable, *command], cwd=plugins.ROOT, stdout=log, stderr=log)

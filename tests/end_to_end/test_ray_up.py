@@ -7,8 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import yaml
 
 from sweeper.store.store import Store
 from sweeper.trial import plugins
-from tests.end_to_end.sweep_process import copy_checkout
+from tests.end_to_end.sweep_process import copy_checkout, until, write_held_task
 from tests.hosts import PATH, Host, hosts_of, obstacle
 
 # The list of skipped tests names the reason.
@@ -75,16 +74,8 @@ def _cluster_file(hosts: list[Host], checkout: Path, key: Path) -> Path:
     return path
 
 
-def _until(condition: Callable[[], object]) -> float:
-    """Seconds until something is so."""
-    began = time.monotonic()
-    while not condition():
-        time.sleep(0.5)
-    return time.monotonic() - began
-
-
 SWEEP = (
-    "search_spaces/quickstart.yaml --set trial.task.name=meeting --set trial.task.vertices=5"
+    "search_spaces/quickstart.yaml --set trial.task.name=held --set trial.task.vertices=5"
     " --set trial.model.width=4 --set trial.model.key_size=4"
     " --set 'trial.baseline={choice: [Aq_R, AE_R]}' --set trial.steps=200 --set trial.batch_size=8"
     " --set trial.optimizer.warmup_steps=10 --set trial.evaluation.seeds=10 --set trial.evaluation.votes=[5]"
@@ -92,59 +83,28 @@ SWEEP = (
 )
 """The quickstart, cut down to two packs, each of which takes a whole host of two cores."""
 
-MEETING = '''
-"""Colouring whose packs wait for each other: each goes on when two nodes train."""
-
-import os
-import pathlib
-import time
-from typing import Literal
-
-from tasks import coloring
-
-
-class Task(coloring.Task):
-    name: Literal["meeting"] = "meeting"
-
-    def losses(self, model, inputs, seeds):
-        if "SWEEPER_WORKER" not in os.environ:  # the start checks the task
-            return super().losses(model, inputs, seeds)
-        import ray
-
-        place = pathlib.Path({place!r})
-        (place / ray.get_runtime_context().get_node_id()).touch()
-        while len(list(place.iterdir())) < 2:
-            time.sleep(0.05)
-        return super().losses(model, inputs, seeds)
-'''
-
 
 def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, folder):
     outside, head, worker = hosts
     checkout, results = folder / "checkout", folder / "results"
     copy_checkout(checkout, "search_spaces", "locks")
     place = folder / "nodes"
-    place.mkdir()
-    (checkout / "tasks" / "meeting.py").write_text(MEETING.format(place=str(place)))
+    write_held_task(checkout, place, f"len(os.listdir({str(place)!r})) < 2")
     file = str(_cluster_file(hosts, checkout, folder / "key"))
     program = str(plugins.ROOT / ".venv" / "bin" / "ray")
 
     def ray(*arguments: str) -> str:
         """A command of Ray, typed in the checkout by the user of the cluster."""
-        began = time.monotonic()
-        said = outside.run("sh", "-c", f'cd {checkout} && exec "$0" "$@"', program, *arguments)
-        print(f"{time.monotonic() - began:.0f} s: ray {arguments[0]}")
-        return said
+        return outside.run("sh", "-c", f'cd {checkout} && exec "$0" "$@"', program, *arguments)
 
     ray("get-auth-token", "--generate")
     ray("up", "--yes", "--disable-usage-stats", file)
     assert head.ray_processes() == 2  # raylet and GCS
-    took = _until(lambda: worker.ray_processes() == 1)
-    print(f"{took:.0f} s: until the worker runs")
+    until(lambda: worker.ray_processes() == 1)
     # Its own token and nobody else's; a dashboard for the head's own users.
     assert (worker.home / ".ray" / "auth_token").read_text() == (outside.home / ".ray" / "auth_token").read_text()
     assert "refused" in outside.run("bash", "-c", f"exec 3<>/dev/tcp/{head.address}/8265", check=False)
-    _until(lambda: _resources(ray("exec", file, "ray status")) == "4.0 CPU")
+    until(lambda: _resources(ray("exec", file, "ray status")) == "4.0 CPU")
 
     run = f"XLA_FLAGS=--xla_backend_optimization_level=0 python -m sweeper.run {SWEEP} --results {results}"
     said = ray("exec", file, f"cd ~/sweep && {run}")
@@ -160,15 +120,13 @@ def test_a_cluster_comes_up_runs_a_sweep_and_goes_down(hosts, folder):
     for mode, known, refusal in (("token", "4.0 CPU", ""), ("disabled", "", "InvalidAuthToken")):
         asking = f"RAY_AUTH_MODE={mode} {program} status --address {head.address}:6379"
         answer = outside.run("sh", "-c", asking, check=False)
-        print(f"{mode}: {answer[-300:]}")
         assert _resources(answer) == known
         assert refusal in answer
 
     ray("down", "--yes", file)
     assert not head.ray_processes(), head.run("ps", "-eo", "pid,ppid,stat,etime,args")
     # `ray down` asks nobody but the head; a raylet that misses it ends itself, by default after a minute.
-    took = _until(lambda: not worker.ray_processes())
-    print(f"{took:.0f} s: until the worker's processes are gone")
+    until(lambda: not worker.ray_processes())
 
 
 def _resources(status: str) -> str:

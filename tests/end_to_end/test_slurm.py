@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.store import Store
-from tests.end_to_end.sweep_process import copy_checkout
+from tests.end_to_end.sweep_process import copy_checkout, write_held_task
 from tests.hosts import Host, hosts_of, obstacle
 from tests.processes import python
 from tests.tiny_sweeps import with_seeds
@@ -51,30 +51,6 @@ PartitionName=normal Nodes=n[1-3] Default=YES PriorityTier=1
 PartitionName=urgent Nodes=n[2-3] PriorityTier=2
 """
 """Two cores a node, whatever the machine has. Preempted jobs wait two minutes, which no setting shortens."""
-
-HELD = '''
-"""Colouring that says where it trains, and goes on when it may."""
-
-import os
-import pathlib
-import socket
-import time
-from typing import Literal
-
-from tasks import coloring
-
-
-class Task(coloring.Task):
-    name: Literal["held"] = "held"
-
-    def losses(self, model, inputs, seeds):
-        if "SWEEPER_WORKER" not in os.environ:  # the start checks the task
-            return super().losses(model, inputs, seeds)
-        (pathlib.Path({training!r}) / socket.gethostname()).touch()
-        while not pathlib.Path({gate!r}).exists():
-            time.sleep(0.05)
-        return super().losses(model, inputs, seeds)
-'''
 
 
 class Slurm:
@@ -149,10 +125,7 @@ def slurm() -> Iterator[Slurm]:
         copy_checkout(folder / "checkout", "locks")
         python("-m", "sweeper", "new", "cluster", "slurm", cwd=folder / "checkout", check=True)
         (folder / "checkout" / "space.yaml").write_text(with_seeds(4).replace("name: coloring", "name: held"))
-        (folder / "training").mkdir()
-        (folder / "checkout" / "tasks" / "held.py").write_text(
-            HELD.format(training=str(folder / "training"), gate=str(folder / "gate"))
-        )
+        write_held_task(folder / "checkout", folder / "training", f"not os.path.exists({str(folder / 'gate')!r})")
         yield Slurm(hosts, folder)
 
 

@@ -19,8 +19,6 @@ PLACE = '"place": place, "key": key, "walked": state["walked"] + 1}'
 
 BY_SHAPES = {
     "a state of another shape": (PLACE, PLACE.replace("place,", "place[:2],", 1), "step"),
-    "a state that grows": (PLACE, PLACE.replace("place,", "jnp.append(place, 0.0),", 1), "step"),
-    "a decision by a traced field": ("        key, use", "        if self.rate > 1: pass\n        key, use", "step"),
     "another name of a metric": ('"reach": distance.max()', '"top": distance.max()', "evaluate"),
     "a metric that is no number": ("distance.mean()", "distance", "evaluate"),
     "data that are missing": ("jnp.linspace(-1, 1, self.points)", "jnp.load('none.npy')", "data"),
@@ -28,11 +26,7 @@ BY_SHAPES = {
     "a record that is changed": ("        key, use", "        self.points = 3\n        key, use", "step"),
     "a curve called as a metric": ('{"pace":', '{"reach":', "step"),
     "a name that tables have": ('{"pace":', '{"seed":', "step"),
-    "a name that an entry may have": ('{"pace":', '{"task_size":', "step"),
-    "a name that views add": ("reach\"", "tags\"", "evaluate"),
-    "a curve that differs from a metric in capitals": ('{"pace":', '{"Reach":', "step"),
     "a start of another form": ("self.init(at) | network", "network", "start_from"),
-    "no numbers": ('{"pace": jnp.abs(move).mean()}', "{}", "step"),
     "no direction": ('"reach": "max"', '"reach": "up"', "evaluate"),
     "outcomes without a name": ('{"far": far}', "far", "evaluate"),
     "outcomes of no length": ("jnp.abs(at.data) > distance[0]", "distance[0]", "evaluate"),
@@ -54,8 +48,10 @@ def test_a_mistake_that_shapes_show(tmp_path, old, new, method):
 @pytest.mark.parametrize(
     ("decision", "advice"),
     [
-        ("self.rate > 1", "experiment.rate, which is Traced"), ("state['walked'] > 1", "jnp.where"),
-        ("float(state['walked'])", ".item()"), ("jnp.zeros(self.rate)", "without Traced"),
+        ("self.rate > 1", "experiment.rate, which is Traced"),
+        ("state['walked'] > 1", "jnp.where"),
+        ("float(state['walked'])", ".item()"),
+        ("jnp.zeros(self.rate)", "without Traced"),
     ],
 )
 def test_a_decision_that_needs_a_value_is_told_with_what_to_write(tmp_path, decision, advice):
@@ -73,11 +69,10 @@ def test_a_check_has_steps_for_a_warm_up(tmp_path):
 
 
 @pytest.mark.slow  # another process traces it too
-@pytest.mark.parametrize("noise", ["np.random.normal()", pytest.param("time.time() % 1", marks=pytest.mark.long)])
-def test_a_program_that_differs_from_trace_to_trace(tmp_path, noise):
-    text = TOY.replace("import jax\n", "import time\n\nimport jax\nimport numpy as np\n", 1)
+def test_a_program_that_differs_from_trace_to_trace(tmp_path):
+    text = TOY.replace("import jax\n", "import jax\nimport numpy as np\n", 1)
     with (
-        project(tmp_path, toy=text.replace("0.01 *", f"{noise} *")),
+        project(tmp_path, toy=text.replace("0.01 *", "np.random.normal() *")),
         pytest.raises(ContractError, match=r"^experiments/toy\.py, line \d+: step\b"),
     ):
         conformance.check_values([toy_trial()])
@@ -94,20 +89,6 @@ def test_a_program_that_acts_outside_is_refused_unless_it_prints(tmp_path):
         conformance.check_values([toy_trial()])
     with project(
         tmp_path, toy=TOY.replace("        place = ", '        jax.debug.print("{}", move)\n        place = ')
-    ):
-        conformance.check_values([toy_trial()])
-
-
-@pytest.mark.slow  # another process traces it too
-def test_a_program_may_change_arrays_that_it_has_made_and_no_others(tmp_path):
-    made = "        move = jax.new_ref(move)\n        move[0] = 2 * move[0]\n        move = move[...]\n        place = "
-    with project(tmp_path, toy=TOY.replace("        place = ", made)):
-        conformance.check_values([toy_trial()])
-    outside = "        CALLS[0] += 1\n        place = "
-    text = TOY.replace("class Experiment", "CALLS = jax.new_ref(jnp.zeros(1))\n\n\nclass Experiment")
-    with (
-        project(tmp_path, toy=text.replace("        place = ", outside)),
-        pytest.raises(ContractError, match=r"^experiments/toy\.py, line \d+: step\b"),
     ):
         conformance.check_values([toy_trial()])
 
@@ -131,15 +112,8 @@ except ContractError as error:
 
 def started(project: Path, seed: str, **fields: str) -> str:
     """What a start in a process of its own says, of a toy with these fields; the seed gives sets an order."""
-    return python(
-        "-c",
-        AT_A_START,
-        json.dumps(fields),
-        cwd=project,
-        PYTHONPATH=str(plugins.ROOT),
-        TMPDIR=str(project),
-        PYTHONHASHSEED=seed,
-    ).stdout
+    environment = {"PYTHONPATH": str(plugins.ROOT), "TMPDIR": str(project), "PYTHONHASHSEED": seed}
+    return python("-c", AT_A_START, json.dumps(fields), cwd=project, **environment).stdout
 
 
 @pytest.mark.long  # processes
@@ -172,12 +146,6 @@ def test_each_file_that_only_a_field_names_is_looked_for_where_workers_stand_at_
         rehearsal = conformance.probe(trials, fingerprint.captured())
     assert [trial.experiment.path for trial in rehearsal.trials] == ["one.npy", "two.npy"]
     assert rehearsal.marks == [None, None], "no later start leaves them out"
-
-
-def test_numbers_in_double_precision_are_taken_in_single(tmp_path):
-    text = TOY.replace("import jax\n", "import jax\nimport numpy as np\n", 1)
-    with project(tmp_path, toy=text.replace("0.01 *", "np.float64(0.01) *")):
-        conformance.check_shapes([toy_trial()])
 
 
 def test_a_field_that_is_declared_as_a_tuple_is_told_with_the_type_that_takes_a_list(tmp_path):

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.slow  # programs are compiled
 HEAD = '''
 """A line through points, fitted by Adam."""
 
-import itertools
 from typing import Any, Literal
 
 import flax.struct
@@ -32,8 +31,6 @@ from flax.training.train_state import TrainState
 from sweeper.trial import experiment_contract
 from sweeper.trial.field_types import Positive
 from sweeper.trial.record import Traced
-
-CALLS = itertools.count()
 
 
 class Held(flax.struct.PyTreeNode):
@@ -160,10 +157,6 @@ REFUSED = {
     "a function in place of an array": (
         IN_STEP.replace("return jnp.zeros(2), self.adam()", "return jax.nn.relu, self.adam()"),
         r"line \d+: init raises TypeError: 0 is a function, .*eqx\.partition",
-    ),
-    "names by the number of calls": (
-        TRAIN_STATE.replace('{"w":', '{f"w{next(CALLS)}":'),
-        r"line \d+: init gives another state at each call \(\S+\.w0: float32\[2\], then missing\)",
     ),
 }
 

@@ -14,12 +14,10 @@ from sweeper.packs.pack_run import Destination, PackRun
 from sweeper.packs.packing import Pack, cells, packs
 from sweeper.space.problems import SearchSpaceError
 from sweeper.store.store import NoNetworkError, Store
-from sweeper.trial import plugins, provenance
-from sweeper.trial.trial import trial_id
+from sweeper.trial import provenance
 from tests import guides
 from tests.experiments.student import STUDENT
 from tests.experiments.toy import TOY, project
-from tests.processes import python
 from tests.tiny_sweeps import start
 from tests.whole_packs import run_pack
 
@@ -151,19 +149,3 @@ def test_it_is_debugged_copied_and_evaluated_by_another_protocol(students, tmp_p
         while run.advance().phase != "done":
             pass
         assert set(run.rows) == set(work.pending)
-
-
-@pytest.mark.long
-def test_workers_read_the_teachers_on_ray(students, folder):
-    entries = (
-        "name=ray",
-        "resources.lanes=1",
-        "trial.experiment.teacher={sweep: wide60}",
-        "trial.experiment.rate=0.25",
-    )
-    options = ("--results", "results", "--address", "local", *(word for entry in entries for word in ("--set", entry)))
-    done = python("-m", "sweeper.run", "small.yaml", *options, cwd=folder, PYTHONPATH=str(plugins.ROOT))
-    assert done.returncode == 0, done.stdout + done.stderr
-    ids = sweeper.sql("select trial_id from sweeps where sweep = 'ray'", "results")["trial_id"]
-    assert len(ids) == 2
-    assert all(trial_id(sweeper.load(key, "results").trial) == key for key in ids)

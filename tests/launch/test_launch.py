@@ -5,6 +5,7 @@ import os
 import py_compile
 import re
 import signal
+import socket
 import time
 
 import pytest
@@ -99,6 +100,17 @@ def test_addresses_that_lead_nowhere(monkeypatch, tmp_path):
         monkeypatch.setenv("RAY_ADDRESS", address)
         with pytest.raises(LaunchError, match=rf"{re.escape(address)} .*RAY_ADDRESS"):
             cluster.running_cluster(None)
+
+
+def test_auto_is_not_the_private_cluster_of_another_driver(monkeypatch, tmp_path):
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as private:
+        address = f"127.0.0.1:{private.getsockname()[1]}"
+        monkeypatch.setattr(ray_internals.services, "find_gcs_addresses", lambda: {address})
+        for variable, named in (("auto", None), ("auto", "auto"), ("", "auto")):
+            monkeypatch.setenv("RAY_ADDRESS", variable)
+            with pytest.raises(LaunchError, match="no running cluster"):
+                cluster.running_cluster(named)
 
 
 def test_a_token_sets_the_mode_in_which_ray_is_imported():

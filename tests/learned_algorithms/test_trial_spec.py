@@ -7,10 +7,7 @@ import string
 from typing import Annotated, Any
 
 import jax
-import jax.numpy as jnp
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
 from models import transformer
@@ -22,37 +19,14 @@ from sweeper.trial.trial import trial_id, trial_of
 from tasks import coloring
 from tests.trials import coloring_trial
 
-BASELINES = tuple(Baseline)
-
-rates = st.floats(1e-8, 10, allow_subnormal=False)
-shares = st.floats(0, 1, exclude_max=True, allow_subnormal=False, width=32)
-strengths = st.floats(1, 600) | st.integers(1, 600) | st.just("inf")
-models = {
-    "blocks": st.integers(1, 4), "width": st.integers(1, 64), "attention": st.sampled_from(["linear", "softmax"]),
-    "mlp": st.booleans(), "layer_norm": st.booleans(), "embedding_scale": rates,
-}  # fmt: skip
-optimizers = {
-    "learning_rate": rates, "final_learning_rate": st.just(0) | rates, "warmup_steps": st.integers(0, 10_000),
-    "schedule": st.sampled_from(["cosine", "linear"]), "beta1": shares, "eps": rates,
-    "weight_decay": st.just(0) | rates,
-}  # fmt: skip
-objectives = {"q": strengths, "final_q": strengths, "m": st.integers(1, 50)}
-documents = st.fixed_dictionaries(
-    {
-        "task": st.fixed_dictionaries({"name": st.just("coloring")}, optional={"vertices": st.integers(3, 10)}),
-        "model": st.fixed_dictionaries({"name": st.just("transformer")}, optional=models),
-        "baseline": st.sampled_from([baseline.value for baseline in BASELINES]),
-        "steps": st.integers(1, 10**6),
-    },
-    optional={
-        "objective": st.fixed_dictionaries({}, optional=objectives),
-        "optimizer": st.fixed_dictionaries({}, optional=optimizers),
-        "batch_size": st.integers(1, 1080),
-        "evaluation": st.fixed_dictionaries({}, optional={"seeds": st.integers(30, 100)}),
-        "seed": st.integers(0, 2**31 - 1),
-    },
-)
+DOCUMENTS = [
+    {"task": {"name": "coloring", "vertices": 6}, "model": {"name": "transformer", "mlp": True}, "steps": 7,
+     "baseline": baseline, "objective": {"q": 10, "final_q": "inf", "m": 4}, "optimizer": {"eps": 1.1e-7}, "seed": 3}
+    for baseline in Baseline
+]  # fmt: skip
 """Trials as a search space would write them."""
+
+documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document["baseline"])
 
 
 def _trial(document: dict[str, Any]) -> TrialSpec:
@@ -77,13 +51,6 @@ def test_trial_id_has_a_golden_value():
     # repair the hash, but do not just paste the new value.
     stored = coloring_trial(model={"name": "transformer", "width": 4, "key_size": 4}, steps=250)
     assert trial_id(stored) == "80d7d837a0ca7147efac"
-
-
-@pytest.mark.slow
-@given(documents, documents)
-def test_identity_is_that_of_the_canonical_trial(one, other):
-    a, b = _trial(one), _trial(other)
-    assert (trial_id(a) == trial_id(b)) == (canonical(a) == canonical(b)) == (a == b)
 
 
 STRUCTURE = {
@@ -146,23 +113,16 @@ def test_spellings_of_one_value_are_one_identity(path, spellings):
     assert len({trial_id(_changed(coloring_trial(), path, value)) for value in spellings}) == 1
 
 
-def test_what_has_no_stable_form_is_not_hashed():
-    stacked = coloring_trial().model_copy(update={"seed": jnp.zeros(3)})
-    with pytest.raises(TypeError):
-        trial_id(stacked)
-
-
 # Ignored values
 
 
-@given(documents)
+@documents
 def test_ignored_values_are_normalised(document):
     trial = _trial(document)
-    asked = Objective.model_validate(document.get("objective", {}))
-    assert trial.objective.q == (1.0 if trial.baseline in ("AE_r0", "AE_R") else asked.q)
-    assert trial.objective.final_q == (1.0 if trial.baseline in ("AE_r0", "AE_R") else asked.final_q)
-    assert trial.objective.m == (1 if trial.baseline in ("AE_r0", "Aq_r0") else asked.m)
+    expected = trial.baseline in ("AE_r0", "AE_R")
+    assert (trial.objective.q, trial.objective.final_q) == ((1.0, 1.0) if expected else (10.0, math.inf))
     assert trial.single_seed == (trial.baseline in ("AE_r0", "Aq_r0"))
+    assert trial.objective.m == (1 if trial.single_seed else 4)
 
 
 def _without_voting(**evaluation: Any) -> TrialSpec:
@@ -188,8 +148,7 @@ def test_all_seeds_are_enough_for_the_votes():
 # Records
 
 
-@pytest.mark.slow
-@given(documents)
+@documents
 def test_a_dump_json_a_pickle_and_a_tree_give_the_trial_and_its_identity_back(document):
     trial = _trial(document)
     leaves, structure = jax.tree.flatten(trial)
@@ -204,12 +163,6 @@ def test_a_dump_json_a_pickle_and_a_tree_give_the_trial_and_its_identity_back(do
     assert ways[0].model_dump() == dumped
     assert len(identity) == 20
     assert set(identity) <= set(string.hexdigits.lower()), "a safe name of a file"
-
-
-def test_records_are_frozen_and_equal_ones_have_equal_hashes():
-    with pytest.raises(ValidationError, match="frozen"):
-        coloring_trial().steps = 5
-    assert len({coloring_trial(), coloring_trial(), coloring_trial(seed=1)}) == 2
 
 
 @pytest.mark.parametrize(
@@ -267,7 +220,7 @@ def _grown(trial: TrialSpec, **values: Any) -> TrialSpec:
     return TrialSpec.model_validate(vars(trial) | parts | {"objective": record(GrownObjective, "objective")})
 
 
-@given(documents)
+@documents
 def test_fields_that_join_task_model_and_objective_change_no_id(document):
     trial = _trial(document)
     grown = _grown(trial)
@@ -280,7 +233,7 @@ def test_fields_that_join_task_model_and_objective_change_no_id(document):
     "values",
     [{"task": {"chords": 1}}, {"model": {"dropout": 0.5}}, {"model": {"norms": ("a",)}}, {"objective": {"floor": 0.0}}],
 )
-@pytest.mark.parametrize("baseline", BASELINES)
+@pytest.mark.parametrize("baseline", Baseline)
 def test_their_other_values_are_part_of_the_identity(values, baseline):
     trial = coloring_trial(baseline=baseline)
     ignored = "objective" in values and not trial.baseline.uses_objective
@@ -292,19 +245,3 @@ def test_a_default_that_does_not_mean_as_before_is_refused():
 
         class Misleading(coloring.Task):
             chords: Annotated[int, Unwritten(at=0)] = 3
-
-
-# Marks
-
-
-class Early(Spec):
-    rate: "DefinedBelow" = 0.5
-    other: "Traced[float]" = 2.0
-
-
-DefinedBelow = Annotated[Traced[float], Unwritten(at=0.5)]
-
-
-def test_a_field_whose_type_is_defined_below_its_record_keeps_its_marks():
-    assert jax.tree.leaves(Early()) == [0.5, 2.0]
-    assert canonical(Early()) == {"other": 2.0}

@@ -201,13 +201,6 @@ def test_the_estimate_is_right_on_average_and_so_is_its_standard_error():
     assert successes.std() < 0.95 * math.sqrt(exact * (1 - exact) / 4)
 
 
-def test_the_standard_error_of_single_seeds_is_the_ordinary_one():
-    correct = np.random.default_rng(0).random((50, 40)) < 0.7
-    estimate = voting.single_votes(jnp.asarray(correct))
-    ordinary = correct.mean(axis=0).std(ddof=1) / math.sqrt(40)
-    assert standard_error(np.asarray(estimate.by_group)) == pytest.approx(ordinary, rel=1e-3)
-
-
 def test_the_standard_error_is_that_of_all_disjoint_pairs():
     estimated = []
     for seed in range(20):

@@ -59,15 +59,6 @@ def test_the_cursor_is_back_after_the_end():
     live_view.LiveView(Console(file=io.StringIO(), force_terminal=True)).hear(events.SweepEnded())
 
 
-def test_every_death_and_loss_is_told():
-    for event in (
-        events.WorkerDied("p", ("a",), started=True), events.PackFailed("p", ("a",), "ValueError", None),
-        events.TrialsLost("p", ("a",), "no space"), events.CheckpointRefused("p", ("a",), "is of other code"),
-    ):  # fmt: skip
-        assert "trial a" in sentences(event)[0]
-    assert sentences(events.Ticked()) == []
-
-
 def test_what_an_exception_says_cannot_steer_the_terminal(tmp_path):
     reason = "\x1b[2J\x1b]0;owned\x07\nand more"
     for form in ({}, {"force_terminal": True}):

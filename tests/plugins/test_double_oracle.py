@@ -52,18 +52,3 @@ def test_two_networks_share_a_mixture_that_costs_what_their_walks_do(network, mo
             first[cell] = min(first[cell], number + 1)
         np.testing.assert_array_equal(first[1:], both[0])
         np.testing.assert_array_equal(costs, both.sum(axis=0))
-
-
-@pytest.mark.slow
-def test_the_search_ends_where_no_token_is_better(network, monkeypatch):
-    monkeypatch.setattr(double_oracle, "PATIENCE", 2)
-    monkeypatch.setattr(double_oracle, "FIRST", 4)
-    rounds = []
-
-    def same_token(key, parents, count):
-        rounds.append(count)
-        return jnp.asarray(parents[:1])
-
-    monkeypatch.setattr(double_oracle, "_children", same_token)
-    double_oracle.searched(TASK, [network], jax.random.key(1), 50)
-    assert len(rounds) == 2

@@ -1,14 +1,9 @@
-"""Natural mistakes in a new task, and what is said of each before the first step.
-
-The comment at a mistake says what it led to before contracts were checked.
-"""
+"""Natural mistakes in a new task, and what is said of each before the first step."""
 
 import re
 import sys
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import pytest
 from typer.testing import CliRunner
 
@@ -36,15 +31,10 @@ def _able(ability: str) -> dict[str, str]:
 
 # Edits of the task, and the method to which the message points.
 SHAPES = {
-    # After compiling: Incompatible shapes for broadcasting (sweeper/training/best_seed.py, line 36).
     "loss of every door": ({LOSS: LOSS.removesuffix("[x.prize]")}, "loss"),
-    "loss of whole numbers": ({LOSS: "return x.prize"}, "loss"),
-    # With 12 inputs and 12 seeds: committed, and wrong.
     "transposed": ({CORRECT: f"({CORRECT}).T"}, "outcomes"),
-    # A failed row for every trial: dot_general requires contracting dimensions to have the same shape.
     "token_size": ({"return self.doors + self.noise": "return self.doors"}, "loss"),
     "count": ({"(key, (count, self.noise)": "(key, (10, self.noise)"}, "sample_seeds"),
-    # A failed row for every trial: 'Game' object has no attribute 'price'.
     "a misspelt field": ({"[x.prize]": "[x.price]"}, "loss"),
     "no outcomes": ({"return contracts.Outcomes(": "dict("}, "outcomes"),
     "a measure that abilities lacks": (
@@ -53,15 +43,11 @@ SHAPES = {
     ),
     "a curve called as a metric": (_able("curves={'loss': lambda *_: 0.0}"), "abilities"),
     "a measure that tables have": (_able("measures=(contracts.Metric('seed'),)"), "abilities"),
-    "a curve that a trainer has": (_able("curves={'entropy': lambda *_: 0.0}"), "abilities"),
 }
 
 VALUES = {
-    # Committed, although the contract forbids it.
     "negative": ({"return 1 - jax": "return -jax"}, "loss"),
-    # Trained to the end.
     "not a number": ({"return 1 - jax": "return jnp.log(-1.0) * jax"}, "loss"),
-    # Committed: a figure of something else than what was trained.
     "another loss in outcomes": ({OUTCOMES_LOSS: f"{OUTCOMES_LOSS} / 2"}, "outcomes"),
     "losses that are not loss": (
         {
@@ -78,20 +64,13 @@ VALUES = {
 }
 
 RANDOM = {
-    # Committed; two runs of one trial: .669 and .687.
-    "in loss": {LOSS: f"import numpy\n        {LOSS} * numpy.random.rand()"},
     "at import": {
         "class Game": "import numpy\nSIZE = numpy.random.rand()\n\n\nclass Game",
         "return 1 - jax": "return SIZE * jax",
     },
-    # One number in process, another on Ray: the first trace counts as well.
     "calls are counted": {
         "class Game": "CALLS = []\n\n\nclass Game",
         LOSS: f"CALLS.append(1)\n        {LOSS} * (2.0 if len(CALLS) > 2 else 1.0)",
-    },
-    # The order depends on the start of Python.
-    "a set is ordered": {
-        LOSS: f"word = next(iter({{'one', 'three', 'seventeen', 'no', 'four'}}))\n        {LOSS} * len(word)"
     },
 }
 
@@ -148,7 +127,7 @@ def test_a_mistake_that_a_few_pairs_show(project, edits, method):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("edits", [pytest.param(RANDOM[name], id=name) for name in RANDOM])
+@pytest.mark.parametrize("edits", RANDOM.values(), ids=RANDOM)
 def test_programs_that_depend_on_when_and_where_they_are_traced_are_found_before_the_first_pack(project, edits):
     """In another process a number that is drawn at import is another one."""
     trial = _trial(project, edits)
@@ -195,10 +174,6 @@ def test_a_check_passes_over_other_plugins_that_cannot_be_loaded_and_says_so(pro
     assert [line.partition(", ")[0].split()[-2:] for line in said] == [["task", "other"], ["model", "aaa"]]
     assert "aaa" not in {trial.model.name for trial in examples_of("task", "gates")}
     assert "no_such_module" in CliRunner().invoke(app, ["check", "tasks/other.py"]).stderr
-    (project / "experiments").mkdir()
-    (project / "experiments" / "cut.py").write_text("def")
-    said = CliRunner().invoke(app, ["check", "experiments/cut.py"]).stderr
-    assert said.startswith(f"{project / 'experiments' / 'cut.py'}, line 1"), "the mistake is in the file"
 
 
 @pytest.mark.slow
@@ -231,18 +206,6 @@ def test_models_objectives_and_optimisers_are_held_against_their_contracts(proje
 def test_a_network_that_no_store_keeps_is_refused_at_planning_if_it_is_to_be_kept(project, monkeypatch):
     trial = _trial(project)
     conformance.check_shapes([trial], to_keep=True)
-    build = type(trial.model).build
-
-    def narrow(*arguments):
-        return jax.tree.map(lambda weight: weight.astype(jnp.bfloat16), build(*arguments))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(type(trial.model), "build", narrow)
-        conformance.check_shapes([trial], to_keep=True)
-        patch.setattr(trial_file, "WEIGHT_TYPES", {"F32": jnp.float32})
-        conformance.check_shapes([trial])
-        with pytest.raises(ContractError, match=r"build: .*bfloat16.*resources\.networks"):
-            conformance.check_shapes([trial], to_keep=True)
     monkeypatch.setattr(trial_file, "LARGEST_NETWORK", 100)
     with pytest.raises(ContractError, match=r"build: .*resources\.networks"):
         conformance.check_shapes([trial], to_keep=True)

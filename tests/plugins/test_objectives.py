@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
 
-from objectives import group_dro
+from objectives import group_dro, q_norm
 from sweeper.learned_algorithms import evolution
 from sweeper.learned_algorithms.objective import batch_of
 from sweeper.learned_algorithms.objective_contract import Batch, Objective
@@ -285,3 +285,12 @@ def test_a_task_without_groups_refuses_an_objective_that_weighs_them(monkeypatch
     monkeypatch.setattr(type(TASK), "abilities", lambda self: abilities.__class__(voting=abilities.voting))
     with pytest.raises(ValidationError, match=r"objective: group_dro .* coloring"):
         coloring_trial(objective={"name": "group_dro"})
+
+
+def test_annealing_moves_the_inverse_of_q_linearly_and_a_constant_q_keeps_every_bit():
+    annealed = q_norm.Objective.model_validate({"q": 2, "final_q": "inf"})
+    values = [float(annealed.strength(jnp.int32(step) / 4)) for step in range(5)]
+    np.testing.assert_allclose(values, [2, 8 / 3, 4, 8, np.inf], rtol=1e-6)
+    for q in (1.0, 2.7, 10.0, 437.1, "inf"):
+        constant = q_norm.Objective.model_validate({"q": q})
+        assert {float(constant.strength(jnp.int32(step) / 1000)) for step in range(0, 1000, 37)} == {np.float32(q)}

@@ -18,7 +18,7 @@ from sweeper.trial import vectorisation
 from sweeper.trial.metrics import Metric
 from tasks import recall
 from tasks.recall import FILLINGS, Inputs, Task
-from tasks.recall.polynomial_logits import Tables, _remembered, table_logits
+from tasks.recall.polynomial_logits import table_logits
 from tests.jaxprs import equations
 
 VARIANTS = {
@@ -144,22 +144,6 @@ def test_sharing_equals_the_plain_model_for_any_weights_and_inputs(platform, mod
     for one, other in zip(jax.tree.leaves(shared_gradient), jax.tree.leaves(gradient), strict=True):
         assert one.dtype == other.dtype == jnp.float64
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
-
-
-def test_one_product_for_key_and_message_equals_one_for_each():
-    draw, head, bits, inputs = np.random.default_rng(0), 3, 2, 6
-    sizes = (5, 2 * head + head**2 + bits, 4), (head, head), (head, bits)
-    rows, to_key, to_message = (jnp.asarray(draw.normal(size=size), jnp.float32) for size in sizes)
-    chosen = jax.nn.one_hot(draw.integers(4, size=(5, inputs)), 4, axis=1)
-    memory, messages = np.zeros((head, head, inputs)), np.zeros((head, bits, inputs))
-    for own in rows @ chosen:
-        query, own_memory, own_key, own_message = np.split(own, [head, head + head**2, 2 * head + head**2])
-        memory += own_memory.reshape(memory.shape)
-        attended = np.einsum("fi,fgi->gi", query, memory)
-        messages += (own_key + to_key.T @ attended)[:, None] * (own_message + to_message.T @ attended)
-    tables = Tables(*(None,) * len(Tables._fields))._replace(to_key=to_key, to_message=to_message)
-    for one, other in zip(_remembered(tables, rows, chosen), (memory, messages), strict=True):
-        np.testing.assert_allclose(one, other.reshape(-1, inputs), rtol=1e-4, atol=1e-5)
 
 
 def _matrix_products(program):

@@ -1,9 +1,8 @@
 """The best ratio with K seeds r, which `search_spaces/seed_bank.yaml` has as numbers, by linear programmes.
 
-K seeds r are K deterministic strategies with probabilities. Ski rental has a strategy for each day. Paging has far
-more, but on the sequences of one phase a strategy is no better than an order in which it evicts the pages: it evicts
-the first, and the next of the order when that is requested. So the best K orders on these sequences bound the ratio
-from below, whatever the length. Played anew in each phase, in which all begin with the same cache, they also attain it.
+K seeds r are K deterministic strategies with probabilities. Ski rental has one for each day. Paging has far more, but
+on sequences of one phase none is better than an order in which pages are evicted. So the best K orders on these bound
+the ratio from below, whatever the length; played anew in each phase they also attain it.
 """
 
 import itertools

@@ -1,17 +1,9 @@
 """`search.first`: settings that a search tries before all others, in every method, and the same trials as ever."""
 
-import itertools
-import json
-
 import pytest
 
-from sweeper.space import holes, search_space
-from sweeper.space.known_settings import written_setting
+from sweeper.space import search_space
 from sweeper.space.problems import SearchSpaceError
-from sweeper.trial.entry_names import decoded
-from sweeper.trial.record import canonical
-from sweeper.trial.trial import trial_id, with_unwritten
-from tests.analysis.test_best_setting import SPACES
 from tests.tiny_sweeps import with_seeds
 
 SPACE = (
@@ -115,17 +107,3 @@ def test_what_no_hole_has_is_one_line_with_its_place(entry, message):
     (line,) = str(refused.value).splitlines()
     assert line.startswith(f"x.yaml:{len(text.splitlines())}: search.first[1]")
     assert message in line
-
-
-@pytest.mark.parametrize("text", SPACES.values(), ids=SPACES)
-def test_the_written_form_of_any_trial_of_a_space_means_this_trial(text):
-    space = search_space.of_text("x.yaml", text)
-    drawn = space.expand()
-    for key, trial in itertools.islice(zip(drawn.trial_ids, drawn.trials, strict=True), 0, None, 2):
-        variables = {path: decoded(value) for path, value in drawn.variables.get(key, {}).items()}
-        first = written_setting(space.tree, with_unwritten(canonical(trial)), variables)
-        again = search_space.of_text("x.yaml", text, [f"search.first=[{json.dumps(first)}]"])
-        (setting,) = again.first
-        tree = holes.filled(again.tree, setting)
-        assert not [node for node in holes.holes_in(tree, chosen=False) if node.value.DRAWN], first
-        assert trial_id(again.expand().trials[0]) == key

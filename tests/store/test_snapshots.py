@@ -11,13 +11,11 @@ import pytest
 
 from sweeper.store import committed_trials, seal, snapshots
 from sweeper.store.files import StoreError
-from sweeper.store.schema import SNAPSHOT_FILE, TRIALS
+from sweeper.store.schema import SNAPSHOT_FILE
 from sweeper.store.seal import SnapshotSeal
 from sweeper.store.store import Store
-from sweeper.store.trial_file import trial_file
 from sweeper.trial.trial import trial_id
 from tests.damage import DAMAGES, flipped
-from tests.power_cuts import power_cuts
 from tests.results import failure, outcomes, result
 from tests.store.meanwhile import before_next
 
@@ -154,31 +152,6 @@ def test_a_snapshot_has_the_types_of_its_trials(tmp_path):
     assert pq.read_schema(tmp_path / SNAPSHOT_FILE).remove_metadata() == snapshots.COLUMNS
 
 
-# Which file a row is of
-
-
-def test_a_file_that_was_replaced_within_a_tick_of_the_clock_is_noticed(tmp_path):
-    """Same size, same time of modification: it is another file."""
-    store = Store.open(tmp_path)
-    # Checksums of pages are numbers of one to five bytes, so that few values give files of one size.
-    values = {}
-    for value in np.linspace(0, 1, 99):
-        same = values.setdefault(len(trial_file(result(metrics={"success": value}))[1]), [])
-        same.append(value)
-        if len(same) == 2:
-            break
-    first, second = same
-    store.commit(result(metrics={"success": first}))
-    store.compact()
-    (path,) = Path(store.root, "trials").rglob("*.parquet")
-    state = path.stat()
-    os.replace(path, tmp_path / "former")  # so that its number is not used again
-    store.commit(result(metrics={"success": second}))
-    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert path.stat().st_size == state.st_size
-    assert store.trials()["success"].to_pylist() == [second]
-
-
 # Damage
 
 SPOILT = DAMAGES | {"deleted": None, "flipped in a page": lambda data: flipped(data, 200, 2)}
@@ -197,20 +170,6 @@ def test_a_damaged_snapshot_costs_no_trial(compacted, damage):
     assert store.verify() == []
     assert store.compact() == 7, "it is written anew"
     assert facts(store) == before
-
-
-@pytest.mark.slow
-def test_no_flipped_bit_of_a_snapshot_gives_another_value(tmp_path):
-    store = Store.open(tmp_path)
-    fill(store, range(2))
-    columns = [*TRIALS.names, "curves"]
-    rows = committed_trials.read(store.files, columns)
-    store.compact()
-    path = tmp_path / SNAPSHOT_FILE
-    whole = path.read_bytes()
-    for position in range(0, len(whole), 331):
-        path.write_bytes(flipped(whole, position, position % 8))
-        assert committed_trials.read(store.files, columns) == rows, position
 
 
 def test_a_snapshot_of_a_newer_program_is_not_used(compacted, caplog):
@@ -236,19 +195,6 @@ def test_a_damaged_trial_behind_a_snapshot_is_found_by_verify(compacted):
 # Crashes and company
 
 
-@pytest.mark.slow
-def test_a_crash_before_and_after_every_operation_loses_and_doubles_nothing(compacted, tmp_path):
-    prepared, _ = compacted
-    fill(prepared, range(20, 24))
-    before = prepared.trials()
-    for folder, cut in power_cuts(tmp_path, least=2):  # one write
-        store = Store.open(shutil.copytree(prepared.root, folder))
-        cut(store.compact)
-        assert store.trials() == before, folder
-        store.compact()
-        assert store.trials() == before, folder
-
-
 def test_compactions_beside_a_compaction_and_beside_a_read_lose_and_double_nothing(tmp_path):
     """One before a snapshot is written, and one between the listing of trials and the reading of the snapshot."""
     store, other = Store.open(tmp_path), Store.open(tmp_path)
@@ -267,16 +213,6 @@ def test_compactions_beside_a_compaction_and_beside_a_read_lose_and_double_nothi
     before_next(store.files, "parsed", lambda: compacted_meanwhile(9))
     assert store.trials()["trial_id"].to_pylist() == before
     assert store.trials()["trial_id"].to_pylist() == sorted(ids)
-
-
-def test_a_trial_that_is_deleted_beside_a_compaction_stays_deleted(tmp_path):
-    store = Store.open(tmp_path)
-    first, *others = fill(store)
-    name = store.seals()[first].name
-    before_next(store.files, "write", lambda: store.delete(name))
-    store.compact()
-    assert name not in store.listing("trials")
-    assert sorted(store.committed()) == store.trials()["trial_id"].to_pylist() == others
 
 
 def test_a_file_that_is_replaced_beside_a_compaction_is_not_taken_for_the_old_one(tmp_path):

@@ -1,12 +1,7 @@
-"""A store in a bucket does what one on a disk does, and any tool reads it."""
+"""A store in a bucket does what one on a disk does."""
 
 import pickle
 
-import duckdb
-import pandas as pd
-import polars as pl
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 
 from sweeper.analysis import ready_questions, sql
@@ -79,25 +74,3 @@ def test_a_question_takes_six_requests(s3, source, question):
     asked = len(s3.requests())
     question(store)
     assert len(s3.requests()) - asked <= 6
-
-
-@pytest.mark.parametrize("piece", [1, 1000, 5000])
-def test_an_object_is_read_in_pieces_of_any_size(s3, source, piece):
-    name, files = next(iter(source.seals().values())).name, Store.open(s3.url("pieces")).files
-    files.write(name, source.read_bytes(name))
-    assert files.parsed(name, lambda file: pq.read_table(file), piece).equals(pq.read_table(f"{source.root}/{name}"))
-    files.write("empty", b"")
-    assert files.parsed("empty", lambda file: file.read(), piece) == b""
-    assert files.parsed("absent", lambda file: file.read(), piece) is None
-
-
-def test_a_store_in_a_bucket_is_read_by_all_tools(s3, source):
-    copy(source, Store.open(s3.url("tools")))
-    folder = "bucket/tools/trials"
-    by_polars = pl.read_parquet(f"s3://{folder}/", storage_options=s3.options).select("trial_id", "baseline").rows()
-    by_pandas = pd.read_parquet(folder, filesystem=s3.filesystem)[["trial_id", "baseline"]]
-    dataset = ds.dataset(folder, filesystem=s3.filesystem, partitioning="hive")
-    by_pyarrow = dataset.to_table().to_pandas()
-    rows = duckdb.from_arrow(dataset).select("trial_id", "baseline").fetchall()  # of its own it needs an extension
-    for answer in (rows, by_polars, by_pandas.values.tolist(), by_pyarrow[["trial_id", "baseline"]].values.tolist()):
-        assert sorted(map(tuple, answer)) == sorted((key, "Aq_R") for key in IDS)

@@ -12,7 +12,6 @@ from sweeper.messages import duration
 from sweeper.space import search_space
 from sweeper.store.store import Store
 from tests.experiments.toy import READS, project
-from tests.processes import python
 from tests.results import result
 from tests.tiny_sweeps import SPACE, start
 
@@ -22,32 +21,6 @@ def space(tmp_path: Path) -> Path:
     path = tmp_path / "space.yaml"
     path.write_text(SPACE)
     return path
-
-
-TOLD = """
-import os, sys
-import sweeper.commands.run as run
-from sweeper.interruption import Interruption
-from sweeper.sweeps.sweep_plan import SweepPlan
-
-def told(plan):
-    sys.stdout.flush()
-    print(*sys.modules, flush=True)
-    os._exit(0)
-
-told.__module__ = "told"  # what a program of its own has put into `sweeper` is refused
-SweepPlan.check = told
-run.start(sys.argv[1], sys.argv[2], Interruption(), dry_run=True)
-"""
-
-
-@pytest.mark.slow  # imports JAX
-def test_the_plan_is_told_before_anything_is_imported_that_it_does_not_need(tmp_path):
-    told = python("-c", TOLD, "search_spaces/quickstart.yaml", str(tmp_path / "results"), check=True)
-    *plan, modules = told.stdout.splitlines()
-    assert plan[0].startswith("quickstart: 8 trials")
-    late = {"pandas", "matplotlib", "ray", "duckdb", "sweeper.sweeps.sweep_result", "sweeper.listeners.views"}
-    assert not late & set(modules.split())
 
 
 @pytest.mark.slow  # traces in a fresh process

@@ -25,22 +25,10 @@ def space(tmp_path, limits, seeds=3):
     return path
 
 
-def watched(tmp_path, limits, clock=lambda: 0.0):
+def watched(tmp_path, limits):
     """A watch over a plan, and what it may end."""
     plan, interruption = unchecked_plan(space(tmp_path, limits), tmp_path / "results"), Interruption()
-    return LimitsWatch(plan, interruption, clock), interruption, list(plan.trials.values())
-
-
-def test_after_so_many_hours_a_start_ends(tmp_path):
-    now = [0.0]
-    watch, interruption, _ = watched(tmp_path, "{hours: 0.5}", lambda: now[0])
-    now[0] = 1799.0
-    watch.hear(TIMED)
-    assert not interruption.asked
-    now[0] = 1800.0
-    watch.hear(TIMED)
-    assert interruption.asked
-    assert (interruption.signum, interruption.limit.split(":")[0]) == (None, "limits.hours")
+    return LimitsWatch(plan, interruption), interruption, list(plan.trials.values())
 
 
 def test_after_so_many_failures_a_start_ends(tmp_path):

@@ -6,9 +6,7 @@ import pytest
 
 import sweeper
 from sweeper.store.store import Store
-from sweeper.trial import plugins
 from tests.experiments.toy import TOY, project
-from tests.processes import python
 from tests.results import result
 from tests.tiny_sweeps import SPACE
 
@@ -83,24 +81,3 @@ def test_what_cannot_be_drawn_ends_no_sweep(results):
     (results / "figures").write_text("a file in the way")
     (line,) = sweeper.train(planned(results), in_process=True).draw()
     assert "FileExistsError" in line or "NotADirectoryError" in line
-
-
-@pytest.mark.long  # programs
-def test_a_program_draws_the_same_whatever_settings_of_matplotlib_are_asked_for(results, tmp_path):
-    """Those of a notebook, a file that is no text, and one in the working folder."""
-    (tmp_path / "odd").write_bytes(b"axes.facecolor: \xff")
-    (tmp_path / "here").mkdir()
-    (tmp_path / "here" / "matplotlibrc").write_text("savefig.facecolor: red\nsavefig.dpi: 30\naxes.facecolor: red")
-    pictures = set()
-    for folder, variables in (
-        (tmp_path, {}),
-        (tmp_path, {"MPLBACKEND": "module://of_no_package.backend", "MATPLOTLIBRC": str(tmp_path / "odd")}),
-        (tmp_path / "here", {}),
-    ):
-        done = python(
-            "-m", "sweeper", "plot", "q", "success", "--results", results, "--out", tmp_path / "plot.png", cwd=folder,
-            PYTHONPATH=str(plugins.ROOT), **variables,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        pictures.add((tmp_path / "plot.png").read_bytes())
-    assert len(pictures) == 1

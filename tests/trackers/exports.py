@@ -1,15 +1,8 @@
-"""Exports of a small sweep, and a tracker's own server, which is asked what it shows of them."""
+"""Exports of a small sweep."""
 
-import contextlib
 import datetime
-import json
 import re
-import threading
-import urllib.request
-from collections.abc import Iterator
 from typing import Any
-
-from werkzeug.serving import make_server
 
 from sweeper.store.store import Store
 from sweeper.trackers import runs
@@ -52,25 +45,3 @@ def sweep_of(store: Store, trial_ids: list[str], text: str = SPACE) -> runs.Swee
     sweep = runs.sweep_of(store, record("cycles", trial_ids, text))
     assert sweep is not None
     return sweep
-
-
-@contextlib.contextmanager
-def served(app: Any) -> Iterator[str]:
-    """The address of a web application on this machine."""
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def asked(url: str, question: object = None) -> Any:
-    """The JSON with which a server answers."""
-    data = None if question is None else json.dumps(question).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)

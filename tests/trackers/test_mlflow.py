@@ -1,4 +1,4 @@
-"""MLflow's own server and client read the exported runs; a server of MLflow takes an export too."""
+"""MLflow's own client reads the exported runs."""
 
 import shutil
 import socket
@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes import refusal, told
 from tests.results import PROVENANCE, STARTED, record
-from tests.trackers.exports import IDS, asked, exported, grown, served
+from tests.trackers.exports import IDS, exported, grown
 
 pytestmark = [
     pytest.mark.slow,  # imports of MLflow take seconds
@@ -36,45 +36,28 @@ def uri(database, tmp_path):
     return f"sqlite:///{shutil.copy(database, tmp_path)}"
 
 
-@pytest.fixture
-def server(uri, tmp_path, monkeypatch):
-    """The address of MLflow's server for the database; the small package lacks only what its program starts beside."""
-    from mlflow.server import app, handlers
-    from mlflow.server.constants import ARTIFACT_ROOT_ENV_VAR, BACKEND_STORE_URI_ENV_VAR
+def test_mlflow_has_the_runs(store, uri):
+    from mlflow import MlflowClient
 
-    monkeypatch.setenv(BACKEND_STORE_URI_ENV_VAR, uri)
-    monkeypatch.setenv(ARTIFACT_ROOT_ENV_VAR, str(tmp_path))
-    monkeypatch.setattr(handlers, "_tracking_store", None)
-    with served(app) as address:
-        yield address
-
-
-def test_the_server_shows_the_runs(store, uri, server):
     grown(store, uri, "mlflow")
+    client = MlflowClient(uri)
 
-    def api(method, question=None):
-        return asked(f"{server}/api/2.0/mlflow/{method}", question)
+    def runs(sweep):
+        return client.search_runs([client.get_experiment_by_name(sweep).experiment_id])  # pyright: ignore
 
-    experiment = api("experiments/get-by-name?experiment_name=cycles")["experiment"]["experiment_id"]
-    found = api("runs/search", {"experiment_ids": [experiment]})["runs"]
-    shown = [(IDS.index(tag["value"]), run) for run in found for tag in run["data"]["tags"] if tag["key"] == TRIAL]
-    statuses = sorted((number, run["info"]["status"]) for number, run in shown)
+    shown = [(IDS.index(run.data.tags[TRIAL]), run) for run in runs("cycles")]
+    statuses = sorted((number, run.info.status) for number, run in shown)
     assert statuses == [(0, "FINISHED"), (1, "FAILED"), (1, "FINISHED"), (2, "KILLED")]
     (first,) = (run for number, run in shown if number == 0)
-    info, data = first["info"], first["data"]
-    assert (info["start_time"], info["end_time"]) == (STARTED.timestamp() * 1000, STARTED.timestamp() * 1000 + 2500)
-    assert {"key": "objective.q", "value": "1.0"} in data["params"]
-    assert {metric["key"]: metric["value"] for metric in data["metrics"]}["votes_10"] == 0.9
-    assert {"key": "sweeper.commit", "value": PROVENANCE.commit} in data["tags"]
-    points = api(f"metrics/get-history?run_id={info['run_id']}&metric_key=train_loss")["metrics"]
-    assert [(point["step"], point["value"]) for point in points] == [(100, 0.2), (200, 0.1)]
-
-    # The server has the runs, and takes another sweep itself.
-    assert exported(store, server, "mlflow") == (0, 3)
+    began = STARTED.timestamp() * 1000
+    assert (first.info.start_time, first.info.end_time) == (began, began + 2500)
+    assert (first.data.params["objective.q"], first.data.metrics["votes_10"]) == ("1.0", 0.9)
+    assert first.data.tags["sweeper.commit"] == PROVENANCE.commit
+    points = client.get_metric_history(first.info.run_id, "train_loss")
+    assert [(point.step, point.value) for point in points] == [(100, 0.2), (200, 0.1)]
     store.record_sweep(record("second", [IDS[0]]))
-    assert exported(store, server, "mlflow") == (1, 3)
-    second = api("experiments/get-by-name?experiment_name=second")["experiment"]["experiment_id"]
-    assert len(api("runs/search", {"experiment_ids": [second]})["runs"]) == 1
+    assert exported(store, uri, "mlflow") == (1, 3)
+    assert len(runs("second")) == 1
 
 
 def test_a_run_that_a_killed_export_left_half_written_is_not_taken_for_whole(made, uri, monkeypatch):
@@ -96,12 +79,3 @@ def test_what_mlflow_cannot_reach_is_one_sentence(made):
         told = refusal("export", f"http://me:secret@{address}", "--to", "mlflow", "--results", made.url)
     assert "secret" not in told
     assert "mlruns" in refusal("export", "mlruns", "--to", "mlflow", "--results", made.url)
-
-
-def test_an_experiment_that_was_deleted_is_named(made, uri):
-    from mlflow import MlflowClient
-
-    exported(made, uri, "mlflow")
-    client = MlflowClient(uri)
-    client.delete_experiment(client.get_experiment_by_name("cycles").experiment_id)  # pyright: ignore
-    assert "deleted" in refusal("export", uri, "--to", "mlflow", "--results", made.url)

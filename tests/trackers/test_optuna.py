@@ -1,7 +1,6 @@
-"""A sweep as a study of Optuna, in memory and in a storage that its dashboard shows."""
+"""A sweep as a study of Optuna, in memory and in a storage."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from sweeper.trackers import optuna_study
 from sweeper.trial.trial import trial_id
 from tests.results import record, result
 from tests.tiny_sweeps import SPACE
-from tests.trackers.exports import IDS, METRICS, asked, served, sweep_of, trial
+from tests.trackers.exports import IDS, METRICS, trial
 
 pytestmark = pytest.mark.slow  # imports of Optuna take seconds
 
@@ -30,41 +29,22 @@ def test_a_study_has_values_parameters_curves_and_statuses(store):
     assert states == dict(zip(IDS, ("COMPLETE", "COMPLETE", "PRUNED"), strict=True))
 
 
-def test_the_dashboard_shows_the_study_and_a_second_one_takes_its_place(store, tmp_path):
-    from optuna_dashboard import wsgi
+def test_a_study_in_a_storage_is_replaced_by_a_second_one(store, tmp_path):
+    import optuna
 
     storage = f"sqlite:///{tmp_path}/studies.db"
     optuna_study.study(store, "cycles", storage)
     store.commit(result(trial(2), metrics=METRICS))
     optuna_study.study(store, "cycles", storage)
-    with served(wsgi(storage)) as address:
-        (study,) = asked(f"{address}/api/studies")["study_summaries"]
-        assert (study["study_name"], study["directions"]) == ("cycles", ["maximize"])
-        trials = asked(f"{address}/api/studies/{study['study_id']}?after=0")["trials"]
-    shown = {each["value"]: shown for shown in trials for each in shown["user_attrs"] if each["key"] == "trial_ids"}
-    states = {IDS[0]: "Complete", IDS[1]: "Fail", IDS[2]: "Complete"}
-    assert {key: each["state"] for key, each in shown.items()} == states
-    finished = shown[IDS[0]]
-    (parameter,) = finished["params"]
-    assert (parameter["name"], parameter["param_external_value"]) == ("objective.q", "1.0")
-    assert finished["values"] == [0.25]
-    assert finished["intermediate_values"] == [{"step": 100, "value": 0.2}, {"step": 200, "value": 0.1}]
-
-
-def test_a_parameter_that_some_trials_lack_is_a_range_and_true_is_not_one(made, monkeypatch):
-    import optuna
-
-    sweep = sweep_of(made, IDS)
-    values = [{"width": 4, "mixed": 1, "lists": (1,)}, {"mixed": True, "lists": "(1,)"}, {"width": 8, "mixed": 0.5}]
-    of_values = [replace(sweep.runs[0], trial_id=str(number), entries=each) for number, each in enumerate(values)]
-    changed = replace(sweep, runs=tuple(of_values), varying=("width", "mixed", "lists"))
-    monkeypatch.setattr(optuna_study, "sweep_of", lambda *_: changed)
-    trials = optuna_study.study(made, "cycles").get_trials()
-    assert [trial.params for trial in trials] == [
-        {"width": 4, "mixed": "1", "lists": "[1]"}, {"mixed": "true", "lists": '"(1,)"'}, {"width": 8, "mixed": "0.5"},
-    ]  # fmt: skip
-    assert trials[0].distributions["width"] == optuna.distributions.IntDistribution(4, 8)
-    assert len(trials[0].distributions["mixed"].choices) == 3  # pyright: ignore
+    (name,) = optuna.get_all_study_names(storage)
+    study = optuna.load_study(study_name=name, storage=storage)
+    assert (name, study.direction.name) == ("cycles", "MAXIMIZE")
+    trials = {each.user_attrs["trial_ids"]: each for each in study.get_trials()}
+    states = {IDS[0]: "COMPLETE", IDS[1]: "FAIL", IDS[2]: "COMPLETE"}
+    assert {key: each.state.name for key, each in trials.items()} == states
+    finished = trials[IDS[0]]
+    assert (finished.params, finished.values) == ({"objective.q": 1.0}, [0.25])
+    assert finished.intermediate_values == {100: 0.2, 200: 0.1}
 
 
 def test_a_study_is_minimised_where_the_sweep_is(store):

@@ -1,9 +1,12 @@
 """TensorBoard's own server shows the exported trials."""
 
 import contextlib
+import json
 import re
 import subprocess
 import sys
+import urllib.request
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 
@@ -11,7 +14,7 @@ import pytest
 
 from tests.heartbeats import until
 from tests.results import STARTED
-from tests.trackers.exports import IDS, QS, asked, grown
+from tests.trackers.exports import IDS, QS, grown
 
 pytestmark = pytest.mark.slow  # imports of TensorBoard take seconds
 
@@ -25,6 +28,14 @@ def server(tmp_path):
         address = next(found for line in process.stderr if (found := re.search(r"http://\S+?:\d+", line)))
         yield address[0]
         process.kill()
+
+
+def asked(url: str, question: object = None) -> Any:
+    """The JSON with which a server answers."""
+    data = None if question is None else json.dumps(question).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
 
 
 def test_the_server_shows_curves_metrics_and_hyper_parameters(store, tmp_path, server):

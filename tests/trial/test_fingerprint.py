@@ -261,37 +261,6 @@ def test_libraries_count_by_version_and_own_packages_by_what_is_imported_of_them
         captured().require(code, trial)
 
 
-@pytest.mark.slow
-def test_both_halves_of_a_namespace_package_count(checkout, tmp_path_factory, monkeypatch):
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    halves = (checkout / "walls" / "near.py", elsewhere / "walls" / "far.py")
-    for file in halves:
-        _written(file.parent, {file.name: ""})
-    for folder in (elsewhere, checkout):
-        monkeypatch.syspath_prepend(folder)
-    _imports(checkout, "from walls import far, near")
-    for file in halves:
-        assert _changed(_edited(file)) == COLORINGS
-
-
-def test_a_folder_that_an_installed_package_hides_does_not_count(checkout, site, monkeypatch):
-    _written(checkout, {"walls/notes.py": ""})
-    _written(site, {"walls/__init__.py": ""})
-    _installed(site, "walls")
-    monkeypatch.syspath_prepend(checkout)
-    _imports(checkout, "import walls")
-    assert _changed(_edited(checkout / "walls" / "notes.py")) == set()
-    assert captured().plugins["task coloring"]["walls"] == "1.0"
-
-
-def test_a_file_of_the_project_with_the_name_of_a_standard_module_counts(checkout, monkeypatch):
-    _written(checkout, {"colorsys.py": ""})
-    monkeypatch.syspath_prepend(checkout)
-    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    _imports(checkout, "import colorsys")
-    assert _changed(_edited(checkout / "colorsys.py")) == COLORINGS
-
-
 PATH_CHANGES = """
 import sys
 sys.path.insert(0, {lib!r})

@@ -59,15 +59,6 @@ def test_where_git_refuses_that_is_said(checkout, monkeypatch, caplog):
     assert "detected dubious ownership" in record.getMessage()
 
 
-def test_where_git_takes_too_long_that_is_said(checkout, monkeypatch, caplog):
-    def slow(*arguments):
-        raise subprocess.TimeoutExpired("git", 30, stderr=b"still looking")
-
-    monkeypatch.setattr(provenance, "git", slow)
-    assert provenance.capture("", checkout).commit is None
-    assert "timed out after 30 seconds" in caplog.text
-
-
 def test_a_copy_without_history_borrows_none(checkout):
     inner = checkout / "inner"
     inner.mkdir()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 
 import pytest
 
@@ -106,27 +105,6 @@ def test_a_process_that_has_jax_asks_its_own_code(before, project):
 def test_an_exception_is_no_answer(project):
     (project / "helper.py").write_text("\n")
     assert [asked(project), asked(project)] == ["asked nothing"] * 2
-
-
-@pytest.mark.slow  # processes
-@pytest.mark.parametrize("text", ["", '[{"gone": [1, 2, 3, 4]}, {}]'])
-def test_a_file_of_answers_that_makes_no_sense_is_no_answer(text, project):
-    asked(project)
-    (file,) = (project.parent / "temporary").glob("sweeper-*/answers/*")
-    file.write_text(text)
-    assert [asked(project), asked(project)] == ["asked 1 1", "1 1"]
-
-
-@pytest.mark.slow  # processes
-def test_answers_of_long_ago_are_removed(project):
-    asked(project)
-    (file,) = (project.parent / "temporary").glob("sweeper-*/answers/*")
-    for name, days in {"recent": 5, "old": 40, "left.7": 40}.items():
-        (file.parent / name).touch()
-        os.utime(file.parent / name, (time.time() - days * 86400,) * 2)
-    touched(project)
-    asked(project)
-    assert set(file.parent.iterdir()) == {file, file.parent / "recent"}
 
 
 EXPERIMENT = """

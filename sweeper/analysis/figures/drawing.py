@@ -214,12 +214,13 @@ class Drawing(abc.ABC, Generic[PanelT]):
     def compared(
         self, reference: Any, metric: str, x: float | None, published: float, behind: pd.DataFrame, percent: bool
     ) -> Comparison:
-        """A published value beside the mean over training seeds of the rows of the frame `behind` it."""
+        """A published value beside the mean over training seeds of the rows of the frame `behind`, with its error."""
         seeds = behind.groupby("seed")["value"].mean()
         scale = 100 if percent else 1
         measured = scale * float(seeds.mean()) if len(seeds) else None
         about = (self.panel.name, plain(reference.series), metric, x)
-        return Comparison(*about, scale * published, measured, len(seeds), percent)
+        error = scale * float(seeds.sem()) if len(seeds) > 1 else None
+        return Comparison(*about, scale * published, measured, len(seeds), percent, error=error)
 
 
 def mark(marker: str, shade: str = FAINT) -> Line2D:

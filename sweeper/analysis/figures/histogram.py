@@ -111,7 +111,8 @@ class Histograms(Drawing[HistogramPanel]):
             bars = by_seed(part, ["low"]).groupby("low")["value"].mean()
             peak = self._centre(bars.idxmax()) if len(bars) else math.nan
             behind = part.drop_duplicates("trial_id").assign(value=peak)
-            yield self.compared(reference, "fullest bin", None, reference.peak, behind, percent=True)
+            one = self.compared(reference, "fullest bin", None, reference.peak, behind, percent=True)
+            yield one._replace(error=None)
 
 
 def outcome_label(drawing: "Histograms | HeatMaps") -> str:

@@ -22,13 +22,12 @@ from sweeper.analysis.figures import style, ticks
 from sweeper.analysis.figures.drawing import Drawing, by_seed, mark, over_seeds
 from sweeper.analysis.figures.selection import NoData, column
 from sweeper.analysis.figures.style import Look
-from sweeper.analysis.results import Results, kind_of_row, tables_of_row
+from sweeper.analysis.results import Results, tables_of_row
 from sweeper.messages import counted
 from sweeper.panels.kinds import CurvePanel, HistoryPanel
 from sweeper.panels.panel import LinesPanel
 from sweeper.panels.series import PublishedCurve
 from sweeper.trial.metrics import Metric
-from sweeper.trial.trial import traits_of
 
 DASHED = (0, (3.2, 1.6))  # line style of a tail
 
@@ -100,7 +99,8 @@ class Lines(Drawing[LinesT], abc.ABC):
                 continue
             together = metric._replace(statistic="pooled")
             if (value := pooled(self.results, behind["trial_id"].unique(), together)) is not None:
-                yield self.compared(reference, together.name, x, published, behind.assign(value=value), percent)
+                one = self.compared(reference, together.name, x, published, behind.assign(value=value), percent)
+                yield one._replace(error=None)
 
     # What is painted
 
@@ -190,14 +190,10 @@ class Lines(Drawing[LinesT], abc.ABC):
             entries.append((f"{known.label} ({known.at:.4g})", Line2D([], [], **self._known_style(place, look))))
         return entries
 
-    def seeds_remark(self) -> str:
-        """How many training seeds the points have."""
-        low, high = int(self.points["count"].min()), int(self.points["count"].max())
-        return counted(high, "training seed") if low == high else f"{low} to {high} training seeds"
-
     def remarks(self) -> list[str]:
-        parts = [self.seeds_remark()]
-        if self.points["count"].max() > 1:
+        low, high = int(self.points["count"].min()), int(self.points["count"].max())
+        parts = [counted(high, "training seed") if low == high else f"{low} to {high} training seeds"]
+        if high > 1:
             spread = {"range": "lowest to highest seed", "std": "one standard deviation over seeds"}[self.panel.band]
             both = any(part["tail"].nunique() > 1 for _, part in self.frame.groupby("series"))
             parts.append(f"band{' of averages' * both}: {spread}")
@@ -286,18 +282,6 @@ class Histories(Lines[HistoryPanel]):
     def dress(self, axes: Axes) -> None:
         axes.set_xlabel(self.panel.x)
         ticks.scale(axes, "x", self.panel.scale)
-
-    def remarks(self) -> list[str]:
-        # A metric of the trials was evaluated while they trained, on no batch, unless it is made of a training curve.
-        drawn, spec = {*self.frame["metric"]}, self.trials["spec"].iloc[0]
-        traits = traits_of(spec)
-        of_curves = {"train_loss"}
-        if traits is not None:  # else nobody knows which of them its evaluation makes
-            of_curves |= {*kind_of_row(spec).final(dict.fromkeys((*drawn, "train_loss"), 0.0))} - {
-                goal.metric for goal in self.tables.goals(traits, ())
-            }
-        evaluated = {*self.trials.columns[self.trials.notna().any()]} - of_curves
-        return [self.seeds_remark(), *["on training batches"] * (not drawn <= evaluated), *super().remarks()[1:]]
 
 
 def metric_values(rows: pd.DataFrame, name: str, x: pd.Series) -> pd.DataFrame:

@@ -6,7 +6,7 @@ Labels are measured when a figure is drawn, as only then its layout has given ea
 import functools
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import matplotlib
@@ -31,11 +31,11 @@ GAP = 0.5  # least distance between two labels, in heights of the font
 
 
 def scale(axes: Axes, name: Literal["x", "y"], scale: Scale) -> None:
-    """Give an axis its scale, with round ticks."""
+    """Give an axis its scale, with round ticks: the finest of which all labels have room."""
     axis = axes.xaxis if name == "x" else axes.yaxis
     with warnings.catch_warnings(action="ignore"):  # where no number is positive, a note says so
         axes.set(**{f"{name}scale": scale})
-    axis.set_major_locator(RoundTicks(scale))
+    axis.set_major_locator(Ticks(scale, _in_decades if scale == "log" else _even))
     if scale == "log":
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(value, digits=6)))
         axis.set_minor_formatter(NullFormatter())
@@ -44,23 +44,34 @@ def scale(axes: Axes, name: Literal["x", "y"], scale: Scale) -> None:
 def label(axes: Axes, scale: Scale, labels: Mapping[float, str]) -> None:
     """Give the horizontal axis its scale, with ticks at places of the data alone: those whose labels have room."""
     axes.set_xscale(scale)
-    axes.xaxis.set_major_locator(PlaceTicks(scale, list(labels)))
+    axes.xaxis.set_major_locator(Ticks(scale, lambda low, high: [list(labels)]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda place, _: labels.get(float(place), "")))
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-class _Ticks(Locator):
-    """Ticks of an axis whose labels are measured."""
+class Ticks(Locator):
+    """The first of some choices of rising ticks, by the ends of the axis, whose labels all have room, else the most."""
 
     axis: Any
 
-    def __init__(self, scale: Scale):
-        self._scale: Scale = scale
+    def __init__(self, scale: Scale, choices: Callable[[float, float], Iterable[Sequence[float]]]):
+        self._scale, self._choices = scale, choices
 
     def __call__(self) -> Sequence[float]:
         return self.tick_values(*self.axis.get_view_interval())
 
-    def with_room(self, places: Sequence[float], low: float, high: float) -> list[float]:
+    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+        low, high = sorted((vmin, vmax))
+        most: list[float] = []
+        for choice in self._choices(low, high):
+            places = [float(place) for place in choice if low <= place <= high]
+            shown = self._with_room(places, low, high) if places else []
+            if 1 < len(places) == len(shown) <= MOST["log"]:
+                return shown
+            most = max(most, shown, key=len)
+        return most
+
+    def _with_room(self, places: Sequence[float], low: float, high: float) -> list[float]:
         """Those of some rising places whose labels do not run into the label before them."""
         across = self.axis.axis_name == "x"
         box, figure = self.axis.axes.bbox, self.axis.axes.get_figure(root=True)
@@ -77,32 +88,6 @@ class _Ticks(Locator):
                 shown.append(float(place))
                 end = middle + half
         return shown
-
-
-class RoundTicks(_Ticks):
-    """The finest round ticks whose labels have room."""
-
-    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
-        low, high = sorted((vmin, vmax))
-        most: list[float] = []
-        for choice in _in_decades(low, high) if self._scale == "log" else _even(low, high):
-            places = [float(place) for place in choice if low <= place <= high]
-            shown = self.with_room(places, low, high) if places else []
-            if 1 < len(places) == len(shown) <= MOST["log"]:
-                return shown
-            most = max(most, shown, key=len)
-        return most
-
-
-class PlaceTicks(_Ticks):
-    """Those of some rising places whose labels have room."""
-
-    def __init__(self, scale: Scale, places: Sequence[float]):
-        super().__init__(scale)
-        self._places = places
-
-    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
-        return self.with_room(self._places, vmin, vmax)
 
 
 @functools.lru_cache(4096)
