@@ -44,9 +44,6 @@ SOFTNESS = 0.3
 HEAT = 3.0
 """Walks are sampled at temperatures from 1 to so much more."""
 
-CANDIDATES = 256
-"""Walks with the largest shares at the end of the search, among which the mixture is found."""
-
 FOLLOWED = 4
 """Treasures of each token whose second episodes are learned in a step."""
 
@@ -270,16 +267,9 @@ class Experiment(experiment_contract.Experiment):
 
     def _mixture(self, state: Any) -> Walks:
         """The walks of the best mixture, the most frequent first."""
-
-        def first(walks: Walks, shares: Float[Array, " walk"], count: int) -> Walks:
-            order = jnp.argsort(-shares)[: min(count, self.kept)]
-            return jax.tree.map(lambda values: values[order], walks)
-
-        def costs(walks: Walks) -> Float[Array, "walk treasure"]:
-            return self._costs(walks, state["ways"])
-
-        walks = first(state["kept"], matrix_game.solved(costs(state["kept"])).rows, CANDIDATES)
-        return first(walks, matrix_game.few(costs(walks), matrix_game.solved(costs(walks)).rows), self.tokens)
+        shares = matrix_game.solved(self._costs(state["kept"], state["ways"])).rows
+        order = jnp.argsort(-shares)[: min(self.tokens, self.kept)]
+        return jax.tree.map(lambda values: values[order], state["kept"])
 
     def _loss_of_played(self, network: Any, state: Any, key: PRNGKeyArray) -> Float[Array, ""]:
         """Mean cross-entropy of both episodes of each token, with some of the treasures."""

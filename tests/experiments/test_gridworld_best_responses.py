@@ -26,8 +26,9 @@ def test_a_game_is_solved_between_bounds(rows, columns):
     costs = np.random.default_rng(rows).integers(2, 50, (rows, columns)).astype(np.float32)
     game = matrix_game.solved(jnp.asarray(costs))
     value = _value(costs)
-    assert value - 1e-3 <= game.value <= value + 0.02
-    assert value - 0.02 <= game.bound <= value + 1e-3
+    assert value - 1e-3 <= game.value <= value + 5e-3
+    assert value - 5e-3 <= game.bound <= value + 1e-3
+    assert (game.rows > 0).sum() <= columns
 
 
 def test_equally_likely_parts_cost_little_more_than_the_best_shares():
