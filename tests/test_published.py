@@ -43,7 +43,7 @@ def test_the_files_are_whole_and_small(store):
 
 def test_rows_say_where_they_come_from_and_name_no_folder_of_a_machine(store):
     rows = store.trials()
-    for column in ("commit", "fingerprint", "device", "cpu_seconds", "objective_version", "numerics_version"):
+    for column in ("commit", "fingerprint", "device", "cpu_seconds", "numerics_version"):
         assert rows[column].null_count == 0, column
     # A file beside the code makes a checkout dirty; a fingerprint is that of the code.
     clean = rows.filter(pc.invert(rows["dirty"])).select(["commit", "fingerprint"]).to_pylist()

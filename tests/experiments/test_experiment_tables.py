@@ -28,7 +28,7 @@ def store(tmp_path):
 def test_settings_are_ranked_by_the_first_metric_that_the_experiment_declares(store):
     (table,), programs = ready_questions.best(store, "walks")
     assert [*table.columns] == ["rank", "experiment_rate", "seeds", "distance", "reach"]
-    assert programs["experiment_rate"].to_pylist() == [0.1, 0.2]
+    assert programs()["experiment_rate"].to_pylist() == [0.1, 0.2]
 
 
 def test_an_experiment_that_is_gone_is_the_reason_why_nothing_is_ranked(store):
