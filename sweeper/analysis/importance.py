@@ -40,7 +40,7 @@ def importance(sweep: str, ranked: Ranking, varied: Mapping[str, Varied]) -> pd.
             rows.append({"entry": column_name(path), "share": share, "better": better, "settings": len(having)})
     if not rows:
         return None
-    meaning = "share of the variance of the means, by each entry alone; noise has about 0 %"
+    meaning = "share of the variance of the means, by each entry alone; of noise it is about 0 % on average"
     shown = table(
         sorted(rows, key=lambda row: -row["share"]),
         f"{sweep}: what explains the {ranked.goal.metric} of {counted(len(ranked.settings), 'setting')}",

@@ -71,7 +71,7 @@ def current_trial(row: dict[str, Any]) -> Trial:
         raise LoadError(f"trial {row['trial_id']} cannot be made by this checkout: {reason}") from error
     if trial_id(trial) != row["trial_id"]:
         raise LoadError(
-            f"trial {row['trial_id']} is of another version of its plug-ins or the numerics than this checkout: "
-            f"load it with the code of commit {row['commit'] or 'unknown'}"
+            f"trial {row['trial_id']} is of another version of its plug-ins or the numerics than this code: run its "
+            f"sweep again, or take the code of commit {row['commit'] or 'unknown'}"
         )
     return trial
