@@ -148,8 +148,9 @@ class _Search:
         if len(rows) != 1:
             found = f"{len(rows):,} trials" if rows else "no trial, or no winner of its search,"
             which = ": write the id of one, or further entries under same" if rows else " in the store"
-            equal = " with " + " and ".join(f"{path} {value}" for path, value in wanted.items()) if wanted else ""
-            raise StartError(f"the sweep '{start.sweep}' has {found}{equal}{which}")
+            equal = f" with the same {' and '.join(wanted)}" if wanted else ""
+            got = ", got " + ", ".join(f"{path} {value}" for path, value in wanted.items()) if wanted else ""
+            raise StartError(f"the sweep '{start.sweep}' has {found}{equal}{which}{got}")
         return rows[0]
 
     def _read_rows(self, sweep: str) -> Sequence[tuple[Mapping[str, Any], Row]]:

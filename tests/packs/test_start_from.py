@@ -140,7 +140,7 @@ def refusal(store: Store, start: str, *overrides: str) -> str:
 
 def test_what_is_not_there_or_several_is_refused(store):
     assert "'frist'" in refusal(store, "{sweep: frist}")
-    assert "got 2" in refusal(store, "{sweep: first}", "trial.seed={choice: [0, 1, 2, 3]}")
+    assert "got seed 2" in refusal(store, "{sweep: first}", "trial.seed={choice: [0, 1, 2, 3]}")
     assert "ab" * 10 in refusal(store, f"'{'ab' * 10}'")
     ids = [trial_id(trained(store, objective={"q": q, "m": 2})) for q in (2.0, 4.0)]
     store.record_sweep(record("several", ids, SPACE))
