@@ -154,7 +154,7 @@ class HeatMaps(Drawing[HeatmapPanel]):
 
     def widths(self) -> Sequence[float]:
         longest = max(len(style.plain(tick)) for tick in self._ticks())
-        return [max(MAP, len(self._ticks()) * max(COLUMN, (longest + 1) * LETTER))] * len(self.labels())
+        return [max(MAP, len(self._ticks()) * max(COLUMN, (longest + 2) * LETTER))] * len(self.labels())
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         columns, places = self.columns(), np.arange(len(self.columns()) + 1)
