@@ -80,6 +80,11 @@ def load(store: Store, pack_id: str) -> Checkpoint | None:
         return None
 
 
+def exists(store: Store, pack_id: str) -> bool:
+    """Whether a pack has the file of a checkpoint, sound or not."""
+    return store.read_bytes(_name(pack_id)) is not None
+
+
 def pack_ids(store: Store) -> list[str]:
     """The packs that have a file of a checkpoint, sound or not."""
     return [PurePosixPath(name).stem for name in store.listing("checkpoints")]

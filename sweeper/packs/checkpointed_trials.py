@@ -55,7 +55,7 @@ def continued_checkpoint(
     for name in filter(None, (pack.pack_id, segment.parent)):
         saved = checkpoint.load(store, name)
         if saved is None:
-            refused = "is damaged" if name in checkpoint.pack_ids(store) else refused
+            refused = "is damaged" if checkpoint.exists(store, name) else refused
             continue
         if (difference := saved.identity.difference(identity)) is not None:
             refused = difference

@@ -208,10 +208,8 @@ class PackRun(Run):
         values = {name: [each.get(name, math.nan) for each in found] for name in dict.fromkeys(itertools.chain(*found))}
         if watched is not None:
             finite = [value for value in values.get(watched.metric, ()) if math.isfinite(value)]
-            self.evaluated = (
-                training.step,
-                float(np.mean(finite)) if finite else math.inf if watched.mode == "min" else -math.inf,
-            )
+            worst = math.inf if watched.mode == "min" else -math.inf
+            self.evaluated = training.step, float(np.mean(finite)) if finite else worst
         evaluations = [*training.evaluations, (training.step, values)] if measured else training.evaluations
         seconds = training.seconds | {"cpu_seconds": training.seconds["cpu_seconds"] + time.process_time() - begun}
         self.training = dataclasses.replace(training, evaluations=evaluations, seconds=seconds)
@@ -310,7 +308,8 @@ def _lane_result(
     The trial has the networks that it needs; the last point of a training curve becomes a metric.
     """
     kind, step = kind_of(trial), training.lane_steps[index]
-    found: dict[str, Any] = {"curves": [*curves, *evaluation_points(training, index)]}
+    earlier = evaluation_points(training, index)
+    found: dict[str, Any] = {"curves": [*curves, *earlier]}
 
     def failed(kind: str, message: str, step: int) -> dict[str, Any]:
         error = {"kind": kind, "message": message, "step": step}
@@ -338,8 +337,8 @@ def _lane_result(
         return failed(*kind_and_message(error), training.step)
     found["programs"] = of_row(identity, program)
     if trial.evaluate_every is not None:  # a trial that was stopped here may have been evaluated here before
-        earlier = [point for point in evaluation_points(training, index) if point[0] != step]
-        found["curves"] = [*curves, *earlier, *((step, name, value) for name, value in metrics.items())]
+        before = [point for point in earlier if point[0] != step]
+        found["curves"] = [*curves, *before, *((step, name, value) for name, value in metrics.items())]
     metrics |= kind.final({name: value for _, name, value in curves})
     if spoilt := [name for name in trial.DECLARED.metrics if not math.isfinite(metrics.get(name, 0.0))]:
         return failed("non-finite evaluation", f"non-finite {', '.join(spoilt)}", training.step)
