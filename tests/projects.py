@@ -13,9 +13,9 @@ from sweeper.trial import plugins
 
 @contextlib.contextmanager
 def in_project(folder: Path) -> Iterator[Path]:
-    """Plug-ins are looked for in the folder; what was imported from it is forgotten afterwards, and where it lay.
+    """Look for plug-ins in the folder. Afterwards the modules that were imported from it are forgotten.
 
-    A folder of plug-ins that stayed in the path of its package would be in the way of the next project's.
+    The search paths of the packages are put back too: a folder left there would come before the next project's.
     """
     modules = set(sys.modules)
     paths = {kind: list(sys.modules[f"{kind}s"].__path__) for kind in plugins.KINDS}

@@ -5,27 +5,19 @@ import itertools
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.optimize
 
 from experiments.gridworld_best_responses import Experiment, matrix_game
 from sweeper.packs.packing import lane, stack
 from sweeper.training.kind import kind_of, trainer_of
 from sweeper.trial.experiment_trial import ExperimentTrial
-
-
-def _value(costs: np.ndarray) -> float:
-    rows, columns = costs.shape
-    return scipy.optimize.linprog(
-        [*[0] * rows, 1], A_ub=np.column_stack([costs.T, -np.ones(columns)]), b_ub=np.zeros(columns),
-        A_eq=[[*[1] * rows, 0]], b_eq=[1], bounds=[(0, None)] * rows + [(None, None)],
-    ).fun  # fmt: skip
+from tasks.gridworld.minmax import best_mixture
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 3), (40, 1), (8, 8), (300, 24)])
 def test_a_game_is_solved_between_bounds(rows, columns):
     costs = np.random.default_rng(rows).integers(2, 50, (rows, columns)).astype(np.float32)
     game = matrix_game.solved(jnp.asarray(costs))
-    value = _value(costs)
+    value = best_mixture(costs)[0]
     assert value - 1e-3 <= game.value <= value + 5e-3
     assert value - 5e-3 <= game.bound <= value + 1e-3
     assert (game.rows > 0).sum() <= columns
@@ -36,7 +28,7 @@ def test_equally_likely_parts_cost_little_more_than_the_best_shares():
     parts = matrix_game.parts(jnp.asarray(costs), matrix_game.solved(jnp.asarray(costs)).rows, 512)
     assert parts.sum() == 512
     assert parts.min() >= 0
-    assert (parts @ costs).max() / 512 <= _value(costs) + 0.05
+    assert (parts @ costs).max() / 512 <= best_mixture(costs)[0] + 0.05
 
 
 def test_a_token_has_its_share_of_all_seeds():
@@ -57,7 +49,7 @@ def _least_3x3() -> float:
         column = np.clip(cell % 3 + (action == 2) - (action == 0), 0, 2)
         cell = row * 3 + column
         np.minimum.at(visit, (np.arange(4**9), cell), step)
-    return _value(np.unique((visit + distance)[:, 1:], axis=0))
+    return best_mixture(np.unique((visit + distance)[:, 1:], axis=0).astype(float))[0]
 
 
 @pytest.mark.slow
@@ -86,4 +78,4 @@ def test_walks_at_random_make_a_mixture_near_the_min_max():
             cell = random.choice([cell for cell in near if cell not in visit] or near)
             visit.setdefault(cell, step)
         costs.append([visit.get(cell, size**2) + sum(divmod(cell, size)) for cell in range(1, size**2)])
-    assert 52 / 3 < _value(np.array(costs, float)) == pytest.approx(17.348, abs=5e-4)
+    assert 52 / 3 < best_mixture(np.array(costs, float))[0] == pytest.approx(17.348, abs=5e-4)

@@ -17,7 +17,7 @@ from tests.trials import coloring_trial
 
 
 class Keeping(nnx.Module, Network):
-    """A network whose call keeps running statistics, or what it has computed."""
+    """A network whose call changes the network: it keeps running statistics, or a value that it has computed."""
 
     def __init__(self, statistics: bool, tokens: int, outputs: int, rngs: nnx.Rngs):
         self.readout = nnx.Linear(tokens, outputs, rngs=rngs)
