@@ -65,6 +65,12 @@ def test_values_equal_those_of_all_strategies(grid):
     assert minmax.best_average(grid) == pytest.approx(costs.mean(axis=1).min())
     assert minmax.deterministic(grid) == costs.max(axis=1).min()
     assert minmax.randomised(grid).value == pytest.approx(_game_value(costs), abs=1e-6)
+    assert minmax.lower_bound(grid) <= minmax.randomised(grid).value + 1e-6
+
+
+def test_a_grid_that_is_too_large_to_search_has_a_lower_bound():
+    assert minmax.lower_bound(Grid(5, 5, 25)) == pytest.approx(52 / 3)  # here it is the value
+    assert minmax.lower_bound(Grid(6, 6, 36)) == pytest.approx(396 / 17)
 
 
 @pytest.mark.slow
