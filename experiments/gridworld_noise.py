@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from experiments import gridworld_best_responses
 from sweeper.trial import experiment_contract
 from sweeper.trial.experiment_contract import Evaluated, Step
 from sweeper.trial.field_types import Count, Positive
@@ -93,7 +94,7 @@ class Experiment(experiment_contract.Experiment):
 
     def init(self, at: Step) -> dict[str, Any]:
         first, bias, last = jax.random.split(at.key, 3)
-        tokens = self.teacher.experiment.tokens
+        tokens = self._taught.tokens
         fresh = Map(
             jax.random.normal(first, (self.noise, self.hidden)) / math.sqrt(self.noise),
             jax.random.normal(bias, (self.hidden,)),
@@ -117,7 +118,7 @@ class Experiment(experiment_contract.Experiment):
 
     def evaluate(self, state: Any, at: Step) -> Evaluated:
         """Fresh seeds r with all treasures, by the network's own actions."""
-        task, network, tokens = self._task, state["network"], jnp.eye(self.teacher.experiment.tokens)
+        task, network, tokens = self._task, state["network"], jnp.eye(self._taught.tokens)
         r = jax.random.normal(at.key, (self.groups, SEEDS_AT_ONCE, self.noise))
         logits, meant, treasures = network["map"](r), self.token_of(r), task.evaluation_inputs()
 
@@ -143,12 +144,18 @@ class Experiment(experiment_contract.Experiment):
 
     def token_of(self, r: Float[Array, "*seed noise"]) -> Int[Array, "*seed"]:
         """The first token that each seed r means: each is meant as often as the teacher plays it."""
-        share = jnp.cumsum(self.teacher.network["seeds"]) / 2**self.teacher.experiment.bits
+        share = jnp.cumsum(self.teacher.network["seeds"]) / 2**self._taught.bits
         return (jax.scipy.stats.norm.cdf(r[..., :1]) >= share[:-1]).sum(axis=-1)
 
     @property
+    def _taught(self) -> gridworld_best_responses.Experiment:
+        taught = self.teacher.experiment
+        assert isinstance(taught, gridworld_best_responses.Experiment)
+        return taught
+
+    @property
     def _task(self) -> gridworld.Task:
-        of = self.teacher.experiment
+        of = self._taught
         return gridworld.Task(height=of.height, width=of.width, horizon=of.horizon, noise=of.tokens)
 
     def _walks(self) -> Walks:
