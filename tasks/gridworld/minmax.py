@@ -61,7 +61,7 @@ def randomised(grid: Grid) -> MinMax:
     """
     world = World(grid)
     uniform = np.full(grid.cells - 1, 1 / (grid.cells - 1))
-    lower = lower_bound(grid)
+    lower = _parity_bound(world, uniform)
     walks = [search(world, uniform, np.inf, BEAM).costs]
     costs = world.symmetric(walks[0])
     if not len(costs):
@@ -96,25 +96,6 @@ def _visits_behind(
     averaged = (walks + world.mirrored(walks)) / 2
     behind = [walks[(averaged == row).all(axis=1).argmax()] for row in costs]
     return np.column_stack([np.zeros(len(costs)), np.array(behind) - world.distance[1:]]).astype(int)
-
-
-@functools.cache
-def lower_bound(grid: Grid) -> float:
-    """A bound that no mixture beats, also of a grid too large for `randomised`: the value of agents that see one new
-    cell a step, in any order that parity allows."""
-    world, weights = World(grid), np.full(grid.cells - 1, 1 / (grid.cells - 1))
-    assignments: list[np.ndarray] = []
-    value = np.inf
-    while True:
-        steps = np.zeros(grid.cells)
-        for parity in (0, 1):
-            cells = by_weight(world, np.append(0, weights), parity)
-            steps[cells] = np.minimum(2 * np.arange(1, len(cells) + 1) - parity, grid.horizon)
-        costs = (steps + world.distance)[1:]
-        if costs @ weights >= value - TOLERANCE:
-            return value
-        assignments.append(costs)
-        value, _, weights = best_mixture(np.array(assignments))
 
 
 @functools.cache
@@ -181,3 +162,19 @@ def _improving(
     means = costs @ treasure
     best = np.argsort(means, kind="stable")[:COLUMNS]
     return costs[best[means[best] < value - TOLERANCE]]
+
+
+def _parity_bound(world: World, weights: Float[np.ndarray, " treasure"]) -> float:
+    """Lower bound on the min-max: that of agents which see one new cell a step, in any order that parity allows."""
+    assignments: list[np.ndarray] = []
+    value = np.inf
+    while True:
+        steps = np.zeros(world.grid.cells)
+        for parity in (0, 1):
+            cells = by_weight(world, np.append(0, weights), parity)
+            steps[cells] = np.minimum(2 * np.arange(1, len(cells) + 1) - parity, world.grid.horizon)
+        costs = (steps + world.distance)[1:]
+        if costs @ weights >= value - TOLERANCE:
+            return value
+        assignments.append(costs)
+        value, _, weights = best_mixture(np.array(assignments))

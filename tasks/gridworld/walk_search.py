@@ -20,7 +20,7 @@ EXHAUSTIVE = 1_000_000
 """Walks in one layer at which an exhaustive search gives up."""
 
 LARGEST = 25
-"""Cells of the largest grid that is searched: 25 take seconds, 36 more than a minute."""
+"""Cells of the largest grid that is tried: 25 take seconds, 36 more than a minute."""
 
 
 class UncertifiedError(RuntimeError):
@@ -37,6 +37,8 @@ class World:
     """Geometry of the grid, as arrays over cells."""
 
     def __init__(self, grid: Grid):
+        if grid.cells > LARGEST:
+            raise UncertifiedError(f"{grid} has more than {LARGEST} cells")
         self.grid = grid
         cell = np.arange(grid.cells)
         self.row, self.column = cell // grid.width, cell % grid.width
@@ -104,13 +106,8 @@ def search(
         threshold: Walks whose bound reaches it are dropped.
         beam: At most so many are kept in a layer, those of least bound.
         deadlines: Latest step for the first visit of every cell; one at the horizon or later does not bind.
-
-    Raises:
-        UncertifiedError: the grid is too large.
     """
     grid, horizon = world.grid, world.grid.horizon
-    if grid.cells > LARGEST:
-        raise UncertifiedError(f"{grid} has more than {LARGEST} cells")
     weights = np.append(0, weights)
     orders = [by_weight(world, weights, parity) for parity in (0, 1)]
     threshold -= float(weights @ world.distance)
