@@ -6,8 +6,8 @@ network. The first entry of a seed r says by its quantile which token is meant, 
 are learned at once: the map which token is meant, and all weights the teacher's own greedy walks of this token, of both
 episodes.
 
-Near a threshold the softmax mixes two names, and the walk may be neither. What this costs is measured beside a map
-that takes its likeliest token, and beside the tokens that are meant, all with the same seeds r.
+Near a threshold the softmax mixes two names, and the walk may be neither. What this costs is measured beside the
+teacher's network, which reads the likeliest token or the one that is meant, with the same seeds r.
 """
 
 import math
@@ -77,8 +77,8 @@ class Experiment(experiment_contract.Experiment):
         "loss_worst": "min",  # steps of both episodes, the mean over seeds r, on the worst treasure
         "loss_worst_se": "min",  # its standard error over seeds r
         "loss": "min",  # the mean over treasures
-        "chosen_worst": "min",  # `loss_worst` if the likeliest token is taken
-        "meant_worst": "min",  # that of the teacher, with the tokens that the same seeds r mean
+        "chosen_worst": "min",  # that of the teacher's network, which reads the likeliest token alone
+        "meant_worst": "min",  # the same with the tokens that the seeds r mean
         "meant": "max",  # share of seeds r whose likeliest token is the one that is meant
         "success": "max",  # share of pairs of a seed and a treasure that is found in both episodes
     }
@@ -128,14 +128,13 @@ class Experiment(experiment_contract.Experiment):
 
         steps, success = jax.lax.map(group, jax.nn.softmax(logits))
         mean = steps.mean(axis=(0, 2))
-        named = task.losses(network["network"], treasures, tokens)
         taught = task.losses(self.teacher.network["network"], treasures, tokens)
         chosen = logits.argmax(axis=-1)
         metrics = {
             "loss_worst": mean.max(),
             "loss_worst_se": steps[:, mean.argmax()].std(ddof=1) / math.sqrt(self.groups * SEEDS_AT_ONCE),
             "loss": mean.mean(),
-            "chosen_worst": named[:, chosen.ravel()].mean(axis=1).max(),
+            "chosen_worst": taught[:, chosen.ravel()].mean(axis=1).max(),
             "meant_worst": taught[:, meant.ravel()].mean(axis=1).max(),
             "meant": (chosen == meant).mean(dtype=jnp.float32),
             "success": success.mean(),
