@@ -51,7 +51,7 @@ def test_the_snippets_of_the_page_agree(store, tmp_path, monkeypatch):
         assert dict(names[tool]) == {"Aq_R": 0.125, "AE_r0": 0.5}, tool
 
 
-@pytest.mark.slow  # 1,388 files by four tools
+@pytest.mark.slow  # all files by four tools
 def test_the_shipped_store_has_the_same_numbers_for_all():
     trials = ROOT / "published" / "trials"
     columns = ["trial_id", "success", "loss", "q", "learning_rate", "steps", "cpu_seconds"]
