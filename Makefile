@@ -28,8 +28,8 @@ FURTHER := coloring_starts coloring_sum coloring_basins coloring_initialisation 
   objectives_recall recall_length recall_memory_two_cores choose_or_blur \
   gridworld_small gridworld_embedding gridworld_imitation \
   gridworld_evolution gridworld_halving gridworld_infinity gridworld_policy_gradient \
-  gridworld_gradient_halving gridworld_gradient_finalists gridworld_best_responses gridworld_searches \
-  gridworld_worst_treasure ski_rental paging seed_bank seed_bank_gridworld
+  gridworld_gradient_halving gridworld_gradient_finalists gridworld_best_responses gridworld_noise \
+  gridworld_searches gridworld_worst_treasure ski_rental paging seed_bank seed_bank_gridworld
 FIGURES := figures
 
 # Side by side: a command that draws, or checks types, has one thread, and so leaves a core idle.
