@@ -8,9 +8,9 @@ import pytest
 
 from docs.fill import filled
 from sweeper.analysis.recorded_spaces import recorded_space
-from sweeper.space import search_space
 from sweeper.store.store import Store
 from sweeper.trial.plugins import ROOT
+from tests import shipped
 from tests.tiny_sweeps import start
 
 PUBLISHED = ROOT / "published"
@@ -71,7 +71,7 @@ def test_the_spaces_of_published_sweeps_find_their_trials_done(store):
     latest = {record.name: record.trial_ids for record in store.sweeps()}
     for name, planned in latest.items():
         if set(planned) <= committed.keys():
-            expansion = search_space.read(ROOT / "search_spaces" / f"{name}.yaml").expand()
+            expansion = shipped.expansion(ROOT / "search_spaces" / f"{name}.yaml")
             assert set(expansion.trial_ids) <= committed.keys(), name
 
 
