@@ -21,8 +21,8 @@ sweep: $(VENV)/runtime
 # spaces with published numbers to compare with.
 PAPER := coloring_two_cores coloring_table_two_cores coloring_halving coloring_worst_cycle \
   recall_two_cores recall_q_two_cores recall_m_two_cores gridworld_two_cores
-FURTHER := coloring_starts coloring_sum coloring_basins coloring_initialisation coloring_rates coloring_length coloring_premise \
-  coloring_full_block coloring_one_block coloring_one_draw \
+FURTHER := coloring_starts coloring_sum coloring_basins coloring_initialisation coloring_rates coloring_length \
+  coloring_premise coloring_full_block coloring_one_block coloring_one_draw \
   coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores \
   objectives_coloring objectives_coloring_fresh objectives_gridworld \
   objectives_recall recall_length recall_memory_two_cores choose_or_blur \
