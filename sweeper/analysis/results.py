@@ -220,11 +220,13 @@ class Results:
     def distribution(self, trial_id: str, outcome: str) -> tuple[np.ndarray, np.ndarray] | None:
         """The different values of an outcome of a trial, rising, and how many inputs have each; None if not stored.
 
-        If an outcome has many different values, they are rounded.
+        Of outcomes that were not kept the quantiles stand for the inputs. If there are many different values, they are
+        rounded.
         """
         key = (trial_id, outcome)
         if key not in self._distributions:
             stored = self.outcomes(trial_id, outcome)
+            stored = self.quantiles(trial_id, outcome) if stored is None else stored
             values = np.asarray([] if stored is None else stored, float)
             values = values[~np.isnan(values)]
             distinct, counts = np.unique(values, return_counts=True)

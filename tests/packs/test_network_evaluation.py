@@ -104,6 +104,9 @@ def test_an_evaluation_by_the_trials_own_protocol_keeps_quantiles_of_its_outcome
     assert pooled(results, IDS, metric) == pytest.approx(np.percentile(together, 95))
     assert pooled(stripped, IDS, metric) == pytest.approx(np.percentile(together, 95), rel=0.02)
     assert pooled(stripped, [*IDS, "another"], metric) is None
+    values, counts = stripped.distribution(IDS[0], "loss")
+    np.testing.assert_array_equal(np.repeat(values, counts), np.sort(loss), "a histogram needs no more")
+    assert stripped.distribution("another", "loss") is None
 
 
 def test_another_protocol_gives_rows_of_its_own(full):
