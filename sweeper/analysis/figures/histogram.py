@@ -125,6 +125,7 @@ def outcome_label(drawing: "Histograms | HeatMaps") -> str:
 
 COLUMN = 0.2  # least width of a column, in inches
 LETTER = 0.06  # width of a letter of a tick, in inches
+LABEL_LETTER = 0.08  # width of a letter of the label of an axis
 MAP = 1.5  # least width of a map, in inches
 MOST_COLUMNS = 60  # most columns of a map; of more values of its column some are shown, evenly spaced
 
@@ -154,7 +155,11 @@ class HeatMaps(Drawing[HeatmapPanel]):
 
     def widths(self) -> Sequence[float]:
         longest = max(len(style.plain(tick)) for tick in self._ticks())
-        return [max(MAP, len(self._ticks()) * max(COLUMN, (longest + 2) * LETTER))] * len(self.labels())
+        columns = len(self._ticks()) * max(COLUMN, (longest + 2) * LETTER)
+        return [max(MAP, columns, len(style.plain(self._label())) * LABEL_LETTER)] * len(self.labels())
+
+    def _label(self) -> str:
+        return self.panel.x.label or self.panel.x.column
 
     def paint(self, axes: Sequence[Axes], look: Look) -> None:
         columns, places = self.columns(), np.arange(len(self.columns()) + 1)
@@ -171,7 +176,7 @@ class HeatMaps(Drawing[HeatmapPanel]):
                 ax.axvspan(index, index + 1, **style.HATCHED)
             ax.set_title(label)
             ax.set_xticks(places[:-1] + 0.5, self._ticks())
-            ax.set(yticks=PERCENTS, xlabel=self.panel.x.label or self.panel.x.column)
+            ax.set(yticks=PERCENTS, xlabel=self._label())
             ax.tick_params(labelleft=ax is axes[0])
             ax.spines[["top", "right"]].set_visible(True)
         axes[0].set_ylabel(outcome_label(self))
