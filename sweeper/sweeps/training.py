@@ -103,6 +103,8 @@ def train_plan(
         limits = LimitsWatch(plan, interruption)
         own = listeners.of_sweep(store, command, interruption.ask)
         hearing = [on_event or listeners.view(output.out), limits.hear, *own]
+        for line in _other_starts(plan):
+            output.complain(line)
         rehearsal = _checked(plan, in_process)
         _prepare(plan)
         losses, refused = (), False
@@ -143,6 +145,16 @@ def _needs_no_cluster(plan: SweepPlan) -> bool:
         and resources.progress_seconds == Resources().progress_seconds  # only a worker can be ended
         and vectorisation.in_turns()  # which starts JAX, as the training would
     )
+
+
+def _other_starts(plan: SweepPlan) -> list[str]:
+    """A line for each start of the sweep that runs: a terminal that was closed may have left one behind."""
+    if plan.source.exhausted:
+        return []
+    found = [each for each in heartbeats.drivers(plan.store.files) if each.sweep == plan.spec.name and each.lives]
+    places = [f"{driver.heartbeat.host} (process {driver.heartbeat.pid})" for driver in found]
+    end = "which trains the same trials; Ctrl-C here leaves them to it"
+    return [f"{plan.spec.name} also runs on {place}, {end}" for place in places]
 
 
 def _job(plan: SweepPlan, concurrency: int | None) -> "launch.Job":

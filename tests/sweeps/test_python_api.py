@@ -19,7 +19,7 @@ from sweeper.store.store import Store
 from sweeper.sweeps import in_process, training
 from sweeper.trial import plugins
 from tests.heard import Heard
-from tests.heartbeats import DEAD, heartbeat, until
+from tests.heartbeats import DEAD, ELSEWHERE, heartbeat, until
 from tests.processes import python
 from tests.results import PROVENANCE, result
 from tests.tiny_sweeps import with_seeds
@@ -42,11 +42,19 @@ def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, c
     assert (before.changes, before.remarks, before.other_code) == (None, [], None)
     assert not results.exists()
 
-    heard = []
+    heard, files = [], Store.open(results).files
+    running = heartbeat(**ELSEWHERE)
+    for sweep, driver in (("space", running), ("space", heartbeat(**DEAD)), ("another", heartbeat(**ELSEWHERE))):
+        heartbeats.write_heartbeat(files, sweep, driver)
     result = sweeper.train(before, in_process=True, on_event=heard.append)
     kinds = [type(event).__name__ for event in heard]
     assert (kinds[0], kinds.count("TrialCommitted"), kinds[-1]) == ("SweepPlanned", 2, "SweepEnded")
-    assert capsys.readouterr() == ("", "")
+    another = (
+        f"space also runs on far (process {os.getpid()}), which trains the same trials; Ctrl-C here leaves them to it\n"
+    )
+    assert capsys.readouterr() == ("", another)
+    for driver in heartbeats.drivers(files):
+        heartbeats.remove_heartbeat(files, driver.sweep, driver.heartbeat.driver)
     assert (result.complete, result.unfinished) == (True, {})
     assert str(result).startswith("coloring · transformer · Aq_R · 20 steps · finished\n")
     assert str(result).endswith("\n2 of 2 trials committed")
