@@ -160,7 +160,7 @@ def _plug_ins(record: Spec, place: str = "") -> Iterator[tuple[str, plugins.Kind
 plugins.when_loaded(loaded_code.noted)
 
 NUMERICS_VERSION = 1
-"""Raise the version when a mended objective, trainer or evaluation gives other results: then every id changes."""
+"""Raise the version when a mended trainer or evaluation gives other results: then every id changes."""
 
 
 def numerics_version() -> int:
