@@ -26,7 +26,7 @@ FURTHER := coloring_starts coloring_sum coloring_basins coloring_initialisation 
   coloring_batch_two_cores coloring_m_two_cores coloring_cycles_two_cores \
   objectives_coloring objectives_coloring_fresh objectives_gridworld \
   objectives_recall recall_length recall_memory_two_cores choose_or_blur \
-  gridworld_small gridworld_embedding gridworld_imitation \
+  gridworld_small gridworld_imitation \
   gridworld_evolution gridworld_halving gridworld_infinity gridworld_policy_gradient \
   gridworld_gradient_halving gridworld_gradient_finalists gridworld_best_responses gridworld_noise \
   gridworld_searches gridworld_worst_treasure ski_rental paging seed_bank seed_bank_gridworld
