@@ -201,7 +201,7 @@ LONGEST_LEFT = 365 * 86400.0  # seconds; of a longer time nobody reads the hour 
 
 def sentence(driver: Driver) -> str:
     heartbeat = driver.heartbeat
-    where = f"on {heartbeat.host} (process {heartbeat.pid})"
+    where = f"on {heartbeat.place}"
     if not driver.lives:
         # A program of Python that calls `sweeper.train` is no command of ours.
         again = "the same program" if heartbeat.command.startswith("sweeper.") else "this command"

@@ -256,7 +256,7 @@ def stop_drivers(store: "Store", sweep: str, **waits: float) -> int:
 
     ends = set()
     for heartbeat, end in answers(store.files, sweep, **waits):
-        where = printable(f"{heartbeat.host} (process {heartbeat.pid})")
+        where = printable(heartbeat.place)
         print(f"{sweep}: the driver on {where} {end}", file=sys.stderr if end == SILENT else sys.stdout)
         ends.add(end)
     if not ends:

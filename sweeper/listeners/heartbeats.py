@@ -51,6 +51,11 @@ class Heartbeat:
     packs: list[dict[str, Any]]  # the first of the running packs, as rows of a table
 
     @property
+    def place(self) -> str:
+        """Where it runs, in words."""
+        return f"{self.host} (process {self.pid})"
+
+    @property
     def has_died(self) -> bool:
         """Whether its process is gone; no process of another machine or container is known to be."""
         if self.processes != process_space():

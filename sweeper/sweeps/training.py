@@ -152,9 +152,8 @@ def _other_starts(plan: SweepPlan) -> list[str]:
     if plan.source.exhausted:
         return []
     found = [each for each in heartbeats.drivers(plan.store.files) if each.sweep == plan.spec.name and each.lives]
-    places = [f"{driver.heartbeat.host} (process {driver.heartbeat.pid})" for driver in found]
     end = "which trains the same trials; Ctrl-C here leaves them to it"
-    return [f"{plan.spec.name} also runs on {place}, {end}" for place in places]
+    return [f"{plan.spec.name} also runs on {driver.heartbeat.place}, {end}" for driver in found]
 
 
 def _job(plan: SweepPlan, concurrency: int | None) -> "launch.Job":

@@ -43,9 +43,8 @@ def test_a_sweep_is_planned_trained_in_this_process_and_asked(space, tmp_path, c
     assert not results.exists()
 
     heard, files = [], Store.open(results).files
-    running = heartbeat(**ELSEWHERE)
-    for sweep, driver in (("space", running), ("space", heartbeat(**DEAD)), ("another", heartbeat(**ELSEWHERE))):
-        heartbeats.write_heartbeat(files, sweep, driver)
+    for sweep, of in (("space", ELSEWHERE), ("space", DEAD), ("another", ELSEWHERE)):
+        heartbeats.write_heartbeat(files, sweep, heartbeat(**of))
     result = sweeper.train(before, in_process=True, on_event=heard.append)
     kinds = [type(event).__name__ for event in heard]
     assert (kinds[0], kinds.count("TrialCommitted"), kinds[-1]) == ("SweepPlanned", 2, "SweepEnded")
