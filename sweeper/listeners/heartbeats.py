@@ -104,15 +104,15 @@ def remove_heartbeat(files: DurableFiles, sweep: str, driver: str) -> None:
 
 def remove_dead(files: DurableFiles, sweep: str) -> None:
     """Remove the heartbeats of drivers of a sweep that have died: another one carries on, or finds nothing to do."""
-    for driver in drivers(files):
-        if driver.sweep == sweep and not driver.lives:
+    for driver in drivers(files, sweep):
+        if not driver.lives:
             remove_heartbeat(files, sweep, driver.heartbeat.driver)
 
 
-def drivers(files: DurableFiles) -> list[Driver]:
-    """All drivers with a heartbeat, by sweep; a file that cannot be read as one is passed over."""
+def drivers(files: DurableFiles, sweep: str | None = None) -> list[Driver]:
+    """The drivers with a heartbeat, of one sweep or of all; a file that cannot be read as one is passed over."""
     found = []
-    for name, state in sorted(files.listing("drivers").items()):
+    for name, state in sorted(files.listing("drivers" if sweep is None else f"drivers/{sweep}").items()):
         with contextlib.suppress(ValueError, TypeError, LookupError):
             if _NAME.fullmatch(name) is None:
                 continue
@@ -158,7 +158,7 @@ def answers(
 
 
 def _of_sweep(files: DurableFiles, sweep: str) -> dict[str, Driver]:
-    return {driver.heartbeat.driver: driver for driver in drivers(files) if driver.sweep == sweep}
+    return {driver.heartbeat.driver: driver for driver in drivers(files, sweep)}
 
 
 class HeartbeatWriter:

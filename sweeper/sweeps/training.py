@@ -151,7 +151,7 @@ def _other_starts(plan: SweepPlan) -> list[str]:
     """A line for each start of the sweep that runs: a terminal that was closed may have left one behind."""
     if plan.source.exhausted:
         return []
-    found = [each for each in heartbeats.drivers(plan.store.files) if each.sweep == plan.spec.name and each.lives]
+    found = [driver for driver in heartbeats.drivers(plan.store.files, plan.spec.name) if driver.lives]
     end = "which trains the same trials; Ctrl-C here leaves them to it"
     return [f"{plan.spec.name} also runs on {driver.heartbeat.place}, {end}" for driver in found]
 
