@@ -11,7 +11,9 @@ A^q_R and beside draws among several: a table is printed, and a figure written. 
   `success_worst_heldout` is, and so looks too good. That of a mixture of deterministic networks is exact.
 - **Votes** are those of k draws of a network and a seed r, as `majority_<k>` has them, on 2,000 inputs.
 - **Errors** are over trainings. A number of a mixture of K is the mean over choices of K of the n trainings, and its
-  error the jackknife's: how that mean moves if one training is left out. For K = n the mixtures of n - 1 give it.
+  error the jackknife's: how that mean moves if one training is left out. For K = n the mixtures of n - 1 give it, but
+  for bad inputs: their success moves in steps of 1 / K, which leaving one out may not show. There the error is the
+  bootstrap's: how the success moves if n trainings are drawn from the n with replacement.
 - **CPU seconds** are those of training, without compilation and evaluation. Only rows of the newest commit say what a
   step costs, so that one machine has measured it for both.
 """
@@ -121,6 +123,13 @@ def over_trainings(
     return mean, np.sqrt((count - 1) * ((means - means.mean(axis=0)) ** 2).mean(axis=0))
 
 
+def resampled_error(statistic: Callable[[list[int]], np.ndarray], count: int, times: int) -> np.ndarray:
+    """The bootstrap's standard error of a statistic of all trainings, of which one may come several times."""
+    random = np.random.default_rng(0)
+    values = [statistic(random.integers(count, size=count).tolist()) for _ in range(times)]
+    return np.std(values, axis=0) * math.sqrt(count / (count - 1))
+
+
 def _choices(count: int, size: int, most: int) -> Iterator[Sequence[int]]:
     if math.comb(count, size) <= max(most, count):
         return itertools.combinations(range(count), size)
@@ -159,6 +168,8 @@ def measured(group: Group, sizes: Sequence[int], every_input: bool) -> Iterator[
             ("", [f"{votes} votes" for votes in VOTES], voted, PROGRAMMES),
         ):  # fmt: skip
             mean, error = over_trainings(statistic, count, size, most)
+            if 1 < size == count and names is STATISTICS:
+                error = resampled_error(statistic, count, most)
             row |= {prefix + name: pair for name, pair in zip(names, zip(mean, error, strict=True), strict=True)}
         yield row
 

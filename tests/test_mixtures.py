@@ -48,6 +48,20 @@ def test_the_error_of_an_average_is_that_over_trainings(size):
     assert error == pytest.approx(values.std(ddof=1) / 2)
 
 
+def test_the_error_of_a_tail_is_that_over_groups_of_trainings():
+    random = np.random.default_rng(0)
+    groups = (random.random((60, 20, 1000)) < 0.8 + 0.1 * random.standard_normal((60, 20, 1))).astype(np.float32)
+
+    def tail(group):
+        return lambda chosen: np.quantile(group[chosen].mean(axis=0, keepdims=True), 0.05, axis=1)
+
+    errors = [mixtures.resampled_error(tail(group), 20, 100)[0] for group in groups]
+    of_groups = np.std([tail(group)(range(20)) for group in groups])
+    assert np.mean(errors) == pytest.approx(of_groups, rel=0.35)
+    average = mixtures.resampled_error(lambda chosen: groups[0, chosen].mean(keepdims=True), 20, 2000)
+    assert average == pytest.approx(groups[0].mean(axis=1).std(ddof=1) / np.sqrt(20), rel=0.05)
+
+
 def test_a_permutation_of_keys_asks_for_the_same_value():
     inputs = recall.Task(keys=6).evaluation_inputs()
     permuted = mixtures._renamed(inputs)
