@@ -316,7 +316,8 @@ def figure(frame: pd.DataFrame) -> Figure:
             mean, error = 100 * np.array([*part[metric]], float).T
             label = f"{LABELS[name]}: {metric.replace(': ', ', ')}"
             axis.plot(x, mean, line, color=color, marker=marker, markersize=2.5, label=label)
-            axis.fill_between(x, mean - 2 * error, mean + 2 * error, color=color, alpha=0.1, linewidth=0)
+            band = np.clip([mean - 2 * error, mean + 2 * error], 0, 100)
+            axis.fill_between(x, *band, color=color, alpha=0.1, linewidth=0)
     for task, (upper, lower) in zip(tasks, axes.T, strict=True):
         upper.set(title=f"{'colouring' if task[0] == 'q' else 'recall'}, {task}", xscale="log")
         lower.set(xlabel="CPU seconds")
