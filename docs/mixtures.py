@@ -11,9 +11,9 @@ A^q_R and beside draws among several: a table is printed, and a figure written. 
   `success_worst_heldout` is, and so looks too good. That of a mixture of deterministic networks is exact.
 - **Votes** are those of k draws of a network and a seed r, as `majority_<k>` has them, on 2,000 inputs.
 - **Errors** are over trainings. A number of a mixture of K is the mean over choices of K of the n trainings, and its
-  error the jackknife's: how that mean moves if one training is left out. For K = n the mixtures of n - 1 give it, but
-  for bad inputs: their success moves in steps of 1 / K, which leaving one out may not show. There the error is the
-  bootstrap's: how the success moves if n trainings are drawn from the n with replacement.
+  error the jackknife's: how that mean moves if one training is left out. For K = n it is the bootstrap's: how the
+  number moves if n trainings are drawn from the n with replacement. The success on bad inputs moves in steps of 1 / K,
+  which leaving one out may not show. Votes have the jackknife's, from the mixtures of n - 1.
 - **CPU seconds** are those of training, without compilation and evaluation. Only rows of the newest commit say what a
   step costs, so that one machine has measured it for both.
 """
@@ -106,12 +106,15 @@ def best_shares(success: np.ndarray) -> np.ndarray:
 
 
 def over_trainings(
-    statistic: Callable[[list[int]], np.ndarray], count: int, size: int, most: int
+    statistic: Callable[[list[int]], np.ndarray], count: int, size: int, most: int, resampled: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean of a statistic over choices of `size` of `count` trainings, at most so many, and its standard error.
 
-    The error of one training is not a number.
+    The error is the jackknife's, of all trainings the bootstrap's if `resampled`: then the statistic takes a training
+    several times. The error of one training is not a number.
     """
+    if resampled and size == count > 1:
+        return statistic(list(range(count))), _resampled_error(statistic, count, most)
     drawn = min(size, count - 1)
     choices = [list(chosen) for chosen in _choices(count, drawn, most)]
     values = np.array([statistic(chosen) for chosen in choices if chosen])
@@ -123,8 +126,7 @@ def over_trainings(
     return mean, np.sqrt((count - 1) * ((means - means.mean(axis=0)) ** 2).mean(axis=0))
 
 
-def resampled_error(statistic: Callable[[list[int]], np.ndarray], count: int, times: int) -> np.ndarray:
-    """The bootstrap's standard error of a statistic of all trainings, of which one may come several times."""
+def _resampled_error(statistic: Callable[[list[int]], np.ndarray], count: int, times: int) -> np.ndarray:
     random = np.random.default_rng(0)
     values = [statistic(random.integers(count, size=count).tolist()) for _ in range(times)]
     return np.std(values, axis=0) * math.sqrt(count / (count - 1))
@@ -167,9 +169,8 @@ def measured(group: Group, sizes: Sequence[int], every_input: bool) -> Iterator[
             ("", STATISTICS, equal, CHOICES), ("best shares: ", STATISTICS, best, PROGRAMMES),
             ("", [f"{votes} votes" for votes in VOTES], voted, PROGRAMMES),
         ):  # fmt: skip
-            mean, error = over_trainings(statistic, count, size, most)
-            if 1 < size == count and names is STATISTICS:
-                error = resampled_error(statistic, count, most)
+            # Votes count a training once, however often it is drawn.
+            mean, error = over_trainings(statistic, count, size, most, resampled=statistic is not voted)
             row |= {prefix + name: pair for name, pair in zip(names, zip(mean, error, strict=True), strict=True)}
         yield row
 

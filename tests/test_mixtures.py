@@ -55,11 +55,16 @@ def test_the_error_of_a_tail_is_that_over_groups_of_trainings():
     def tail(group):
         return lambda chosen: np.quantile(group[chosen].mean(axis=0, keepdims=True), 0.05, axis=1)
 
-    errors = [mixtures.resampled_error(tail(group), 20, 100)[0] for group in groups]
+    errors = [mixtures.over_trainings(tail(group), 20, 20, 100, resampled=True)[1][0] for group in groups]
     of_groups = np.std([tail(group)(range(20)) for group in groups])
     assert np.mean(errors) == pytest.approx(of_groups, rel=0.35)
-    average = mixtures.resampled_error(lambda chosen: groups[0, chosen].mean(keepdims=True), 20, 2000)
-    assert average == pytest.approx(groups[0].mean(axis=1).std(ddof=1) / np.sqrt(20), rel=0.05)
+    assert of_groups / 2 < min(errors) < max(errors) < 2 * of_groups  # the jackknife's are from 0 to several times
+
+    def average(chosen):
+        return groups[0, chosen].mean(keepdims=True)
+
+    _, error = mixtures.over_trainings(average, 20, 20, 2000, resampled=True)
+    assert error == pytest.approx(groups[0].mean(axis=1).std(ddof=1) / np.sqrt(20), rel=0.05)
 
 
 def test_a_permutation_of_keys_asks_for_the_same_value():
